@@ -1,4 +1,4 @@
-"""delaymq holds messages until they are due and then hands them over: durably, never early.
+"""delaymq stores messages durably and delivers each one when it is due, never early.
 
 ::
 
@@ -8,18 +8,18 @@
         receipt = store.publish("order.timeout", b"42", delay=30)
         with store.subscribe("order.timeout", group="billing") as messages:
             for message in messages:
-                with message:  # acknowledged at the end, given back if the block raises
+                with message:  # acknowledged at the end of the block; given back if it raises
                     print(message.body)
 
-The whole face, on one page; `help(delaymq.Store)` and so on say more:
+The whole public interface on one page; `help(delaymq.Store)` and so on give the details:
 
     open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
-    open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
-    connect(url, *, token, timeout, deduplicate, …) -> Client       a server's store, over TCP
-    connect_async(url, *, …) -> AsyncClient          to be awaited, or entered with `async with`
+    open_async(path, *, …) -> AsyncStore             awaited, or entered with `async with`
+    connect(url, *, token, timeout, deduplicate, …) -> Client       a store over TCP
+    connect_async(url, *, …) -> AsyncClient          awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
-    inspect(path) -> Inspection, snapshot(path) -> Snapshot     a folder, open or not; its tables
-    stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
+    inspect(path) -> Inspection, snapshot(path) -> Snapshot     of a folder, open or not; its tables
+    stop_on_signals(*subscriptions)                  SIGINT (Ctrl-C) and SIGTERM end loops cleanly
 
 Store
     publish(subject, body, *, delay | at | level, jitter, tags, attributes, message_id,
@@ -29,34 +29,34 @@ Store
     move(receipt, *, delay | at) -> Moved                  move_many(receipts, *, delay | at)
     cancel_key, move_key, look_up_key (subject, key)       cancel_keys, move_keys (subject, keys)
     look_up(receipt) -> LookedUp, with its Fate            look_up_many(receipts)
-    pending(subject, prefix=, due_from=, due_before=, after=) -> Pending, one after the other
+    pending(subject, prefix=, due_from=, due_before=, after=) -> iterator of Pending
     pending_counts(subject, prefix=) -> {subject: int}     subjects() -> [Subject]
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
     status() -> Status    checkpoint()    expire(subject, older_than)    pin(duration) -> Pin
-    open(path, *, …, progress=function), which is told of Progress    close()    path    is_open
+    open(path, *, …, progress=function), which is called with Progress   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
     consumers(subject, group) -> [Consumer]      end_consumer(subject, group, consumer)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
-Client has these too, but for checkpoint, pin and path; AsyncClient has them in coroutines.
+Client has the same methods except checkpoint, pin and path; AsyncClient has them as coroutines.
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …
-    batches(max_messages, wait)              lists of messages, the fast way
+    batches(max_messages, wait)              lists of messages: faster
     ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
     flush(timeout)   stop()   close()        flush waits until acknowledgements are durable
     subject   group   in_flight_max          stop() from any thread
 
 Message
-    ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; settled says
+    ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; see settled
     subject   body   message_id   tags   attributes   receipt   sequence   key
     due   published   lateness   attempt   redelivered
 
-AsyncStore, AsyncSubscription and AsyncMessage are the same in coroutines, for `async with` and
-`async for`. DelayQueue and AsyncDelayQueue are the protocols of both stores, to write against.
+AsyncStore, AsyncSubscription and AsyncMessage have the same methods as coroutines, for `async with`
+and `async for`. DelayQueue and AsyncDelayQueue are the protocols of both: annotate with them.
 All errors are in `delaymq.errors` and derive from DelaymqError.
 """
 
@@ -195,8 +195,8 @@ __all__ = [
     "stop_on_signals",
 ]
 
-# What only some programs use is imported when it is asked for; asyncio alone takes longer than all else.
-_LATER = {
+# These names are imported on first use: importing asyncio alone takes longer than importing all the rest.
+_LAZY_MODULES = {
     "AsyncClient": "delaymq.client.event_loop.client",
     "AsyncDelayQueue": "delaymq.protocols",
     "AsyncMessage": "delaymq._asyncio.message",
@@ -217,7 +217,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    module = _LATER.get(name)
+    module = _LAZY_MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'delaymq' has no attribute {name!r}", name=name, obj=import_module(__name__))
     found: object = getattr(import_module(module), name)
@@ -226,4 +226,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY_MODULES})

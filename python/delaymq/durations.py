@@ -1,6 +1,6 @@
-"""Durations and due times, as people write them, in whole milliseconds.
+"""Durations and due times, converted from what users write to whole milliseconds.
 
-What is shorter than a millisecond rounds up, so that nothing becomes due early.
+A fraction of a millisecond is rounded up, so that no message is due early.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ DAY_S = 86_400
 TIMEDELTA_MS_MAX = timedelta.max // timedelta(milliseconds=1)
 MOMENT_MS_MAX = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
-MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
-DRAW_BYTES = 16  # so many that the rest of a division favours nobody who could notice
+MILLISECONDS_MAX = 2**63 - 1  # the range of the core's integers; its own limits are far lower
+DRAW_BYTES = 16  # random bytes of one number: enough to make the bias of the modulus negligible
 JITTER_MS_MAX = 3_650 * 86_400_000  # ten years: as far ahead as a store takes messages by default
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """RocketMQ's delay levels 1 to 18, in seconds."""
 
 
 def delay_ms(delay: Duration, argument: str = "delay") -> int:
-    """Milliseconds of a delay, rounded up.
+    """A delay in milliseconds, rounded up.
 
     Args:
         delay: A timedelta or seconds, zero or more, finite.
-        argument: The name to give in an error.
+        argument: The name of the argument, for errors.
 
     Raises:
         WrongType: It is neither a timedelta nor a number, or it is a bool.
@@ -58,7 +58,7 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
     """
     if isinstance(delay, timedelta):
         _refuse_nanoseconds(delay, argument, "to_pytimedelta")
-        # In whole numbers, as the negative of the longest timedelta does not fit into one.
+        # In integers, since the negation of the longest timedelta is not a valid timedelta.
         microseconds = (delay.days * DAY_S + delay.seconds) * 1_000_000 + delay.microseconds
         milliseconds = -(-microseconds // 1000)
         negative = delay < timedelta(0)
@@ -71,7 +71,7 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
         raise refused(argument, "a finite number of seconds", delay)
     else:
         negative = delay < 0
-        # Twice the limit stands for all above it, of which the largest have no milliseconds.
+        # The minimum keeps the product finite; twice the limit is refused below like every larger value.
         milliseconds = 0 if negative else _rounded_up(min(delay * 1000, MILLISECONDS_MAX * 2.0))
     if negative:
         raise refused(argument, "zero or more", delay)
@@ -81,10 +81,10 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
 
 
 def due_ms(at: datetime, argument: str = "at") -> int:
-    """Milliseconds since 1970-01-01T00:00:00Z of an aware datetime, rounded up.
+    """An aware datetime in milliseconds since 1970-01-01T00:00:00Z, rounded up.
 
     Raises:
-        WrongType: It is not a datetime, or one of pandas'.
+        WrongType: It is not a datetime, or it is one of pandas.
         InvalidArgument: It has no time zone, or lies before 1970.
     """
     if not isinstance(at, datetime):
@@ -99,7 +99,7 @@ def due_ms(at: datetime, argument: str = "at") -> int:
 
 
 def level_ms(level: int) -> int:
-    """Milliseconds of one of RocketMQ's delay levels.
+    """One of RocketMQ's delay levels, in milliseconds.
 
     Raises:
         WrongType: It is not an int.
@@ -113,10 +113,10 @@ def level_ms(level: int) -> int:
 
 
 def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tuple[int, bool]:
-    """Milliseconds, and True where they are since 1970 rather than from now.
+    """The due time of a publish in milliseconds, and True if they are since 1970 rather than from now.
 
     Raises:
-        WrongType: One of them has the wrong type.
+        WrongType: One of the arguments has the wrong type.
         InvalidArgument: Two of them are given, or one of them is refused.
     """
     if at is None and level is None:
@@ -131,10 +131,10 @@ def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tu
 
 
 def jittered(due: int, jitter: Duration | None) -> int:
-    """Milliseconds with as many added as chance says: none to all of the jitter, each as likely.
+    """A due time plus a random part of the jitter, uniformly distributed.
 
     Args:
-        due: Milliseconds, from whenever they count.
+        due: Milliseconds, since any moment.
         jitter: A timedelta or seconds, at most ten years, or None.
 
     Raises:
@@ -147,7 +147,7 @@ def jittered(due: int, jitter: Duration | None) -> int:
 
 
 def jitter_ms(jitter: Duration | None) -> int:
-    """The most that chance may add, in milliseconds; 0 for None.
+    """The largest jitter in milliseconds; 0 for None.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `jittered`.
@@ -160,15 +160,15 @@ def jitter_ms(jitter: Duration | None) -> int:
     return most
 
 
-def draws(most: int, count: int) -> list[int]:
-    """So many numbers from 0 to `most`, each as likely, from one look at chance."""
-    chance = secrets.token_bytes(DRAW_BYTES * count)
-    starts = range(0, len(chance), DRAW_BYTES)
-    return [int.from_bytes(chance[start : start + DRAW_BYTES]) % (most + 1) for start in starts]
+def random_integers(most: int, count: int) -> list[int]:
+    """Uniformly distributed integers from 0 to `most`, from one read of the system's random source."""
+    random_bytes = secrets.token_bytes(DRAW_BYTES * count)
+    starts = range(0, len(random_bytes), DRAW_BYTES)
+    return [int.from_bytes(random_bytes[start : start + DRAW_BYTES]) % (most + 1) for start in starts]
 
 
 def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
-    """Milliseconds to wait, or None to wait for ever.
+    """A timeout in milliseconds, or None to wait forever.
 
     Raises:
         WrongType: It is neither None, a timedelta nor a number.
@@ -178,10 +178,10 @@ def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
 
 
 def moment(milliseconds: int) -> datetime:
-    """The aware UTC datetime of milliseconds since 1970.
+    """Milliseconds since 1970 as an aware UTC datetime.
 
     Raises:
-        TooLarge: It lies behind the year 9999, with which datetimes end.
+        TooLarge: It lies after the year 9999, the last one of datetimes.
     """
     if milliseconds > MOMENT_MS_MAX:
         raise _too_large("due", milliseconds, MOMENT_MS_MAX)
@@ -189,33 +189,33 @@ def moment(milliseconds: int) -> datetime:
 
 
 def moment_or_none(milliseconds: int | None) -> datetime | None:
-    """A time that may be none, as `moment` has it; one behind the year 9999 is its end."""
+    """As `moment`; None stays None, and a time after the year 9999 becomes the last possible datetime."""
     return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
 
 
 def begin_of(time: datetime, width: timedelta) -> datetime:
-    """Where the span of this width begins in which a time lies, counted from 1970."""
+    """The beginning of the slot of this width that contains a time; slots are counted from 1970."""
     return time - (time - EPOCH) % width
 
 
 def _rounded_up(milliseconds: float) -> int:
-    """The next whole millisecond, unless only the float's last bits are in the way.
+    """Rounds up to a whole millisecond, but ignores an excess of float precision.
 
-    2.007 seconds are 2007 ms, though 2.007 * 1000 is a hair more.
+    For example, 2.007 seconds are 2007 ms, although 2.007 * 1000 is slightly more.
     """
     nearest = round(milliseconds)
     return nearest if abs(milliseconds - nearest) <= nearest * FLOAT_NOISE else math.ceil(milliseconds)
 
 
 def _refuse_nanoseconds(value: datetime | timedelta, argument: str, method: str) -> None:
-    """Refuses pandas' times: their nanoseconds round down on the way to Python's, which may be early."""
+    """Refuses pandas' times: converting them rounds their nanoseconds down, which could make a message early."""
     if type(value) not in (datetime, timedelta) and (hasattr(value, "nanosecond") or hasattr(value, "nanoseconds")):
         kind = "datetime" if isinstance(value, datetime) else "timedelta"
         raise wrong_type(argument, f"a {kind} (round it up, then call .{method}())", value)
 
 
 def _span(milliseconds: int) -> str:
-    """A time that passes, as people write it and the core does: the largest unit first, to the millisecond."""
+    """A duration as text, like the core writes it: the largest unit first, to the millisecond."""
     if milliseconds.bit_length() > WHOLE_BITS_SHOWN:
         return f"{shown(milliseconds)} in ms"
     words = []

@@ -1,5 +1,5 @@
 # ruff: noqa: N818 - a name says what happened, as the enum of the core does
-"""Everything that delaymq raises.
+"""The exceptions of delaymq.
 
 ::
 
@@ -12,7 +12,7 @@
         ├── StorageError     (OSError)            the operating system refused a call
         │   ├── DiskFull                          no room for new messages, errno ENOSPC
         │   └── PermissionDenied (PermissionError)
-        ├── MissingFile      (FileNotFoundError)  a file of the store is gone
+        ├── MissingFile      (FileNotFoundError)  a file of the store is missing
         ├── NotAStore                             the folder holds something else
         ├── NewerFormat                           written by a later release
         ├── Corrupt                               durable bytes are damaged
@@ -22,22 +22,22 @@
         ├── Closed                                the store or subscription is closed
         ├── ForkedProcess                         a forked child used its parent's store
         ├── KeyTaken                              a pending message has the key
-        ├── NamesFull                             no room for one more key, or id
-        ├── WouldVanish                           what is pending would be gone by what was asked
+        ├── NamesFull                             no room for another key or id
+        ├── WouldVanish                           pending messages would be lost by the call
         ├── AlreadySettled                        a message was settled a second time
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
-        ├── TimedOut         (TimeoutError)       a wait ended before what it waited for
+        ├── TimedOut         (TimeoutError)       a wait was over before its event
         ├── Unreachable      (ConnectionError)    no server answers at an address
         ├── AmbiguousError                        the answer was lost: it may be done or not
-        ├── ProtocolError                         the other side is no delaymq server, or of another version
-        ├── Unauthorized                          the server wants a token, or another one
-        ├── Busy                                  too much is under way in the server; try again later
+        ├── ProtocolError                         the peer is no delaymq server, or of another version
+        ├── Unauthorized                          the server requires a token, or another one
+        ├── Busy                                  the server has too much in progress; try again later
         └── Stopping                              the server is stopping
 
-An error that refuses an argument means that nothing was stored. The details are attributes, so
-that no program has to read the text: `path`, `offset`, `expected` and `found` name the place and
-the difference, `argument` and `index` the argument and its place in a batch; what does not apply
-is None.
+If an argument is refused, nothing was stored. The details of an error are attributes, so that no
+program has to parse the text: `path`, `offset`, `expected` and `found` describe the place and the
+difference, `argument` and `index` the argument and its place in a batch. Attributes that do not
+apply are None.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ __all__ = [
 
 
 class DelaymqError(Exception):
-    """The root of all errors of delaymq.
+    """The base class of all errors of delaymq.
 
     Attributes:
-        store: The folder of the store, where an open was refused, or None.
-        path: The file or folder that the error speaks of, relative to the store, or None.
+        store: The folder of the store, if an open was refused, or None.
+        path: The file or folder that the error is about, relative to the store, or None.
         offset: The byte offset in that file, or None.
-        expected: What belongs there, or None.
-        found: What is there, or None.
+        expected: What was expected, or None.
+        found: What was found, or None.
         argument: The name of the argument that was refused, or None.
         index: The place of the refused message in its batch, from 0, or None.
-        reason: What went wrong before, or why a file is needed, or None.
+        reason: The cause, such as an earlier failure, or why a file is needed, or None.
     """
 
     store: str | None = None
@@ -103,7 +103,7 @@ class DelaymqError(Exception):
     reason: str | None = None
 
     def __init__(self, message: str = "", **details: object) -> None:
-        """Keeps the message and sets each detail as an attribute."""
+        """Stores the message, and each detail as an attribute."""
         super().__init__(message or type(self).__doc__ or "")
         vars(self).update(details)
 
@@ -115,7 +115,7 @@ class DelaymqError(Exception):
 
 
 def _rebuild(kind: type[DelaymqError], message: str, details: dict[str, Any]) -> DelaymqError:
-    """Makes an error again from its parts, for pickle."""
+    """Unpickles an error from its parts."""
     return kind(message, **details)
 
 
@@ -138,18 +138,18 @@ class TooLarge(InvalidArgument):
 
 
 class ForeignReceipt(InvalidArgument):
-    """The receipt was given out by another store; nothing was cancelled. Open that one and cancel there."""
+    """The receipt was given out by another store; nothing was cancelled. Open that store and cancel there."""
 
 
 class StoreError(DelaymqError):
-    """The store cannot do what was asked, for a reason that is not the arguments'."""
+    """The store cannot do what was asked, for a reason other than the arguments."""
 
 
 class StorageError(StoreError, OSError):
-    """The operating system refused a call on a file of the store; `errno` says which way."""
+    """The operating system refused a call on a file of the store; `errno` is its error number."""
 
     def __init__(self, message: str = "", *, errno: int = _errno.EIO, **details: object) -> None:
-        """Keeps the message, the system's error number and each detail."""
+        """Stores the message, the system's error number and each detail."""
         OSError.__init__(self, errno, message or type(self).__doc__)
         vars(self).update(details)
 
@@ -158,9 +158,9 @@ class StorageError(StoreError, OSError):
 
 
 class DiskFull(StorageError):
-    """There is no room for new messages; what is stored goes on being delivered.
+    """There is no room for new messages; stored messages are still delivered.
 
-    Publishing is accepted again by itself once there is room.
+    Publishes are accepted again once there is room.
     """
 
     def __init__(self, message: str = "", *, errno: int = _errno.ENOSPC, **details: object) -> None:
@@ -169,27 +169,27 @@ class DiskFull(StorageError):
 
 
 class KeyTaken(StoreError):
-    """The key is taken by a message that is pending, and `if_exists` is `"error"`; nothing was stored.
+    """A pending message has the key, and `if_exists` is `"error"`; nothing was stored.
 
-    `found` is the receipt of the message that has it, as text; `index` the place of the one that was refused.
+    `found` is the receipt of the message that has the key, as text; `index` is the place of the refused message.
     """
 
 
 class NamesFull(StoreError):
-    """There is no room for one more key, or message id; nothing was stored. `argument` says which.
+    """There is no room for another key or message id; nothing was stored. `argument` says which.
 
     Attributes:
-        limit: How many there are at most.
+        limit: The maximum number.
     """
 
     limit: int | None = None
 
 
 class WouldVanish(StoreError):
-    """Pending messages would be gone by what was asked: they are whole nowhere. Nothing was changed.
+    """The call would lose pending messages, which are intact nowhere else. Nothing was changed.
 
     Attributes:
-        count: How many they are.
+        count: The number of such messages.
         sequences: Some of them.
     """
 
@@ -202,16 +202,16 @@ class PermissionDenied(StorageError, PermissionError):
 
 
 class MissingFile(StoreError, FileNotFoundError):
-    """A file that the store needs is not there; `reason` says who needs it."""
+    """A file that the store needs is missing; `reason` says what needs it."""
 
     def __init__(self, message: str = "", **details: object) -> None:
-        """Keeps the message, ENOENT and each detail."""
+        """Stores the message, ENOENT and each detail."""
         OSError.__init__(self, _errno.ENOENT, message or type(self).__doc__)
         vars(self).update(details)
 
 
 class NotAStore(StoreError):
-    """The folder holds something else than a store; nothing in it was touched."""
+    """The folder holds something other than a store; nothing in it was touched."""
 
 
 class NewerFormat(StoreError):
@@ -223,7 +223,7 @@ class Corrupt(StoreError):
 
 
 class DamagedPayload(Corrupt):
-    """The payload of one message fails its check: it is voided, never delivered.
+    """The payload of one message fails its checksum: the message is voided, never delivered.
 
     Attributes:
         sequence: The place of the message in the store's order.
@@ -257,7 +257,7 @@ class ForkedProcess(StoreError):
 
 
 class AlreadySettled(StoreError):
-    """The message was acknowledged, given back or put away before: settle each message once."""
+    """The message was acknowledged, given back or made a dead letter before: settle each message once."""
 
 
 class WrongLoop(StoreError, RuntimeError):
@@ -265,19 +265,19 @@ class WrongLoop(StoreError, RuntimeError):
 
 
 class TimedOut(StoreError, TimeoutError):
-    """What was waited for did not happen in time; it may still happen."""
+    """The wait was over before its event; the event may still happen."""
 
     def __init__(self, message: str = "", **details: object) -> None:
-        """Keeps the message, ETIMEDOUT and each detail."""
+        """Stores the message, ETIMEDOUT and each detail."""
         OSError.__init__(self, _errno.ETIMEDOUT, message or type(self).__doc__)
         vars(self).update(details)
 
 
 class Unreachable(StoreError, ConnectionError):
-    """No server answers at that address; what was asked was not done. `reason` says what the system said."""
+    """No server answers at that address; nothing was done. `reason` is the operating system's message."""
 
     def __init__(self, message: str = "", **details: object) -> None:
-        """Keeps the message, ECONNREFUSED and each detail."""
+        """Stores the message, ECONNREFUSED and each detail."""
         OSError.__init__(self, _errno.ECONNREFUSED, message or type(self).__doc__)
         vars(self).update(details)
 
@@ -285,20 +285,20 @@ class Unreachable(StoreError, ConnectionError):
 class AmbiguousError(StoreError):
     """The connection was lost, or the time was over, before the answer came: it may have been done or not.
 
-    Of a publish: the message may be stored. Of a flush: what was acknowledged may come again.
+    After a publish, the message may be stored. After a flush, acknowledged messages may come again.
     """
 
 
 class ProtocolError(StoreError):
-    """What the other side sent is not what a delaymq server of this version sends."""
+    """The peer sent bytes that a delaymq server of this version does not send."""
 
 
 class Unauthorized(StoreError):
-    """The server wants a token, or the one that was given is wrong."""
+    """The server requires a token, or the given token is wrong."""
 
 
 class Busy(StoreError):
-    """Too much is under way in the server; nothing was done, and the same may be asked again later."""
+    """The server has too much in progress; nothing was done, and the call may be repeated later."""
 
 
 class Stopping(StoreError):

@@ -1,4 +1,4 @@
-"""What is due when: how many messages, and how many bytes, in each minute or second."""
+"""Forecasts: how many messages and bytes become due in each minute or second."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from delaymq.durations import due_ms, moment
 
 __all__ = ["Forecast", "ForecastQueries", "Slot", "Slots"]
 
-NUMBERS = 3  # of a slot: its start, messages and bytes
+NUMBERS = 3  # numbers of a slot: start, messages, bytes
 
-Asked: TypeAlias = tuple[str | None, int | None, int | None, bool]
-"""A subject, two times in milliseconds since 1970, and whether by the second."""
+ForecastFilter: TypeAlias = tuple[str | None, int | None, int | None, bool]
+"""A subject, two times in milliseconds since 1970, and whether slots are seconds."""
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -24,12 +24,12 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A minute or a second in which something is due.
+    """A minute or a second in which messages are due.
 
     Attributes:
         start: Its beginning, UTC.
-        messages: How many messages are pending that are due in it.
-        bytes: How many bytes their bodies have together.
+        messages: The number of pending messages that are due in it.
+        bytes: The total length of their bodies, in bytes.
     """
 
     start: datetime
@@ -38,12 +38,12 @@ class Slot:
 
 
 class Slots(Sequence[Slot]):
-    """Slots, each made when it is asked for: there may be tens of thousands."""
+    """A sequence of slots, each created on access, since there may be tens of thousands."""
 
-    def __init__(self, told: bytes) -> None:
-        """Made by `forecast`, of what the core told: three numbers of 64 bits for each slot."""
-        self._told = told
-        numbers = memoryview(told).cast("Q")
+    def __init__(self, packed: bytes) -> None:
+        """Wraps the core's answer: three native 64-bit integers for each slot."""
+        self._packed = packed
+        numbers = memoryview(packed).cast("Q")
         self._starts, self._messages, self._bytes = (numbers[place::NUMBERS] for place in range(NUMBERS))
 
     def __len__(self) -> int:
@@ -60,34 +60,34 @@ class Slots(Sequence[Slot]):
         return Slot(moment(self._starts[index]), self._messages[index], self._bytes[index])
 
     def __eq__(self, other: object) -> bool:
-        return self._told == other._told if isinstance(other, Slots) else NotImplemented
+        return self._packed == other._packed if isinstance(other, Slots) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._told)
+        return hash(self._packed)
 
     def __repr__(self) -> str:
         return f"<Slots: {len(self)}>"
 
     @property
     def messages(self) -> Sequence[int]:
-        """The messages of each, as numbers."""
+        """The number of messages of each slot."""
         return self._messages
 
     @property
     def bytes(self) -> Sequence[int]:
-        """The bytes of each, as numbers."""
+        """The number of bytes of each slot."""
         return self._bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is due when, as of one moment.
+    """The messages that become due, as of one moment.
 
     Attributes:
-        slots: Minutes, or seconds, in order; those in which nothing is due are left out.
-        width: How long each of them is.
-        hidden_rows: Messages in damaged blocks of files, which are not counted: some may be pending, and be of what was
-            asked for. 0 where all is well.
+        slots: Minutes or seconds, in order, without those in which no message is due.
+        width: The length of a slot.
+        hidden_rows: Entries in damaged blocks of files, which are not counted. Some may not be pending, or not
+            match. 0 if nothing is damaged.
     """
 
     slots: Slots = field(repr=False)
@@ -96,24 +96,24 @@ class Forecast:
 
     @property
     def messages(self) -> int:
-        """How many messages are due in all of it."""
+        """The total number of messages."""
         return sum(self.slots.messages)
 
     @property
     def bytes(self) -> int:
-        """How many bytes their bodies have together."""
+        """The total length of their bodies, in bytes."""
         return sum(self.slots.bytes)
 
     @property
     def busiest(self) -> Slot | None:
-        """The slot with the most messages, the first of those that have as many; None where nothing is due."""
+        """The slot with the most messages (the first such slot), or None if no message is due."""
         messages = self.slots.messages
         place = max(range(len(messages)), key=messages.__getitem__, default=None)
         return None if place is None else self.slots[place]
 
 
 class ForecastQueries:
-    """The part of a store that says what is due when; `Store` has it. It changes nothing."""
+    """The method of `Store` for forecasts. It changes nothing."""
 
     _core: _core.Store
 
@@ -125,11 +125,11 @@ class ForecastQueries:
         due_before: datetime | None = None,
         seconds: bool = False,
     ) -> Forecast:
-        """How many messages are due in each minute, or each second of an hour, and how many bytes they have.
+        """Counts the messages and bytes that become due in each minute, or each second of an hour.
 
-        It counts exactly what is pending. The minutes of all subjects together are kept, and telling them looks at
-        no message, however much is pending. Those of one subject are put together from what each file says of it.
-        Seconds are counted, message by message, each as it is read.
+        The counts are exact. For all subjects together, the store maintains the counts of minutes, so that no message
+        is read, however many are pending. For one subject, they are computed from summaries in each file. Seconds are
+        counted message by message.
 
         ::
 
@@ -137,39 +137,39 @@ class ForecastQueries:
                 print(slot.start, slot.messages, slot.bytes)
 
         Args:
-            subject: Of this subject only, which may be one that holds what a group gave back; else of everything.
-            due_from: From the minute of this time on, an aware datetime; else from the first that is pending,
-                overdue ones among them. By seconds it is from now on.
-            due_before: Up to the minute in which this time ends; else to the last. By seconds it is an hour, and no
-                more.
+            subject: Only this subject, which may be the retry subject of a group. Without it, everything.
+            due_from: Begins with the minute of this time, an aware datetime. By default with the first pending message,
+                overdue ones included; by seconds, from now on.
+            due_before: Ends with the minute that contains this time. By default with the last pending message; by
+                seconds, after an hour, which is the maximum.
             seconds: True for seconds instead of minutes.
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: The store does not have the subject, a time is naive, the range is upside down, or it is
+            InvalidArgument: The store does not have the subject, a time is naive, the range is reversed, or it is
                 longer than an hour by seconds.
             StorageError: The operating system refused to read.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        chosen = asked_forecast(subject, due_from, due_before, seconds=seconds)
-        told, hidden_rows = _core.forecast(self._core, chosen)
-        return told_forecast(told, hidden_rows, seconds=seconds)
+        wanted = forecast_filter(subject, due_from, due_before, seconds=seconds)
+        packed, hidden_rows = _core.forecast(self._core, wanted)
+        return forecast_of(packed, hidden_rows, seconds=seconds)
 
 
-def forecasting_of(core: _core.Store) -> ForecastQueries:
-    """The method alone, for who has the core of a store."""
-    alone = ForecastQueries()
-    alone._core = core  # noqa: SLF001 - a store made of this part only
-    return alone
+def forecast_queries(core: _core.Store) -> ForecastQueries:
+    """The method alone, over the core of a store."""
+    queries = ForecastQueries()
+    queries._core = core  # noqa: SLF001 - an object with this part of a store only
+    return queries
 
 
-def asked_forecast(
+def forecast_filter(
     subject: str | None, due_from: datetime | None, due_before: datetime | None, *, seconds: bool
-) -> Asked:
-    """What is asked for, as it crosses the boundary.
+) -> ForecastFilter:
+    """Checks the arguments of `forecast`, and returns them as the core takes them.
 
     Raises:
-        WrongType, InvalidArgument: One of the times is refused, or `seconds` is no bool.
+        WrongType, InvalidArgument: One of the times is refused, or `seconds` is not a bool.
     """
     anything: object = seconds
     if not isinstance(anything, bool):
@@ -178,6 +178,6 @@ def asked_forecast(
     return subject, first, None if due_before is None else due_ms(due_before, "due_before"), seconds
 
 
-def told_forecast(told: bytes, hidden_rows: int, *, seconds: bool) -> Forecast:
-    """What crossed the boundary, as people read it."""
-    return Forecast(Slots(told), SECOND if seconds else MINUTE, hidden_rows)
+def forecast_of(packed: bytes, hidden_rows: int, *, seconds: bool) -> Forecast:
+    """A `Forecast` from the answer of the core."""
+    return Forecast(Slots(packed), SECOND if seconds else MINUTE, hidden_rows)

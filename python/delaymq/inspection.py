@@ -1,4 +1,4 @@
-"""PendingQueries at a store without its lock, also while another process has it open."""
+"""Inspection of a store without its lock, also while another process has it open."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class InspectedFile:
         path: Its path, relative to the store.
         kind: segment, preparing, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
         bytes: Its length.
-        hole_bytes: Bytes of it that are holes: finished, and given back to the disk once two checkpoints know of it; or
-            prepared, never used, and given back by the opening that came after it.
-        rows: Messages of a run; 0 for everything else.
-        unfinished: Those of them that are not finished.
-        pending: Pending messages whose payloads lie in it.
-        written: When it was written last, UTC, of segments and runs that nothing is added to; else None.
-        kept_until: Until when it is kept for its age, UTC, by what `inspect` was told of how long files are kept, which
-            may be over; None for what is written to, and for all that is no segment or run.
-        kept_for: The subject that it is kept so long for, or None, where it is `keep_finished`, or not known whose
-            messages it has.
-        held_by: Who needs it, as places in `Inspection.holders`: the first 16 of them.
-        held_by_count: How many need it.
+        hole_bytes: Bytes of it that are holes. The store punches holes into finished parts, two checkpoints later, and
+            an open punches them into prepared parts that the open before never used.
+        rows: Messages of a run; 0 for other kinds.
+        unfinished: Rows that are not finished.
+        pending: Pending messages whose payloads are in the file.
+        written: When it was last written, UTC, for segments and runs that are complete; else None.
+        kept_until: The end of its retention, UTC, by the durations given to `inspect`; it may be past. None for files
+            that are still written to, and for kinds other than segments and runs.
+        kept_for: The subject whose retention applies, or None if `keep_finished` applies or the subjects of the
+            file are unknown.
+        held_by: Indexes into `Inspection.holders`: the first 16 holders that need the file.
+        held_by_count: The number of holders that need the file.
     """
 
     path: str
@@ -59,11 +59,11 @@ class InspectedSubject:
 
     Attributes:
         name: Its name.
-        pending: Messages that wait for their time.
+        pending: Messages that are not due yet.
         next_due: When the first of them is due, UTC, or None.
-        ready: Messages that became due and that some group has not finished.
-        next_number: How many messages have become ready, ever.
-        groups: How many groups it has.
+        ready: Messages that are due and that some group has not finished.
+        next_number: The number that its next ready message gets: how many have become ready so far.
+        groups: The number of its groups.
     """
 
     name: str
@@ -81,12 +81,12 @@ class InspectedGroup:
     Attributes:
         subject: Its subject.
         name: Its name.
-        cursor: The next number that it has never assigned.
+        cursor: The next number that was never assigned to one of its consumers.
         next_number: The number that the subject's next ready message gets.
         lag: Ready messages that it has not finished.
-        in_flight: Those of them that a consumer holds.
-        start: The ready number that it began with.
-        dead_letters: Its dead letters.
+        in_flight: How many of these a consumer holds.
+        start: The number of the ready message that it began with.
+        dead_letters: The number of its dead letters.
         consumers: Each consumer's name and how many messages it holds.
     """
 
@@ -103,31 +103,29 @@ class InspectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Someone who needs files: the log from a segment on, and runs.
+    """A reason why files are kept: it needs the log from a segment on, and runs.
 
     Attributes:
-        kind: `group`: it has not finished messages that lie there; `dead_letters`: dead letters of a
-            group; `no_group`: ready messages that no group consumes; `pending`: messages that wait;
-            `replay`: what an open applies; `pin`: a reader without the lock, under whom nothing is
-            removed; `archive`: an archive that is waited for and has not got it yet; `checkpoint`: an open
-            may start from it.
+        kind: `group`: it has not finished messages in the files; `dead_letters`: dead letters of a
+            group; `no_group`: ready messages that no group consumes; `pending`: messages that are not due;
+            `replay`: facts that an open applies; `pin`: a reader without the lock, which keeps every
+            file; `archive`: an archive that retention waits for; `checkpoint`: an open may start from it.
         subject: The subject, or None.
         group: The group, or None.
-        consumers: How many consume for the group, or None. With 0, in a store that is open, nobody does for
-            now, and what it holds does not come back by itself. A consumer with a lasting name may be gone; to a
-            store that is closed nobody can be connected.
-        consumer_ended: When the last of its consumers ended, UTC, or None where none has, as far as is known.
-        number: The number of the run or checkpoint, or None; None too for what came after the last
-            checkpoint.
+        consumers: The number of the group's consumers, or None. A group of an open store with 0 consumers does not
+            release files by itself. A consumer with a lasting name may be disconnected; nothing is connected to a
+            closed store.
+        consumer_ended: When the group's last consumer ended, UTC, or None if none has, as far as is known.
+        number: The number of the run or checkpoint, or None; also None for facts after the last checkpoint.
         pin: The name of the file of the pin, or of the archive's mark, or None.
-        expires: When the pin ends by itself, UTC, or None.
-        messages: How many messages; 0 where that is no matter of messages.
-        segment: The oldest segment that is needed, or None where only runs are.
+        expires: When the pin expires by itself, UTC, or None.
+        messages: The number of messages; 0 if the holder does not hold messages.
+        segment: The oldest segment that is needed, or None if only runs are.
         begun: When that segment began, UTC, or None.
-        bytes: Bytes of the log from there on, and of the runs.
-        alone: Those of them that nobody else needs: they come back once they are older than `keep_finished`,
-            two checkpoints after this holder is gone. What a group gave back and its dead letters end with it, so
-            what they need counts for it, too. 0 for a checkpoint, which goes by itself.
+        bytes: Bytes of the log from that segment on, and of the runs.
+        alone: Bytes that no other holder needs: they are freed two checkpoints after this holder is gone, once they
+            are older than `keep_finished`. A group's retries and dead letters end with it, so what they need counts
+            as the group's. 0 for a checkpoint, which is replaced by itself.
     """
 
     kind: str
@@ -147,16 +145,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class HeldSpace:
-    """How much is held for one reason.
+    """How much space is held for one reason.
 
     Attributes:
-        reason: `dead_group`: groups that nobody consumes for; `group`: other groups; `dead_letters`,
-            `no_group`, `pending`, `replay`, `pin`, `archive`: as in `Holder.kind`; `finished`: nothing
-            unfinished, it goes when it is old enough; `upkeep`: checkpoints and prepared segments; `aside`:
-            what repairs kept.
-        holders: How many hold it so.
-        bytes: Bytes; what is held for several reasons counts for each.
-        alone: Those of them that are held for no other reason.
+        reason: `dead_group`: groups without consumers; `group`: other groups; `dead_letters`, `no_group`,
+            `pending`, `replay`, `pin`, `archive`: as in `Holder.kind`; `finished`: only finished messages,
+            removed when the retention is over; `upkeep`: checkpoints and prepared segments; `aside`: files that
+            repairs set aside.
+        holders: The number of holders with this reason.
+        bytes: Bytes held; bytes with several reasons count for each.
+        alone: Bytes held for this reason only.
     """
 
     reason: str
@@ -167,34 +165,34 @@ class HeldSpace:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A store as of the last fact that was visible when it was looked at.
+    """A store as of the last fact that was visible when it was inspected.
 
     Attributes:
         path: The store's folder.
-        seen: When it was looked at, UTC.
-        open_in: The process that has it open, or None; also None where the system does not tell.
-        epoch: How often it was opened for writing.
+        seen: When it was inspected, UTC.
+        open_in: The process that has it open, or None; also None if the system does not tell.
+        epoch: The number of times that it was opened for writing.
         checkpoint: The number of the newest checkpoint, or None.
-        next_sequence: The sequence behind the last fact that was read.
-        trusted: The store's own clock at that fact, UTC.
-        sealed: True where the store was closed in good order.
-        facts_behind: Facts that an open would apply behind the checkpoint.
-        bytes_behind: Bytes of them in the log.
-        facts_unconfirmed: Facts on their way, or left by a crash for the next open to judge; they
+        next_sequence: The sequence after the last fact that was read.
+        trusted: The store's trusted clock at that fact, UTC.
+        sealed: True if the store was closed cleanly.
+        facts_behind: Facts after the checkpoint, which an open would apply.
+        bytes_behind: Bytes of these facts in the log.
+        facts_unconfirmed: Facts that are being written, or that a crash left for the next open to judge; they
             are counted nowhere else.
-        pending: Messages that wait for their time.
+        pending: Messages that are not due yet.
         next_due: When the first of them is due, UTC, or None.
-        ready: Messages that became due and that some group has not finished.
-        voided: Messages given up because their bytes were damaged.
+        ready: Messages that are due and that some group has not finished.
+        voided: Messages voided because their bytes were damaged.
         files: Every file.
         subjects: Every subject.
         groups: Every group.
-        holders: Who needs which files, who needs the oldest of the log first.
-        space: How much is held for which reason.
-        pins: Readers, by the names of their pins, that keep every file where it is.
-        damaged: What could not be read or is missing, in words.
-        refused: Why `delaymq.open` would refuse the store, or None. Everything above is then as of the
-            last fact before the first that is lost, and `facts_unconfirmed` counts those behind it.
+        holders: The holders of files, ordered by the oldest segment that they need.
+        space: How much space is held for which reason.
+        pins: The names of pins, each of a reader that keeps every file.
+        damaged: Descriptions of what is unreadable or missing.
+        refused: Why `delaymq.open` would refuse the store, or None. If it would, everything above is as of the
+            last fact before the first one that is lost, and `facts_unconfirmed` counts the facts after it.
     """
 
     path: str
@@ -228,23 +226,23 @@ def inspect(
     keep_finished: Duration = KEEP_FINISHED,
     keep_finished_of: Mapping[str, Duration] | None = None,
 ) -> Inspection:
-    """Looks at the store in a folder, also while another process has it open.
+    """Inspects the store in a folder, also while another process has it open.
 
-    Takes no lock, repairs nothing and changes no file; while it reads it leaves a pin, so that no
-    file goes away under it, where it may write to the folder. Of a damaged store it shows what can be
-    read, and `refused` says why it cannot be opened.
+    It takes no lock, repairs nothing and changes no file. While it reads it sets a pin, if it may write to the
+    folder, so that no file is removed. In a damaged store it shows everything that is readable, and `refused` says
+    why the store cannot be opened.
 
     Args:
         path: The folder.
-        keep_finished: As whoever opens the store says it, which stands in no file: by it
-            `InspectedFile.kept_until` is told.
-        keep_finished_of: The same.
+        keep_finished: The retention that the store is opened with. It is not stored in a file, and determines
+            `InspectedFile.kept_until`.
+        keep_finished_of: Likewise, the retention of single subjects.
 
     Raises:
-        WrongType, InvalidArgument: `path` is not a path; how long files are kept is refused as by `open`.
+        WrongType, InvalidArgument: `path` is not a path, or a retention is refused, as by `open`.
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
-        Corrupt, MissingFile: So much is damaged or gone that nothing says whose files these are.
+        Corrupt, MissingFile: So much is damaged or missing that the files cannot be identified.
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)

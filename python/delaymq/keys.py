@@ -1,4 +1,7 @@
-"""Keys: names of your own for what is pending, one message of a subject each; and on which terms one is published."""
+"""Keys: names that users give to pending messages, at most one message of a subject for each key.
+
+Also the conditions of a publish: its key, what happens if the key is taken, and deduplication by message id.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ if TYPE_CHECKING:
 
     from delaymq.durations import Duration
 
-__all__ = ["IfExists", "KeyCommands", "Terms", "named", "terms_of"]
+__all__ = ["IfExists", "KeyCommands", "Terms", "id_for", "terms_of"]
 
 IfExists = Literal["replace", "keep", "error"]
-"""What becomes of a message whose key a pending one has: it replaces that one, that one is kept, or it is refused."""
+"""What happens if a pending message has the key: the new message replaces it, it is kept, or the new one is refused."""
 
 Terms: TypeAlias = tuple[str | None, int, bool]
-"""What crosses into the core: a key, what is done where that is taken, and whether the message is told by its id."""
+"""The conditions of a publish as the core takes them: key or None, code of `if_exists`, and whether to deduplicate."""
 
 ID_BYTES = 16
 CODES = {"replace": 0, "keep": 1, "error": 2}
 
 
 def terms_of(key: str | None, if_exists: IfExists | None, deduplicate: bool) -> Terms | None:
-    """On which terms a message is published; None where there are none.
+    """Checks the conditions of a publish; None if there are none.
 
     Raises:
         WrongType, InvalidArgument: As `Store.publish`.
@@ -56,7 +59,7 @@ def terms_of(key: str | None, if_exists: IfExists | None, deduplicate: bool) -> 
 
 
 def is_text(word: str) -> bool:
-    """Whether UTF-8 can hold it."""
+    """True if UTF-8 can encode it."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -64,59 +67,58 @@ def is_text(word: str) -> bool:
     return True
 
 
-def named(message_id: str | None, deduplicate: bool) -> str | None:
-    """The id of a message, made where it has none and is told by it."""
+def id_for(message_id: str | None, deduplicate: bool) -> str | None:
+    """The id of a message; a new one if it has none and is deduplicated."""
     return uuid.uuid4().hex if deduplicate is True and message_id is None else message_id
 
 
-def made(count: int) -> list[str]:
-    """So many ids, from one look at chance."""
-    chance = secrets.token_hex(ID_BYTES * count)
-    return [chance[start : start + 2 * ID_BYTES] for start in range(0, len(chance), 2 * ID_BYTES)]
+def new_ids(count: int) -> list[str]:
+    """Random ids, from one read of the system's random source."""
+    random_hex = secrets.token_hex(ID_BYTES * count)
+    return [random_hex[start : start + 2 * ID_BYTES] for start in range(0, len(random_hex), 2 * ID_BYTES)]
 
 
 class KeyCommands:
-    """The part of a store that speaks of messages by their keys; `Store` has these methods."""
+    """The methods of `Store` that address pending messages by their keys."""
 
     _core: _core.Store
 
     def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
-        """Takes back the message of a subject that is pending under a key. The answer is durable.
+        """Cancels the message of a subject that is pending under a key. The answer is durable.
 
         Args:
-            subject: Its subject.
-            key: Its key.
-            command_id: Up to 100 characters, as a key has them. The same call again, under the same id, is answered
-                as the first time for ten minutes, whoever has the key by then. It takes the place of an id among
-                those of `deduplicate`.
+            subject: Subject of the message.
+            key: Key of the message.
+            command_id: Makes the call safe to repeat: for ten minutes the same call with the same id has the first
+                answer, whichever message has the key by then. Up to 100 characters, as in a key. It counts among the
+                ids of `deduplicate`.
 
         Returns:
-            `DONE`, or `NOT_FOUND` where nothing is pending under that key: there was never such a message, or
-            it was cancelled, or it is dispatched. A receipt tells these apart, a key does not.
+            `DONE`, or `NOT_FOUND` if no message is pending under the key: there was none, or it was cancelled or
+            dispatched. A receipt distinguishes these cases; a key does not.
 
         Raises:
             WrongType, InvalidArgument: `subject`, `key` or `command_id` is refused; nothing was cancelled.
-            NamesFull: No more ids are remembered; nothing was cancelled.
+            NamesFull: There is no room for another id; nothing was cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return Outcome(_core.cancel_key(self._core, subject, key, command_id))
 
     def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
-        """Takes back the messages of a subject that are pending under these keys, with one wait for all.
+        """Cancels the messages of a subject that are pending under these keys, with one wait for all.
 
         Args:
-            subject: Their subject.
-            keys: Their keys. One that is named twice is asked once, and has one answer.
-            command_id: As `cancel_key` has it, for each key: what was answered under it before is answered so
-                again, key by key. Each takes the place of an id.
+            subject: Subject of the messages.
+            keys: Their keys. A repeated key is cancelled once; all its places have the same answer.
+            command_id: As for `cancel_key`, for each key separately. Each key takes one id.
 
         Returns:
-            What was found of each, in their order, as `cancel_key` has it.
+            The outcome of each key, in the order of `keys`, as `cancel_key` has it.
 
         Raises:
-            WrongType, InvalidArgument: As `cancel_key`; `index` says which key, and nothing was cancelled.
-            NamesFull: No more ids are remembered; nothing was cancelled. Of more keys than one batch takes, which are
-                299,000 with segments of the usual size, those of the batches before are.
+            WrongType, InvalidArgument: As `cancel_key`; `index` is the refused key, and nothing was cancelled.
+            NamesFull: There is no room for more ids; nothing was cancelled. If there are more keys than one batch takes
+                (299,000 with segments of the default size), the earlier batches were cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return [Outcome(word) for word in _core.cancel_keys(self._core, subject, keys_of(keys), command_id)]
@@ -133,14 +135,14 @@ class KeyCommands:
         """Gives the message that is pending under a key another due time. It keeps its key and has a new receipt.
 
         Args:
-            subject: Its subject.
-            key: Its key.
-            delay: A timedelta or seconds from now, as `publish` takes it.
-            at: An aware datetime instead; one that has passed is due now.
-            command_id: As `cancel_key` has it; the first answer has the first new receipt.
+            subject: Subject of the message.
+            key: Key of the message.
+            delay: A timedelta or seconds from now, as for `publish`.
+            at: An aware datetime instead; a past time means now.
+            command_id: As for `cancel_key`; the repeated answer has the receipt of the first one.
 
         Returns:
-            `DONE` and the new receipt, or `NOT_FOUND` as `cancel_key` has it. It is durable.
+            `DONE` and the new receipt, or `NOT_FOUND` as `cancel_key` has it. The answer is durable.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused, as by `move`; nothing was moved.
@@ -161,21 +163,21 @@ class KeyCommands:
     ) -> list[Moved]:
         """Gives the messages of a subject that are pending under these keys another due time, with one wait for all.
 
-        One whose key another message takes meanwhile is asked again, with one more wait.
+        If another message takes a key meanwhile, that key is tried again, with one more wait.
 
         Args:
-            subject: Their subject.
-            keys: Their keys. One that is named twice is asked once, and has one answer.
-            delay: One for all, or a sequence with one for each key.
-            at: The same, of aware datetimes.
-            command_id: As `cancel_keys` has it.
+            subject: Subject of the messages.
+            keys: Their keys. A repeated key is moved once; all its places have the same answer.
+            delay: One delay for all, or a sequence with one for each key.
+            at: One aware datetime for all, or a sequence with one for each key.
+            command_id: As for `cancel_keys`.
 
         Returns:
-            What was found of each, in their order, as `move_key` has it.
+            The result of each key, in the order of `keys`, as `move_key` has it.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As `move_key`, and where a key is named twice with two times; `index`
-                says which, and nothing was moved.
+            WrongType, InvalidArgument, TooLarge: As `move_key`, or a key is repeated with another time; `index` is the
+                refused key, and nothing was moved.
             NamesFull: As `cancel_keys`.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
@@ -183,7 +185,7 @@ class KeyCommands:
         return moved(_core.move_keys(self._core, subject, rows, command_id))
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
-        """The receipt of the message that is pending under a key; None where nothing is. It reads nothing from disk.
+        """The receipt of the message that is pending under a key, or None. It reads nothing from disk.
 
         Raises:
             WrongType, InvalidArgument: `subject` or `key` is refused.

@@ -1,13 +1,13 @@
-"""Staging for a bulk load: a table of messages becomes runs beside a store, sorted, checked and synced.
+"""Staging for bulk loads: a table of messages becomes sorted, checked and synced runs in the store's folder.
 
 ::
 
     from delaymq.loading import stage
 
-    runs = stage("./data", table)  # of pyarrow, Polars, DuckDB, pandas, …: whatever has Arrow's C data interface
+    runs = stage("./data", table)  # of pyarrow, Polars, DuckDB, pandas: any object with Arrow's C data interface
 
-What is staged is no part of the store yet and is never delivered: one load adopts all of it or none, and what nobody
-adopts is removed after a day. The store may be open meanwhile, by whichever process.
+Staged runs are not part of the store and are never delivered: one load adopts all of them or none, and runs that
+no load adopts are removed after a day. The store may be open meanwhile, in any process.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from delaymq.errors import Closed, DelaymqError, InvalidArgument, StorageError, 
 __all__ = ["RUN_BYTES_MAX", "RUN_ROWS_MAX", "BadRow", "OnBadRow", "StagedRun", "Stager", "discard", "stage"]
 
 RUN_ROWS_MAX: Final = 1 << 20
-"""Messages of a staged run at most."""
+"""The maximum number of messages in a staged run."""
 
 RUN_BYTES_MAX: Final = 256 << 20
-"""Bytes of its messages at most: so much memory a stager takes, about."""
+"""The maximum size of a staged run, in bytes of messages; approximately the memory that a stager uses."""
 
 OnBadRow = Literal["raise", "collect"]
-"""What is done with a row that is no message."""
+"""What happens to a row that is not a valid message."""
 
 FOLDER = "loads"
 NAME = re.compile(r"[0-9]{13}-[0-9a-f]{32}\.run")
@@ -44,13 +44,13 @@ NAME = re.compile(r"[0-9]{13}-[0-9a-f]{32}\.run")
 
 @dataclass(frozen=True, slots=True)
 class StagedRun:
-    """A file of staged messages, as a load names it. It can be pickled, and is made of what JSON has.
+    """A file of staged messages, as a load refers to it. It can be pickled, and consists of values that JSON has.
 
     Attributes:
         name: The name of its file in the store's folder `loads`.
-        bytes: How long that is.
-        digest: A check over all of its content.
-        rows: How many messages it has.
+        bytes: The length of the file.
+        digest: A checksum of its content.
+        rows: The number of its messages.
     """
 
     name: str
@@ -61,16 +61,16 @@ class StagedRun:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that is no message.
+    """A row that is not a valid message.
 
     Attributes:
         row: Its place among all rows that the stager was given, from 0.
-        place: Its place in what it was given last.
-        column: The column that is wrong.
+        place: Its place in the data of the last `add`, from 0.
+        column: The column that is invalid.
         words: What is wrong, in a sentence.
-        expected: What belongs there.
-        found: What is there.
-        limit: The limit that it is over, or None where it is none.
+        expected: What was expected.
+        found: What was found.
+        limit: The limit that was exceeded, or None.
     """
 
     row: int
@@ -82,22 +82,21 @@ class BadRow:
     limit: int | None
 
     def error(self, task: int | None = None) -> InvalidArgument:
-        """The error that names the row, of a task where several read rows, and the column."""
+        """The exception for the row, with the number of the task if several tasks read rows."""
         details = {"argument": self.column, "expected": self.expected, "found": self.found, "index": self.row}
         words = f"row {self.row}{'' if task is None else f' of task {task}'}: {self.words}"
         return InvalidArgument(words, **details) if self.limit is None else TooLarge(words, limit=self.limit, **details)
 
 
 class Stager:
-    """Takes record batches and writes their rows as staged runs.
+    """Writes the rows of record batches as staged runs.
 
-    The columns are those of the table `message`: `subject`, `due` and `body`, and `message_id`, `tags` and
-    `attributes` where they are there. `due` is a timestamp of any unit with a zone, or text as ISO 8601 writes it;
-    what is shorter than a millisecond rounds up. Tags are a list of texts and attributes a map, or JSON as the tables
-    have it.
+    The columns are those of the table `message`: `subject`, `due` and `body`, and optionally `message_id`, `tags` and
+    `attributes`. `due` is a timestamp with a zone, of any unit, or text in ISO 8601; a fraction of a millisecond is
+    rounded up. Tags are a list of texts and attributes a map, or JSON as the tables have it.
 
-    Rows are sorted by due time within a run, and a run ends where it is as large as it may be. No thread that runs
-    Python waits meanwhile.
+    Rows are sorted by due time within a run, and a run ends when it reaches its maximum size. No thread holds the
+    interpreter meanwhile.
     """
 
     def __init__(
@@ -110,17 +109,17 @@ class Stager:
         run_rows_max: int = RUN_ROWS_MAX,
         run_bytes_max: int = RUN_BYTES_MAX,
     ) -> None:
-        """Makes the folder `loads` of the store where it is not there.
+        """Creates the folder `loads` of the store if it does not exist.
 
         Args:
             path: The store's folder; the store may be open.
-            due_before: No message is due later than this; ten years from now by default. A store that takes less
-                refuses the load.
-            ignore_others: Columns that a message does not have are let be; else they are refused.
-            on_bad_row: `"raise"` ends with the first row that is no message, and nothing is staged; `"collect"` goes on
-                without it, and says so.
-            run_rows_max: Messages of a run at most, 1 or more.
-            run_bytes_max: Bytes of the messages of a run at most, about, 1 or more.
+            due_before: Rows that are due later are invalid; ten years from now by default. A store with a shorter
+                `delay_max` refuses the load.
+            ignore_others: True ignores columns that a message does not have; otherwise they are refused.
+            on_bad_row: `"raise"` raises at the first invalid row, and nothing is staged; `"collect"` skips invalid rows
+                and returns them.
+            run_rows_max: The maximum number of messages in a run, 1 or more.
+            run_bytes_max: The approximate maximum of a run in bytes of messages, 1 or more.
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.
@@ -144,21 +143,21 @@ class Stager:
             raise
 
     def add(self, data: object) -> tuple[BadRow, ...]:
-        """Takes all rows of a record batch, or of a table or reader of some.
+        """Takes all rows of a record batch, or of a table or reader of batches.
 
         Args:
             data: An object with `__arrow_c_array__` or `__arrow_c_stream__`.
 
         Returns:
-            The rows that are no messages, where these are collected; all others were taken.
+            The invalid rows, if they are collected; all others were taken.
 
         Raises:
             WrongType, InvalidArgument: It has no such interface, or columns that messages do not have.
-            InvalidArgument, TooLarge: A row is no message; `argument` is its column and `index` its row.
-            StorageError: The operating system refused a call; `DiskFull` where there is no room.
+            InvalidArgument, TooLarge: A row is invalid; `argument` is its column and `index` its row.
+            StorageError: The operating system refused a call; `DiskFull` if there is no room.
             Closed: The stager has finished, was discarded, or has raised an error before.
 
-        Where it raises nothing stays staged.
+        After an error nothing stays staged.
         """
         core = self._open()
         try:
@@ -174,10 +173,10 @@ class Stager:
         return found
 
     def finish(self) -> tuple[StagedRun, ...]:
-        """Writes what is held, and says what all of it is: whole and durable, for one load.
+        """Writes the remaining rows, and returns all runs, complete and durable, for one load.
 
         Raises:
-            StorageError: The operating system refused a call; it may be tried again.
+            StorageError: The operating system refused a call; `finish` may be called again.
             Closed: The stager has finished or was discarded.
         """
         runs = self._open().finish()
@@ -185,10 +184,10 @@ class Stager:
         return tuple(StagedRun(*run) for run in runs)
 
     def discard(self) -> None:
-        """Removes what was written. What `finish` gave away stays. A second call does nothing.
+        """Removes the runs that were written, unless `finish` has returned them. A second call does nothing.
 
         Raises:
-            StorageError: A file could not be removed; it goes after a day.
+            StorageError: A file could not be removed; it is removed after a day.
         """
         core, self._core = self._core, None
         if core is not None:
@@ -196,7 +195,7 @@ class Stager:
 
     @property
     def rows(self) -> int:
-        """How many rows it was given, with those that are no messages."""
+        """The number of rows so far, invalid ones included."""
         return self._rows
 
     def _open(self) -> _core.Stager:
@@ -210,7 +209,7 @@ class Stager:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Discards what was not finished."""
+        """Discards the runs unless they are finished."""
         self.discard()
 
 
@@ -221,16 +220,16 @@ def stage(
     due_before: datetime | None = None,
     ignore_others: bool = False,
 ) -> tuple[StagedRun, ...]:
-    """Stages a table, a record batch or a reader of some, whole: one row that is no message ends it.
+    """Stages a table, a record batch or a reader of batches, all of it: one invalid row ends it with an error.
 
     Args:
         path: The store's folder; the store may be open.
-        data: As of `Stager.add`.
-        due_before: As of `Stager`.
-        ignore_others: As of `Stager`.
+        data: As for `Stager.add`.
+        due_before: As for `Stager`.
+        ignore_others: As for `Stager`.
 
     Raises:
-        WrongType, InvalidArgument, TooLarge, NotAStore, StorageError: As of `Stager` and its `add`.
+        WrongType, InvalidArgument, TooLarge, NotAStore, StorageError: As `Stager` and its `add`.
     """
     with Stager(path, due_before=due_before, ignore_others=ignore_others) as stager:
         stager.add(data)
@@ -238,14 +237,14 @@ def stage(
 
 
 def discard(path: str | os.PathLike[str], runs: Iterable[StagedRun]) -> None:
-    """Removes runs that were staged and that no load will adopt. One that is gone already is fine.
+    """Removes staged runs that no load will adopt. A run that is missing already is ignored.
 
-    Never call it with runs that a load was asked to adopt, unless that was refused, and not because one of them had
-    been loaded before: the store would miss them.
+    Never discard runs that a load was asked to adopt, unless that load was refused for a reason other than a run that
+    had been loaded before: the store would miss them.
 
     Raises:
-        WrongType, InvalidArgument: A run is none.
-        StorageError: A file could not be removed; it goes after a day.
+        WrongType, InvalidArgument: An item is not a staged run.
+        StorageError: A file could not be removed; it is removed after a day.
     """
     folder = Path(folder_of(path)) / FOLDER
     for name in [checked_run(run, "runs", index).name for index, run in enumerate(runs)]:
@@ -256,10 +255,10 @@ def discard(path: str | os.PathLike[str], runs: Iterable[StagedRun]) -> None:
 
 
 def checked_run(found: object, argument: str, index: int) -> StagedRun:
-    """A staged run, whose name is one, and leads nowhere else.
+    """Checks a staged run: its name is the name of a run and not a path to another place.
 
     Raises:
-        WrongType, InvalidArgument: It is none.
+        WrongType, InvalidArgument: It is not a staged run.
     """
     try:
         return _checked(found, argument)

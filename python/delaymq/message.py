@@ -1,4 +1,4 @@
-"""What goes in, `Publish`, and what comes out, `Message`."""
+"""Messages: `Publish` is stored, `Message` is delivered."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ NO_TAGS: Final[tuple[str, ...]] = ()
 
 @dataclass(slots=True)
 class Publish:
-    """One message of a `publish_many`.
+    """One message of a `publish_many`; the fields are arguments of `Store.publish`.
 
     Attributes:
         subject: 1 to 100 characters without white space, control characters, `/` and `%`.
-        body: Anything that is bytes-like, at most 4 MiB.
+        body: Any bytes-like object, at most 4 MiB.
         delay: A timedelta or seconds from now, or None.
         at: An aware datetime, or None.
         level: One of RocketMQ's delay levels, 1 to 18, or None. At most one of `delay`, `at` and
-            `level` is given; with none of them it is due now.
-        tags: Words to tell messages of a subject apart by.
-        attributes: Text by name, carried along.
-        message_id: A name of your own; by default it is the text of the receipt.
-        key: A name of your own for what is pending; one pending message of a subject has it.
-        if_exists: What is done where the key is taken: `"replace"`, `"keep"` or `"error"`, the default.
-        deduplicate: True stores a message of the same subject and `message_id` once within ten minutes.
-        jitter: A timedelta or seconds, or None: as much of it as chance says is added to the due time. The
-            receipt tells what came of it.
+            `level` is given; without them the message is due now.
+        tags: Words that tell messages of a subject apart.
+        attributes: Text by name, delivered with the message.
+        message_id: Your id of the message; by default the text of the receipt.
+        key: Your name for the pending message; a subject has at most one pending message with a key.
+        if_exists: What happens if the key is taken: `"replace"`, `"keep"` or `"error"`, the default.
+        deduplicate: True stores a message of one subject and `message_id` once within ten minutes.
+        jitter: A timedelta or seconds, or None. A random part of it is added to the due time, which
+            the receipt shows.
     """
 
     subject: str
@@ -58,7 +58,7 @@ class Publish:
 
 
 class Settling(Protocol):
-    """What a message says its end to: the core's side of a subscription, or what stands before it."""
+    """Settles messages: the core's side of a subscription, or a client's."""
 
     def acknowledge(self, key: int, /) -> None:
         """Queues an acknowledgement."""
@@ -67,48 +67,51 @@ class Settling(Protocol):
         """Queues a redelivery."""
 
     def dead_letter(self, key: int, reason: str, /) -> None:
-        """Queues that it is put away."""
+        """Queues a dead letter."""
 
     def receipt(self, delivery: Delivery, /) -> _core.Receipt:
         """The receipt that a message was published with."""
 
 
-def about(
+def meta_of(
     message_id: str | None, tags: Sequence[str], attributes: Mapping[str, str] | None
 ) -> tuple[str | None, Sequence[str], Mapping[str, str] | None] | None:
-    """What crosses into the core for these, None where there is nothing."""
+    """Id, tags and attributes as the core takes them; None if none is given."""
     if message_id is None and tags is NO_TAGS and attributes is None:
         return None
     return message_id, tags, attributes
 
 
 class Received:
-    """What `Message` and `AsyncMessage` share. A message is settled once: acknowledged, given back or put away."""
+    """The base of `Message` and `AsyncMessage`.
 
-    __slots__ = ("_about", "_delivery", "_handed_ms", "_settled", "_subscription")
+    A message is settled once: acknowledged, given back or made a dead letter.
+    """
+
+    __slots__ = ("_delivery", "_handed_ms", "_meta_cache", "_settled", "_subscription")
 
     def __init__(self, subscription: Settling, delivery: Delivery, handed_ms: int) -> None:
-        """Made by a subscription, from what the core delivered.
+        """Wraps one delivery of the core.
 
         Args:
-            subscription: Takes acknowledgements and what is given back.
-            delivery: The core's tuple of one delivery.
+            subscription: Settles the message.
+            delivery: The core's tuple.
             handed_ms: When this process received it, in milliseconds since 1970.
         """
         self._subscription = subscription
         self._delivery = delivery
         self._handed_ms = handed_ms
         self._settled = False
-        self._about: tuple[str, tuple[str, ...], dict[str, str]] | None = None
+        self._meta_cache: tuple[str, tuple[str, ...], dict[str, str]] | None = None
 
     @property
     def key(self) -> int:
-        """Names this delivery towards the core; means nothing elsewhere."""
+        """The number of this delivery within its subscription; not the `key` of a publish."""
         return self._delivery[0]
 
     @property
     def subject(self) -> str:
-        """The subject that it was published on."""
+        """The subject that the message was published on."""
         return self._delivery[1]
 
     @property
@@ -118,32 +121,32 @@ class Received:
 
     @property
     def due(self) -> datetime:
-        """When it was due, UTC, to the millisecond; for a later attempt, when that was."""
+        """When the message was due, UTC, to the millisecond; for a retry, when the retry was due."""
         return moment(self._delivery[3])
 
     @property
     def published(self) -> datetime:
-        """When the store received it, UTC, to the millisecond."""
+        """When the store received the message, UTC, to the millisecond."""
         return moment(self._delivery[4])
 
     @property
     def attempt(self) -> int:
-        """1 for the first delivery to this group, then 2, 3, …"""
+        """The number of this delivery to the group: 1 for the first, then 2, 3, …"""
         return self._delivery[5]
 
     @property
     def redelivered(self) -> bool:
-        """True where an earlier delivery to this group may have been handed over before."""
+        """True if a consumer of this group may have received the message before."""
         return self._delivery[6]
 
     @property
     def sequence(self) -> int:
-        """Its place in the store's order of facts."""
+        """The message's place in the store's order of facts."""
         return self._delivery[7]
 
     @property
     def receipt(self) -> _core.Receipt:
-        """The receipt that it was published with, also where it was moved to another time and has another one.
+        """The receipt that the message was published with, also if it was moved and has a newer receipt.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
@@ -152,41 +155,41 @@ class Received:
 
     @property
     def message_id(self) -> str:
-        """The id it was published with, or the text of its receipt: the same in every attempt."""
+        """The id that the message was published with, or the text of its receipt; the same for every attempt."""
         return self._meta()[0] or str(self.receipt)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags it was published with."""
+        """The tags that the message was published with."""
         return self._meta()[1]
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes it was published with."""
+        """The attributes that the message was published with."""
         return self._meta()[2]
 
     def _meta(self) -> tuple[str, tuple[str, ...], dict[str, str]]:
-        """Decoded when it is first asked for."""
-        if self._about is None:
-            self._about = _core.decode_meta(self._delivery[9])
-        return self._about
+        """Id, tags and attributes, decoded on first use."""
+        if self._meta_cache is None:
+            self._meta_cache = _core.decode_meta(self._delivery[9])
+        return self._meta_cache
 
     @property
     def lateness(self) -> timedelta:
-        """How long after its due time this process had it, by the store's clock."""
+        """How long after its due time this process received the message, by the store's clock."""
         return timedelta(milliseconds=self._handed_ms - self._delivery[3])
 
     @property
     def settled(self) -> bool:
-        """True once it was acknowledged, given back or put away."""
+        """True once the message is acknowledged, given back or made a dead letter."""
         return self._settled
 
     def ack(self) -> None:
-        """Says that it is done. Returns at once; the subscription's `flush` waits until that is durable.
+        """Acknowledges the message. Returns at once; the subscription's `flush` waits until that is durable.
 
         Raises:
-            AlreadySettled: It was settled before.
-            Closed: The subscription is closed: the message went back to its group and comes again.
+            AlreadySettled: The message was settled before.
+            Closed: The subscription is closed: the message went back to its group and is delivered again.
             Poisoned: The store stopped after a failed write.
         """
         self._check_unsettled()
@@ -194,13 +197,13 @@ class Received:
         self._settled = True
 
     def nack(self, delay: Duration = 0) -> None:
-        """Gives it back, to come again after `delay` (a timedelta or seconds) with `attempt` + 1.
+        """Gives the message back, to be delivered again after `delay` (a timedelta or seconds) with `attempt` + 1.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.
-            InvalidArgument: `delay` is negative, not finite, or further than the store's longest.
-            AlreadySettled: It was settled before.
-            Closed: The subscription is closed: the message went back to its group and comes again.
+            InvalidArgument: `delay` is negative, not finite, or longer than the store's `delay_max`.
+            AlreadySettled: The message was settled before.
+            Closed: The subscription is closed: the message went back to its group and is delivered again.
         """
         milliseconds = delay_ms(delay)
         self._check_unsettled()
@@ -208,16 +211,16 @@ class Received:
         self._settled = True
 
     def dead_letter(self, reason: str) -> None:
-        """Puts it away among the dead letters of the group, which does not get it again.
+        """Makes the message a dead letter of the group, which does not get it again.
 
         Returns at once; the subscription's `flush` waits until that is durable. `Store.dead_letters`
-        lists it with the reason, `Store.redrive` brings it back.
+        lists it with the reason, `Store.redrive` delivers it again.
 
         Raises:
             WrongType: `reason` is not a str.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
-            AlreadySettled: It was settled before.
-            Closed: The subscription is closed: the message went back to its group and comes again.
+            AlreadySettled: The message was settled before.
+            Closed: The subscription is closed: the message went back to its group and is delivered again.
             Poisoned: The store stopped after a failed write.
         """
         self._check_unsettled()
@@ -233,13 +236,13 @@ class Received:
             )
 
     def _leave(self, failed: bool) -> None:
-        """The end of a block; one that settled the message itself is let be."""
+        """Settles the message at the end of a `with` block, unless the block did."""
         if self._settled:
             return
         if not failed:
             self.ack()
             return
-        # Where the subscription is closed it was given back with it; what the block raised matters more.
+        # A closed subscription has given the message back already; the error of the block matters more.
         with contextlib.suppress(Closed):
             self.nack()
 
@@ -251,10 +254,10 @@ class Received:
 
 
 class Message(Received):
-    """A message that is due, in the hands of a consumer.
+    """A message that is due, delivered to a consumer.
 
-    As a context manager it is acknowledged at the end of the block and given back if the block
-    raises::
+    Used as a context manager, the message is acknowledged at the end of the block, and given back if
+    the block raises::
 
         with message:
             handle(message.body)

@@ -1,4 +1,4 @@
-"""What is pending: looked up by receipt, listed, counted."""
+"""Queries of pending messages: looked up by receipt, listed, counted."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from enum import Enum
 from typing import Self, TypeAlias
 
 from delaymq import _core
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq.durations import due_ms
 from delaymq.receipt import Receipt
 
 __all__ = ["Fate", "Hidden", "LookedUp", "Pending", "PendingList", "PendingQueries"]
 
-PAGE = 4_096  # entries of a list that cross from Rust, or the network, at once
+PAGE = 4_096  # entries that a list fetches at once from the core or the server
 
 Page: TypeAlias = tuple[list[tuple[str, Receipt, int, int]], str, bool, list[tuple[str, int, int, str]]]
-"""Rows, the cursor behind them, whether the list has ended, and what could not be read."""
+"""Rows, the cursor behind them, whether the list has ended, and the damaged blocks."""
 
-Asked: TypeAlias = tuple[str | None, str | None, int | None, int | None]
+PendingFilter: TypeAlias = tuple[str | None, str | None, int | None, int | None]
 """A subject, a prefix, and two times in milliseconds since 1970."""
 
 
 class Fate(Enum):
-    """What became of a message."""
+    """The state of a message, as a look-up finds it."""
 
     PENDING = "pending"
-    """It waits for its time."""
+    """The message is not due yet."""
 
     DISPATCHED = "dispatched"
-    """It became ready: it is delivered, or was."""
+    """The message became ready: it is or was delivered."""
 
     CANCELLED = "cancelled"
-    """It was cancelled, or given up because its bytes are damaged."""
+    """The message was cancelled, or voided because its bytes are damaged."""
 
     NOT_FOUND = "not_found"
-    """The store gave it out and knows it no more: long finished and forgotten, or lost with a crash in `os` mode."""
+    """The message is unknown: finished and forgotten, or lost in a crash in `os` mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a receipt says of its message, and what became of that.
+    """The answer to looking up a receipt.
 
     Attributes:
-        fate: What became of it.
-        subject: Its subject; empty where the store knows it no more.
+        fate: The state of the message.
+        subject: Its subject; empty if the store does not know the message any more.
         due: When it is or was due, UTC.
-        size: Bytes of its body; None where the receipt comes from a list, which does not look at bodies.
+        size: Length of its body in bytes; None if the receipt comes from a list, which does not read bodies.
     """
 
     fate: Fate
@@ -62,10 +62,10 @@ class Pending:
     """A message that is pending.
 
     Attributes:
-        subject: Its subject; of what a group gave back, the group's retry subject.
-        receipt: Its receipt, without a size: it cancels and is looked up as any other.
-        attempt: Which delivery it waits for, from 1.
-        sequence: The place in the store's order of facts that the message was published under.
+        subject: Its subject; for a retry, the retry subject of the group.
+        receipt: Its receipt, without a size. It can be cancelled, moved and looked up like any other.
+        attempt: The number of the delivery that it waits for, from 1.
+        sequence: The place in the store's order of facts under which the message was published.
     """
 
     subject: str
@@ -81,12 +81,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """A damaged block of a file, whose entries a list does not show.
+    """A damaged block of a file. Lists do not show its entries.
 
     Attributes:
-        path: The file, in the folder of the store.
-        block: The block's number in it, from 0.
-        rows: Entries in it; some may have left, or be of other subjects and times than were asked for.
+        path: The file, relative to the store.
+        block: The number of the block in that file, from 0.
+        rows: Entries in it. Some may not be pending any more, or not match the query.
         reason: What is wrong with it.
     """
 
@@ -97,10 +97,10 @@ class Hidden:
 
 
 class PendingRows:
-    """What both kinds of list keep: the page in hand, and where it stands."""
+    """The current page of a list, and its position; the base of the plain and the asyncio list."""
 
     def __init__(self, after: str | None) -> None:
-        """Nothing is shown yet."""
+        """Begins behind the cursor `after`, without a page."""
         self._after = after
         self._behind = after
         self._rows: Iterator[tuple[str, Receipt, int, int]] = iter(())
@@ -110,12 +110,12 @@ class PendingRows:
 
     @property
     def after(self) -> str | None:
-        """Where the list has come to: `pending(after=…)` goes on behind what was shown, also after a restart."""
+        """The position of the list: `pending(after=…)` continues behind the last entry shown, also after a restart."""
         return self._after if self._last is None else _core.cursor_behind(self._last)
 
     @property
     def hidden(self) -> list[Hidden]:
-        """Damaged blocks that were met so far; what they hold is not in the list. Empty where all is well."""
+        """Damaged blocks found so far, whose entries are missing from the list. Empty if nothing is damaged."""
         return list(self._hidden.values())
 
     def _take(self, page: Page) -> None:
@@ -125,7 +125,7 @@ class PendingRows:
         self._rows = iter(rows)
 
     def _next(self) -> Pending | None:
-        """The next one of the page in hand."""
+        """The next entry of the current page, or None at its end."""
         row = next(self._rows, None)
         if row is None:
             self._after, self._last = self._behind, None
@@ -135,14 +135,14 @@ class PendingRows:
 
 
 class PendingList(PendingRows, Iterator[Pending]):
-    """What is pending, in the order of due time and sequence, read a page at a time.
+    """Pending messages in order of due time and sequence, fetched a page at a time.
 
-    What is pending from the first page to the last is shown once. What comes, is cancelled or becomes
-    ready meanwhile may be shown or not. It holds nothing in the store, and may be left at any time.
+    Each message that is pending from the first page to the last is shown once. A message that is published,
+    cancelled or dispatched meanwhile may or may not be shown. The list holds no resources of the store.
     """
 
     def __init__(self, page: Callable[[str | None], Page], after: str | None) -> None:
-        """Made by `pending`."""
+        """Use `Store.pending` instead."""
         super().__init__(after)
         self._page = page
 
@@ -158,31 +158,31 @@ class PendingList(PendingRows, Iterator[Pending]):
 
 
 class PendingQueries:
-    """The part of a store that says what is pending; `Store` has these methods. None of them changes anything."""
+    """The methods of `Store` that look up, list and count pending messages. None of them changes anything."""
 
     _core: _core.Store
 
     def look_up(self, receipt: Receipt) -> LookedUp:
-        """What became of a message, by its receipt. Reads nothing from disk.
+        """Looks up the state of a message by its receipt, without reading from disk.
 
         Raises:
-            WrongType: It is not a `Receipt`; `Receipt.parse` reads one from text.
-            ForeignReceipt: Another store gave it out.
-            InvalidArgument: No store gave it out: it was altered.
+            WrongType: `receipt` is not a `Receipt`; `Receipt.parse` reads one from text.
+            ForeignReceipt: Another store gave out the receipt.
+            InvalidArgument: The receipt was altered: no store gave it out.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return self.look_up_many((receipt,))[0]
 
     def look_up_many(self, receipts: Iterable[Receipt]) -> list[LookedUp]:
-        """What became of messages, in the order of their receipts, as of one moment.
+        """Looks up many messages as of one moment, in the order of their receipts.
 
         Raises:
-            WrongType: They are not an iterable of `Receipt`.
-            ForeignReceipt: Another store gave one of them out; `index` says which.
-            InvalidArgument: One of them was altered.
+            WrongType: `receipts` is not an iterable of `Receipt`.
+            ForeignReceipt: Another store gave out receipt `index`.
+            InvalidArgument: A receipt was altered.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        chosen = listed(receipts, "receipts", "an iterable of Receipt")
+        chosen = receipt_list(receipts)
         return looked_up(chosen, _core.look_up_many(self._core, chosen))
 
     def pending(
@@ -194,7 +194,7 @@ class PendingQueries:
         due_before: datetime | None = None,
         after: str | None = None,
     ) -> PendingList:
-        """Lists what is pending, in the order of due time and sequence, while everything goes on.
+        """Lists pending messages in order of due time and sequence, while the store works on.
 
         ::
 
@@ -202,57 +202,58 @@ class PendingQueries:
                 print(one.due, one.subject, one.receipt)
 
         Args:
-            subject: Of this subject only; one that is not there has nothing pending.
-            prefix: Of subjects whose names begin so instead. With neither it lists what users published; `"%"`
-                is what groups gave back, and `""` is everything.
-            due_from: Only what is due at this time or later, an aware datetime.
-            due_before: Only what is due before this time, an aware datetime.
-            after: Only what comes behind the place that another list's `after` named, in this life of the store
-                or an earlier one.
+            subject: Only messages of this subject. An unknown subject has none.
+            prefix: Only subjects whose names begin with this. Without `subject` and `prefix`, all subjects that users
+                publish to; `"%"` lists the retries of groups, `""` everything.
+            due_from: Only messages due at this time or later, an aware datetime.
+            due_before: Only messages due before this time, an aware datetime.
+            after: Only messages behind the cursor of an earlier list (its `after`), also of before a restart.
 
         Returns:
-            An iterator that reads a page at a time.
+            An iterator that fetches a page at a time.
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: A time is naive, the range is upside down, a subject and a prefix are named, the subject
-                is empty, or `after` is no cursor or one of another store.
-            StorageError: The operating system refused to read, while it is iterated; it goes on.
-            Poisoned, Closed, ForkedProcess: As `publish`, also while it is iterated.
+            InvalidArgument: A time is naive, the range is reversed, both a subject and a prefix are given, the subject
+                is empty, or `after` is not a cursor of this store.
+            StorageError: The operating system refused to read, during iteration; the iteration can be continued.
+            Poisoned, Closed, ForkedProcess: As `publish`, also during iteration.
         """
-        reader = _core.pending(self._core, asked(subject, prefix, due_from, due_before), after)
+        reader = _core.pending(self._core, pending_filter(subject, prefix, due_from, due_before), after)
         return PendingList(lambda _: reader.next_page(PAGE), after)
 
     def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
-        """How many messages are pending, by subject. It is kept, and not counted: it looks at no message.
+        """How many messages are pending, by subject. The counts are maintained, so no message is read.
 
         Args:
-            subject: Of this subject only; the answer is empty where it is not there.
-            prefix: Of subjects whose names begin so instead; with neither, of those that users publish to.
+            subject: Only this subject; the result is empty if it is unknown.
+            prefix: Only subjects whose names begin with this. Without both, all subjects that users publish to.
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: A subject and a prefix are named, or the subject is empty.
+            InvalidArgument: Both a subject and a prefix are given, or the subject is empty.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return _core.pending_counts(self._core, subject, prefix)
 
 
-def looking_at(core: _core.Store) -> PendingQueries:
-    """These methods alone, for who has the core of a store."""
-    alone = PendingQueries()
-    alone._core = core  # noqa: SLF001 - a store made of this part only
-    return alone
+def pending_queries(core: _core.Store) -> PendingQueries:
+    """The methods alone, over the core of a store."""
+    queries = PendingQueries()
+    queries._core = core  # noqa: SLF001 - an object with this part of a store only
+    return queries
 
 
-def looked_up(receipts: list[Receipt], told: list[tuple[str, str]]) -> list[LookedUp]:
-    """What was found of each receipt, from what crossed the boundary."""
-    found = zip(receipts, told, strict=True)
+def looked_up(receipts: list[Receipt], answers: list[tuple[str, str]]) -> list[LookedUp]:
+    """Pairs receipts with the core's answers."""
+    found = zip(receipts, answers, strict=True)
     return [LookedUp(Fate(fate), subject, receipt.due, receipt.size) for receipt, (fate, subject) in found]
 
 
-def asked(subject: str | None, prefix: str | None, due_from: datetime | None, due_before: datetime | None) -> Asked:
-    """What is listed, as it crosses the boundary.
+def pending_filter(
+    subject: str | None, prefix: str | None, due_from: datetime | None, due_before: datetime | None
+) -> PendingFilter:
+    """The filter of a list, as the core takes it.
 
     Raises:
         WrongType, InvalidArgument: One of the times is refused.

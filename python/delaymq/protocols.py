@@ -1,7 +1,7 @@
-# ruff: noqa: D102 - Store, AsyncStore and their subscriptions say what each method does
-"""What is a delay queue, whatever is behind it: a store in this process, or a server.
+# ruff: noqa: D102 - Store, AsyncStore and their subscriptions document the methods
+"""Protocols of a delay queue, whether its store is in this process or behind a server.
 
-Write against these, and take a `Store` in tests and whatever you like in production::
+Annotate with them, and use a `Store` in tests and a `Client` in production, for example::
 
     def remind(queue: DelayQueue, order: str) -> None:
         queue.publish("order.reminder", order.encode(), delay=timedelta(days=30))
@@ -30,7 +30,7 @@ __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscr
 
 @runtime_checkable
 class Consumer(Protocol):
-    """One that takes the messages of a subject for a group. `delaymq.Subscription` says what each does."""
+    """Consumes a subject for a group. `delaymq.Subscription` documents the methods."""
 
     @property
     def subject(self) -> str: ...
@@ -55,9 +55,9 @@ class Consumer(Protocol):
 
 @runtime_checkable
 class DelayQueue(Protocol):
-    """Takes messages, and hands them over when they are due. `delaymq.Store` says what each method does.
+    """Stores messages and delivers them when they are due. `delaymq.Store` documents the methods.
 
-    One `publish_many` takes 8 MiB over TCP and 32 MiB in a store of this process: what may go to either stays below 8.
+    One `publish_many` takes 8 MiB over TCP and 32 MiB in a store of this process; stay below 8 MiB to support both.
     """
 
     def publish(
@@ -148,7 +148,7 @@ class DelayQueue(Protocol):
 
 @runtime_checkable
 class AsyncConsumer(Protocol):
-    """As `Consumer`, on an event loop."""
+    """As `Consumer`, for an event loop."""
 
     @property
     def subject(self) -> str: ...
@@ -172,7 +172,7 @@ class AsyncConsumer(Protocol):
 
 
 class Subscribing(Protocol):
-    """What `AsyncDelayQueue.subscribe` returns: awaited or entered it gives the consumer."""
+    """The result of `AsyncDelayQueue.subscribe`: await or enter it to get the consumer."""
 
     def __await__(self) -> Generator[Any, Any, AsyncConsumer]: ...
     async def __aenter__(self) -> AsyncConsumer: ...
@@ -183,7 +183,7 @@ class Subscribing(Protocol):
 
 @runtime_checkable
 class AsyncDelayQueue(Protocol):
-    """As `DelayQueue`, on an event loop."""
+    """As `DelayQueue`, for an event loop."""
 
     async def publish(
         self,

@@ -1,17 +1,17 @@
-"""The runs of the schedule made again from the log: to compare them with those that are there, or to replace these.
+"""Rebuilds the runs of the schedule from the log, to compare them with the existing runs or to replace these.
 
 ::
 
     from delaymq.rebuilding import adopt, plan, rebuild_all
 
-    asked = plan("./data")
-    told = rebuild_all("./data", asked)               # compares; the store may be open meanwhile
-    pieces = rebuild_all("./data", asked, stage=True)
-    adopt("./data", asked, pieces)                    # the store must be closed
+    planned = plan("./data")
+    compared = rebuild_all("./data", planned)          # compares; the store may be open meanwhile
+    pieces = rebuild_all("./data", planned, stage=True)
+    adopt("./data", planned, pieces)                   # the store must be closed
 
-It is of the newest checkpoint: what was pending then. A run that is damaged or gone is made again as far as the log has
-its messages; what the log has retired is taken out of the run, where that is whole. Pieces can be rebuilt by any
-process that sees the folder, in any order.
+The result is as of the newest checkpoint: the messages that were pending then. A damaged or missing run is rebuilt
+from the messages that the log still has; messages that were retired from the log are taken from the run, if it is
+intact. Pieces can be rebuilt by any process that sees the folder, in any order.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ __all__ = [
 ]
 
 PIECE_SEQUENCES: Final = RUN_ROWS_MAX
-"""Sequences of a piece at most: who rebuilds it takes some 200 bytes of memory for each."""
+"""The maximum number of sequences in a piece; rebuilding takes about 200 bytes of memory for each."""
 
 Kind = Literal["vanishing", "missing", "different", "unreadable"]
-"""What can be wrong with a message: it is whole nowhere; its run has no row of it, or another one; its row or its
-payload cannot be read there, and the log has it."""
+"""What can be wrong with a message: it is intact nowhere; its run has no row for it, or a different one; its row or
+payload is unreadable there, and the log has it.
+"""
 
 SEQUENCES_OF_WORD = 32
-"""What became of so many stands in one word of a checkpoint."""
+"""The number of sequences whose state is in one word of a checkpoint."""
 
 SEQUENCES_SHOWN = 5
 
@@ -66,8 +67,8 @@ class Piece:
     Attributes:
         index: Its place in the plan, from 0.
         first_sequence: The first sequence of its window.
-        sequences: How many sequences that has, whether they are pending or not.
-        run: The number that its run would have.
+        sequences: The number of sequences in the window, whether they are pending or not.
+        run: The number of its run.
     """
 
     index: int
@@ -78,13 +79,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class KeptWindow:
-    """A stretch of sequences that stays as it is.
+    """A window of sequences that is not rebuilt.
 
     Attributes:
-        first_sequence: The first of them.
-        sequences: How many there are.
-        why: Why it stays.
-        damage: Why its run cannot be opened, so that its messages are nowhere; None where it can be.
+        first_sequence: The first sequence of the window.
+        sequences: The number of sequences.
+        why: Why it is not rebuilt.
+        damage: Why its run cannot be opened, so that its messages are nowhere; None if it can be.
     """
 
     first_sequence: int
@@ -95,14 +96,14 @@ class KeptWindow:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be rebuilt, as of one checkpoint. It can be pickled.
+    """The pieces to rebuild, as of one checkpoint. It can be pickled.
 
     Attributes:
-        content: What the core knows it by.
-        checkpoint: The number of its checkpoint; None where the store has none. Then nothing of it is in runs, and an
-            opening applies the whole log.
-        pieces: What can be rebuilt, in order; none where the store has no checkpoint yet.
-        kept: What stays as it is.
+        content: The plan, encoded for the core.
+        checkpoint: The number of its checkpoint, or None if the store has none. Without a checkpoint no message is in
+            a run, and an open applies the whole log.
+        pieces: The pieces that can be rebuilt, in order; empty without a checkpoint.
+        kept: The windows that are not rebuilt.
     """
 
     content: bytes
@@ -113,16 +114,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many pending messages are what. One that has two rows in its run is `different`, too.
+    """Numbers of pending messages by comparison result. A message with two rows in its run counts as `different`, too.
 
     Attributes:
-        pending: All of them.
-        same: Its run says what the log says, byte for byte.
-        different: It says something else.
-        missing: Its run has no row of it.
-        unreadable: Its row or its payload cannot be read in its run, and is found elsewhere.
-        kept: The log has it no more, or is damaged there, and its run has it whole: there is nothing to compare with.
-        vanishing: It is whole nowhere.
+        pending: All pending messages.
+        same: Run and log agree, byte for byte.
+        different: Run and log differ.
+        missing: The run has no row for it.
+        unreadable: Its row or payload in the run is unreadable, and is found elsewhere.
+        kept: The run has it intact, but the log does not have it any more, or is damaged there: it cannot be compared.
+        vanishing: It is intact nowhere.
     """
 
     pending: int = 0
@@ -135,7 +136,7 @@ class Counts:
 
     @property
     def wrong(self) -> int:
-        """With how many something is wrong."""
+        """The number of messages with something wrong."""
         return self.different + self.missing + self.unreadable + self.vanishing
 
     def __add__(self, other: Counts) -> Counts:
@@ -145,7 +146,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A message with which something is wrong.
+    """A message with something wrong.
 
     Attributes:
         sequence: Its sequence.
@@ -160,13 +161,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltPiece:
-    """What came of a piece. It can be pickled, and is made of what JSON has.
+    """The result of rebuilding a piece. It can be pickled, and consists of values that JSON has.
 
     Attributes:
         index: Its place in the plan.
-        counts: How its messages compare with the run that is there.
-        examples: Some of those with which something is wrong, the worst first.
-        staged: Its run, which lies beside the store; None where none was wanted, or nothing is pending.
+        counts: How its messages compare with the existing run.
+        examples: Some of the messages with something wrong, the worst first.
+        staged: Its staged run; None if none was requested, or no message is pending.
     """
 
     index: int
@@ -182,18 +183,18 @@ class RebuiltPiece:
         examples: Iterable[tuple[int, str, str]],
         staged: tuple[str, int, int, int] | None,
     ) -> Self:
-        """As the core says it."""
+        """From the answer of the core."""
         named = tuple(Example(sequence, cast("Kind", kind), words) for sequence, kind, words in examples)
         return cls(index, Counts(**counts), named, None if staged is None else StagedRun(*staged))
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """What was put in the place of what was there.
+    """The result of replacing runs.
 
     Attributes:
-        runs: How many runs.
-        messages: How many pending messages they have.
+        runs: The number of runs.
+        messages: The number of pending messages in them.
     """
 
     runs: int
@@ -201,19 +202,19 @@ class Adopted:
 
 
 def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES) -> Plan:
-    """Says what can be rebuilt, as of the newest checkpoint. The store may be open, and may be one that `open` refuses.
+    """Plans what to rebuild, as of the newest checkpoint. The store may be open, and may be one that `open` refuses.
 
-    Retention removes nothing that the plan needs for an hour, where this process may write to the folder.
+    If the folder is writable, a pin keeps all files that the plan needs for an hour.
 
     Args:
         path: The store's folder.
-        piece_sequences: Sequences of a piece at most, a multiple of 32: smaller ones need less memory, and each reads
-            the log from its own messages on.
+        piece_sequences: The maximum number of sequences in a piece, a multiple of 32. Smaller pieces need less
+            memory, but each piece reads the log from its own messages on.
 
     Raises:
         WrongType, InvalidArgument: An argument is refused.
-        NotAStore, NewerFormat: The folder holds something else, or is of a later release.
-        Corrupt: No checkpoint can be read: `delaymq salvage` is for that.
+        NotAStore, NewerFormat: The folder holds something else, or a later release wrote it.
+        Corrupt: No checkpoint is readable; use `delaymq salvage`.
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
@@ -230,20 +231,20 @@ def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES
 
 
 def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool = False) -> RebuiltPiece:
-    """Makes the run of one piece again, and compares it with the one that is there. The store may be open.
+    """Rebuilds the run of one piece, and compares it with the existing one. The store may be open.
 
     Args:
         path: The store's folder.
-        plan: What `plan` said of it, in any process.
-        index: Which piece.
-        stage: Writes the run beside the store, for `adopt`. Nothing of the store changes by that, and what nobody
-            adopts is removed after a day.
+        plan: A plan of this store, made in any process.
+        index: The place of the piece in the plan.
+        stage: True writes the run beside the store, for `adopt`. The store does not change, and a run that
+            is not adopted is removed after a day.
 
     Raises:
-        WrongType, InvalidArgument: An argument is refused, or the store has another checkpoint by now and not the
-            plan's any more; `argument` says which.
+        WrongType, InvalidArgument: An argument is refused, or the store does not have the checkpoint of the plan any
+            more; `argument` says which.
         NotAStore, NewerFormat, Corrupt: As `plan`.
-        StorageError: The operating system refused a call; `DiskFull` where there is no room.
+        StorageError: The operating system refused a call; `DiskFull` if there is no room.
     """
     folder = folder_of(path)
     checked = _plan_of(plan)
@@ -256,10 +257,10 @@ def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool
 
 
 def rebuild_all(path: str | os.PathLike[str], plan: Plan, *, stage: bool = False) -> tuple[RebuiltPiece, ...]:
-    """Does so with each piece, one after the other, in this process.
+    """Rebuilds all pieces, one after the other, in this process.
 
     Raises:
-        DelaymqError: As `rebuild`; what was staged is removed.
+        DelaymqError: As `rebuild`; runs that were staged are removed.
     """
     found: list[RebuiltPiece] = []
     try:
@@ -272,22 +273,22 @@ def rebuild_all(path: str | os.PathLike[str], plan: Plan, *, stage: bool = False
 
 
 def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiece]) -> Adopted:
-    """Puts the rebuilt runs in the place of those that are there, all of them or none.
+    """Replaces the existing runs by rebuilt ones, all or none.
 
-    All bytes of them are read first. Where it raises, the store is as it was, but that a StorageError may come when all
-    was done; what was staged is removed, so that it begins with a plan again.
+    All bytes of the rebuilt runs are read first. After an error the store is unchanged, except that a StorageError may
+    be raised after everything was done. Staged runs are removed, so begin with a new plan.
 
     Args:
-        path: The store's folder; nobody may have the store open.
-        plan: What `plan` said of it.
-        pieces: What came of all its pieces, staged.
+        path: The store's folder; no process may have the store open.
+        plan: A plan of this store.
+        pieces: The results of all pieces, staged.
 
     Raises:
-        WrongType, InvalidArgument: An argument is refused, a piece is missing, or the store has another checkpoint by
-            now than the plan is of; `argument` says which.
-        WouldVanish: Something that is pending would be gone.
-        Locked: Somebody has the store open.
-        MissingFile, Corrupt: What was staged is not as it was told, or something that stays cannot be read.
+        WrongType, InvalidArgument: An argument is refused, a piece is missing, or the store has a newer checkpoint
+            than the plan; `argument` says which.
+        WouldVanish: A pending message would be lost.
+        Locked: A process has the store open.
+        MissingFile, Corrupt: A staged run has changed, or a run that is kept is unreadable.
         NotAStore, NewerFormat, StorageError: As `plan`.
     """
     folder, checked, told = folder_of(path), _plan_of(plan), _checked(pieces)
@@ -298,16 +299,16 @@ def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiec
     except BaseException:
         _let_go(folder, told)
         raise
-    # What is adopted has moved; what is left is of no use where somebody else adopted the same.
+    # Adopted runs have moved; runs that remain are of no use if another process adopted the same plan.
     _let_go(folder, told)
     return Adopted(runs, messages)
 
 
 def refuse_open(path: str | os.PathLike[str]) -> None:
-    """Looks whether somebody has the store open, so that nothing is staged in vain.
+    """Refuses a store that is open, so that nothing is staged in vain.
 
     Raises:
-        Locked: Somebody has.
+        Locked: A process has the store open.
         NotAStore, StorageError: As `plan`.
     """
     folder = folder_of(path)
@@ -316,10 +317,10 @@ def refuse_open(path: str | os.PathLike[str]) -> None:
 
 
 def refuse_vanishing(pieces: Iterable[RebuiltPiece]) -> None:
-    """Looks whether all that is pending is in what was rebuilt.
+    """Refuses pieces that lack a pending message.
 
     Raises:
-        WouldVanish: It is not.
+        WouldVanish: They do.
     """
     told = list(pieces)
     count = sum(piece.counts.vanishing for piece in told)
@@ -334,16 +335,16 @@ def refuse_vanishing(pieces: Iterable[RebuiltPiece]) -> None:
 
 
 def discard_pieces(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece]) -> None:
-    """Removes what was staged and will not be adopted. What is gone already is fine.
+    """Removes staged runs that will not be adopted. A run that is missing already is ignored.
 
     Raises:
-        StorageError: A file could not be removed; it goes after a day.
+        StorageError: A file could not be removed; it is removed after a day.
     """
     discard(path, [piece.staged for piece in pieces if piece.staged is not None])
 
 
 def _let_go(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece]) -> None:
-    """Removes what can be removed of it. The rest goes after a day, and hides nothing that is being raised."""
+    """Removes staged runs as far as possible, without hiding an error; the rest goes after a day."""
     with suppress(StorageError):
         discard_pieces(path, pieces)
 
@@ -370,7 +371,7 @@ def _named(piece: RebuiltPiece) -> tuple[int, tuple[str, int, int, int] | None]:
 
 
 class _Named:
-    """Errors of the core name the folder."""
+    """Adds the folder to errors of the core."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What a publish answers with, and what a cancel or a move answers."""
+"""Answers of the commands: receipts of a publish, outcomes of a cancel or a move."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ __all__ = ["Moved", "Outcome", "Receipt", "Receipts"]
 
 
 class Outcome(Enum):
-    """What a cancel or a move found. It is durable when it is answered."""
+    """The durable result of a cancel or a move."""
 
     DONE = "done"
-    """The message was pending: it is cancelled, or moved."""
+    """The message was pending, and is now cancelled or moved."""
 
     ALREADY_DISPATCHED = "already_dispatched"
     """The message was due before the command arrived; it is delivered."""
 
     NOT_FOUND = "not_found"
-    """The store gave it out and knows it no more.
+    """The store gave out the receipt but does not know the message any more.
 
-    It was moved and has another receipt, is long finished and forgotten, or was lost with a crash in `os` mode; what
-    is cancelled cannot be moved.
+    The message was moved and has another receipt, was finished and forgotten, or was lost in a crash in `os` mode.
+    A cancelled message cannot be moved either.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a message that was to be moved. It is durable when it is answered."""
+    """The durable result of moving one message."""
 
     outcome: Outcome
-    """What was found."""
+    """Whether the message was moved."""
 
     receipt: Receipt | None
-    """The message's receipt from now on, where it is done; the one before is of nothing any more."""
+    """The message's new receipt if the outcome is `DONE`; the old one is not valid any more."""

@@ -1,4 +1,4 @@
-"""Messages that recur: a rule that says when, and one pending message at a time."""
+"""Recurring messages: a series has a rule for its due times, and one pending message at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq.durations import delay_ms, due_ms
 from delaymq.keys import CODES, IfExists, is_text
-from delaymq.message import NO_TAGS, about
+from delaymq.message import NO_TAGS, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,29 +22,30 @@ if TYPE_CHECKING:
 __all__ = ["CatchUp", "Recurring", "RecurringCommands"]
 
 CatchUp = Literal["one", "skip", "all"]
-"""What is done about what is missed: the last of it happens once, at once; none of it; each of it."""
+"""What happens to occurrences that were missed: the last one is published at once, none is, or each one is."""
 
-Asked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
+SeriesRequest: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
 Row: TypeAlias = "tuple[int, str, str, str, str, int, Receipt | None]"
 
 CATCH_UPS: tuple[CatchUp, ...] = ("one", "skip", "all")
-ATTRIBUTE = "recurring"  # of each message: the name of its series
-EVERY = "every "  # what the rule of an interval begins with
-PAGE = 1_000  # series that are listed at once
+ATTRIBUTE = "recurring"  # attribute of each message: the name of its series
+EVERY = "every "  # the beginning of the rule of an interval
+PAGE = 1_000  # series that one call lists
 
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
-    """A series of messages that goes on.
+    """A series of messages that has not ended.
 
     Attributes:
         subject: The subject of its messages.
-        name: Its name in the subject.
+        name: Its name, unique within the subject.
         every: Its interval, or None.
-        cron: Its pattern, or None.
-        zone: The zone of the pattern; of an interval `"UTC"`.
-        catch_up: What is done about what is missed: `"one"`, `"skip"` or `"all"`.
-        receipt: The pending message, which `cancel`, `move` and `look_up` take; None where it is about to be stored.
+        cron: Its cron pattern, or None.
+        zone: The IANA time zone of the pattern; `"UTC"` for an interval.
+        catch_up: What happens to missed occurrences: `"one"`, `"skip"` or `"all"`.
+        receipt: The receipt of the pending message, for `cancel`, `move` and `look_up`; None while that message is
+            about to be stored.
     """
 
     subject: str
@@ -57,12 +58,12 @@ class Recurring:
 
     @property
     def due(self) -> datetime | None:
-        """When the pending message is due, UTC; None where it is about to be stored."""
+        """When the pending message is due, UTC; None while it is about to be stored."""
         return None if self.receipt is None else self.receipt.due
 
 
 class RecurringCommands:
-    """The part of a store that sends messages again and again; `Store` has these methods."""
+    """The methods of `Store` for recurring messages."""
 
     _core: _core.Store
 
@@ -81,33 +82,34 @@ class RecurringCommands:
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
     ) -> Recurring:
-        """Sends a message again and again, one pending at a time, until `end_recurring`.
+        """Publishes a message again and again, one pending at a time, until `end_recurring`.
 
         ::
 
             store.recur("reports", b"daily", name="daily", cron="30 9 * * mon-fri", zone="Europe/Berlin")
 
-        Each is due at a time of the rule, counted from the one before and never from now, so that nothing drifts. It is
-        stored when the one before is dispatched or cancelled.
+        Each due time is computed from the one before, never from the current time, so that the series does not drift.
+        The next message is stored when the one before is dispatched or cancelled.
 
         Args:
-            subject: The subject of the messages, made as `publish` says.
-            body: The body of each of them, anything that is bytes-like.
-            name: A name of your own, made as a subject's: a subject has one series of it.
+            subject: The subject of the messages, as for `publish`.
+            body: The body of each message, a bytes-like object.
+            name: Your name of the series, with the characters of a subject; unique within the subject.
             every: A timedelta or seconds between two messages, from 1 second to 10 years.
-            cron: Five fields instead: minute, hour, day of the month, month, day of the week; or six with seconds
-                first. Names, ranges, lists, steps, `L`, `W` and `#` are understood. One that does not happen within ten
-                years is refused.
-            zone: The time zone of the pattern, an IANA name. With one time of day, what a clock leaves out happens at
-                the first moment after it, and what it shows twice happens the first time. With several, by `*`, a
-                list, a range or a step, it goes by what the clock shows.
-            start: An aware datetime before which there is none. An interval counts from it, also where it is over.
-            catch_up: What is done where the time of some is over before they could be stored, as after a downtime:
-                `"one"`: the last of them happens, at once; `"skip"`: none; `"all"`: each, one after the other.
-            if_exists: What is done where the subject has a series of that name: `"replace"` ends it and cancels its
-                pending message, `"keep"` leaves it and begins nothing, `"error"` refuses.
-            tags: As `publish` has them.
-            attributes: The same. `recurring` with the name is added.
+            cron: A cron pattern instead: minute, hour, day of the month, month and day of the week, or six fields with
+                seconds first. Names, ranges, lists, steps, `L`, `W` and `#` are allowed. A pattern without an
+                occurrence within ten years is refused.
+            zone: The time zone of the pattern, an IANA name. If the pattern has one time of day, a time that the clock
+                skips occurs at the first moment after the gap, and a repeated time occurs once, the first time. If it
+                has several (by `*`, a list, a range or a step), it follows the clock.
+            start: An aware datetime before which there is no occurrence. An interval is counted from it, even if it has
+                passed.
+            catch_up: What happens to occurrences that could not be stored in time, such as during a downtime: `"one"`
+                publishes the last one at once, `"skip"` none, `"all"` each, one after the other.
+            if_exists: What happens if the subject has a series of that name: `"replace"` ends it and cancels its
+                pending message, `"keep"` keeps it and begins nothing, `"error"` raises InvalidArgument.
+            tags: As for `publish`.
+            attributes: As for `publish`. `recurring` is added, with the name of the series.
 
         Returns:
             The series of that name, once it is durable.
@@ -116,18 +118,18 @@ class RecurringCommands:
             WrongType: An argument has the wrong type; nothing was stored.
             InvalidArgument: `subject`, `name`, `every`, `cron`, `zone`, `start`, `catch_up`, `if_exists`, `tags` or
                 `attributes` is refused, or there is a series of that name; nothing was stored.
-            TooLarge: The whole takes more than 64 KiB, or all series together more than 16 MiB; nothing was stored.
-            NamesFull: There are 65,536 series; nothing was stored.
+            TooLarge: The series takes more than 64 KiB, or all series together more than 16 MiB; nothing was stored.
+            NamesFull: There are 65,536 series already; nothing was stored.
             DiskFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        asked = asked_series(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
-        return told(_core.recur(self._core, subject, body, asked, about_series(name, tags, attributes)))
+        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        return series_of(_core.recur(self._core, subject, body, request, series_meta(name, tags, attributes)))
 
     def end_recurring(self, subject: str, name: str) -> bool:
-        """Ends a series; its pending message is cancelled. What was dispatched stays.
+        """Ends a series and cancels its pending message. Messages that were dispatched before are not affected.
 
         Returns:
-            False where the subject has none of that name. The answer is durable.
+            True, or False if the subject has no series of that name. The answer is durable.
 
         Raises:
             WrongType, InvalidArgument: `subject` or `name` is refused.
@@ -136,10 +138,10 @@ class RecurringCommands:
         return _core.end_recurring(self._core, subject, name)
 
     def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """All series, of a subject or of all, in the order in which they began.
+        """Lists the series of one subject, or of all, in the order in which they began.
 
         Raises:
-            WrongType: `subject` is no str.
+            WrongType: `subject` is not a str.
             InvalidArgument: The store does not have the subject.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
@@ -148,17 +150,17 @@ class RecurringCommands:
             page = _core.recurring(self._core, subject, found[-1][0] if found else 0, PAGE)
             found += page
             if len(page) < PAGE:
-                return [told(row) for row in found]
+                return [series_of(row) for row in found]
 
 
-def repeating_of(core: _core.Store) -> RecurringCommands:
-    """The methods alone, for who has the core of a store."""
-    alone = RecurringCommands()
-    alone._core = core  # noqa: SLF001 - a store made of this part only
-    return alone
+def recurring_commands(core: _core.Store) -> RecurringCommands:
+    """The methods alone, over the core of a store."""
+    commands = RecurringCommands()
+    commands._core = core  # noqa: SLF001 - an object with this part of a store only
+    return commands
 
 
-def asked_series(
+def series_request(
     name: str,
     every: Duration | None,
     cron: str | None,
@@ -167,37 +169,37 @@ def asked_series(
     start: datetime | None,
     catch_up: CatchUp,
     if_exists: IfExists,
-) -> Asked:
-    """What is asked for, as it crosses the boundary.
+) -> SeriesRequest:
+    """Checks the arguments of `recur`, and returns them as the core takes them.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `RecurringCommands.recur`.
     """
-    checked(name, "name")
-    checked(zone, "zone")
+    check_text(name, "name")
+    check_text(zone, "zone")
     if cron is not None:
-        checked(cron, "cron")
+        check_text(cron, "cron")
         if not cron:
             raise refused("cron", "five fields of cron, or six with seconds first", cron)
     if (every is None) == (cron is None):
         raise refused("every", "one of every and cron", "neither" if every is None else "both")
-    chosen(catch_up, "catch_up", CATCH_UPS)
-    chosen(if_exists, "if_exists", tuple(CODES))
+    check_choice(catch_up, "catch_up", CATCH_UPS)
+    check_choice(if_exists, "if_exists", tuple(CODES))
     every_ms = None if every is None else delay_ms(every, "every")
     start_ms = None if start is None else due_ms(start, "start")
     return name, every_ms, cron, zone, start_ms, CATCH_UPS.index(catch_up), CODES[if_exists]
 
 
-def checked(word: object, argument: str) -> None:
-    """Refuses what is no text."""
+def check_text(word: object, argument: str) -> None:
+    """Refuses an argument that is not text, or that UTF-8 cannot encode."""
     if not isinstance(word, str):
         raise wrong_type(argument, "str", word)
     if not is_text(word):
         raise refused(argument, "text that UTF-8 can hold", "a lone surrogate")
 
 
-def chosen(word: object, argument: str, words: tuple[str, ...]) -> None:
-    """Refuses what is none of some words."""
+def check_choice(word: object, argument: str, words: tuple[str, ...]) -> None:
+    """Refuses an argument that is none of the allowed words."""
     expected = " or ".join(f'"{one}"' for one in words)
     if not isinstance(word, str):
         raise wrong_type(argument, expected, word)
@@ -205,21 +207,21 @@ def chosen(word: object, argument: str, words: tuple[str, ...]) -> None:
         raise refused(argument, expected, word)
 
 
-def about_series(
+def series_meta(
     name: str, tags: Sequence[str], attributes: Mapping[str, str] | None
 ) -> tuple[str | None, Sequence[str], Mapping[str, str] | None] | None:
-    """What goes along with each message."""
+    """Id, tags and attributes of each message of a series, as the core takes them."""
     try:
         given = {**(attributes or {})}
     except TypeError:
         raise wrong_type("attributes", "a mapping", attributes) from None
     if given.get(ATTRIBUTE, name) != name:
         raise refused("attributes", f"no {ATTRIBUTE!r} but the name of the series", given[ATTRIBUTE])
-    return about(None, tags, {ATTRIBUTE: name, **given})
+    return meta_of(None, tags, {ATTRIBUTE: name, **given})
 
 
-def told(row: Row) -> Recurring:
-    """A series, from what crossed the boundary."""
+def series_of(row: Row) -> Recurring:
+    """A `Recurring` from a row of the core."""
     _, subject, name, rule, zone, catch_up, receipt = row
     every = None
     if rule.startswith(EVERY):

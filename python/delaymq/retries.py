@@ -1,4 +1,4 @@
-"""How long a message that failed waits before it comes again."""
+"""Delays before a failed message is delivered again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["backoff"]
 def backoff(
     first: Duration = 1, factor: float = 2, longest: Duration = timedelta(hours=1), jitter: float = 0.1
 ) -> Callable[[int], timedelta]:
-    """Delays that grow with the attempt: `message.nack(retry_after(message.attempt))`.
+    """A function of the attempt that returns growing delays, for `message.nack(retry_after(message.attempt))`.
 
     ::
 
@@ -25,13 +25,13 @@ def backoff(
 
     Args:
         first: The delay after the first attempt, a timedelta or seconds.
-        factor: How many times longer each delay is than the one before, 1 or more.
-        longest: No delay is longer than this, but for jitter.
-        jitter: The share of a delay by which it differs at most, either way, so that what failed
-            together does not come again together: 0 to 1.
+        factor: The ratio of each delay to the one before, 1 or more.
+        longest: The longest delay, before jitter is applied.
+        jitter: The largest random change of a delay, as a fraction of it, 0 to 1, in either direction. It
+            keeps messages that failed together from being retried together.
 
     Returns:
-        What takes an attempt, from 1, and returns a timedelta.
+        A function that takes an attempt, from 1, and returns a timedelta.
 
     Raises:
         WrongType: An argument has the wrong type.
@@ -65,5 +65,5 @@ def backoff(
 def _check(value: float, argument: str, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong_type(argument, "a number", value)
-    if not least <= value <= most:  # refuses what is not a number, too
+    if not least <= value <= most:  # also refuses NaN
         raise refused(argument, f"{least:g} to {most:g}", value)

@@ -1,4 +1,4 @@
-"""Ending a consumer in order when a signal comes. Nothing else in delaymq touches signals."""
+"""Stops consumers cleanly when a signal arrives. No other module of delaymq handles signals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from delaymq.errors import InvalidArgument
 
 __all__ = ["Stoppable", "stop_on_signals"]
 
-NOBODY_S = (signal.SIGKILL, signal.SIGSTOP)
+UNCATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 
 
 class Stoppable(Protocol):
-    """A subscription of either face, or anything else that stops."""
+    """A subscription, plain or asyncio, or another object with `stop`."""
 
     def stop(self) -> None:
-        """Ends its waits; called from a signal handler."""
+        """Ends its waits. It is called from a signal handler."""
 
 
 @contextmanager
 def stop_on_signals(
     *stoppables: Stoppable, signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
 ) -> Iterator[None]:
-    """Stops subscriptions when one of the signals comes, so that their loops end and blocks are left in order.
+    """Stops subscriptions when one of the signals arrives, so that their loops end and `with` blocks are left cleanly.
 
     ::
 
@@ -36,17 +36,17 @@ def stop_on_signals(
             for message in messages:
                 ...
 
-    The first signal stops, what had handled them before handles the next: a second Ctrl-C raises
-    KeyboardInterrupt as ever. At the end of the block all handlers are as they were.
+    The first signal stops the subscriptions and restores the earlier handlers, so that a second Ctrl-C raises
+    KeyboardInterrupt as usual. The end of the block restores them as well.
 
     Args:
-        stoppables: What to stop.
-        signals: Which signals, SIGINT and SIGTERM by default.
+        stoppables: The subscriptions to stop.
+        signals: The signals, SIGINT and SIGTERM by default.
 
     Raises:
-        WrongType: Something has no `stop`, or is not a signal.
+        WrongType: An argument has no `stop`, or is not a signal.
         InvalidArgument: This is not the main thread, which alone may handle signals; or no process may
-            handle one of them, such as SIGKILL.
+            handle one of the signals, such as SIGKILL.
     """
     _check(stoppables, signals)
     before = {number: signal.getsignal(number) for number in signals}
@@ -59,7 +59,7 @@ def stop_on_signals(
     def restore() -> None:
         for number, handler in before.items():
             if signal.getsignal(number) is stop:
-                # None stands for a handler that is not Python's, which cannot be set again from here.
+                # None: the handler was not set from Python, and cannot be set again from here.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     try:
@@ -80,7 +80,7 @@ def _check(stoppables: Sequence[Stoppable], signals: Sequence[signal.Signals]) -
     for number in anything:
         if not isinstance(number, signal.Signals):
             raise wrong_type("signals", "signals, such as signal.SIGTERM", number)
-        if number in NOBODY_S:
+        if number in UNCATCHABLE:
             raise InvalidArgument(
                 f"signals: expected signals that a process may handle, found {number.name}",
                 argument="signals",

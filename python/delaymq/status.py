@@ -1,4 +1,4 @@
-"""What a store tells about itself: how far an open has come, and a snapshot."""
+"""The state of a store: progress of its recovery, and a snapshot of its counts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Progress", "Status"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an open has come.
+    """The progress of recovery while a store is opened.
 
     Attributes:
         facts: Facts applied so far.
         bytes: Bytes of the log applied so far.
-        bytes_whole: Bytes of the log to apply in all.
+        bytes_whole: Bytes of the log to apply in total.
     """
 
     facts: int
@@ -24,31 +24,31 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a store holds and how it is.
+    """The state of a store, as counts and flags.
 
     Attributes:
         durability: When a call is answered, `"disk"` or `"os"`.
-        epoch: How often the store was opened for writing, this open included.
-        created: True where this open made the store.
+        epoch: The number of times that the store was opened for writing, including this one.
+        created: True if this open created the store.
         closed: True once it was closed.
         pending: Messages that are not due yet.
-        ready: Messages that became due and that some group has not finished.
+        ready: Messages that are due and that some group has not finished.
         accepted: The sequence that the next fact gets.
-        visible: Facts below this sequence are as durable as was asked for.
-        applied: Facts below this sequence have had their effect.
+        visible: Facts below this sequence are as durable as `durability` says.
+        applied: Facts below this sequence have been applied.
         now_ms: The store's trusted clock, in milliseconds since 1970.
         recovered_ms: How long recovery took at this open, in milliseconds.
-        recovered_facts: How many facts recovery applied.
-        held: True while dispatch waits because the clock cannot be trusted.
-        disk_full: True while publishes are refused for want of room: the disk is full, or less of it is free
+        recovered_facts: The number of facts that recovery applied.
+        held: True while dispatch waits because the system's clock is not trusted.
+        disk_full: True while publishes are refused for lack of space: the disk is full, or has less free space
             than `refuse_free_bytes`.
-        room_low: True while less of it is free than `warn_free_bytes`, or an eighth more once it was.
-        free_bytes: What was free at the last look, at most about a second ago; None where no mark is set.
-        poisoned: Why the store refuses everything, or None.
-        aside: What this open set aside, in words.
-        voided: Messages given up because their payload was damaged, since this open.
-        expired: Messages that `expire` gave up, since this open.
-        hot_minutes: Minutes in which more messages are due than `hot_minute_messages` allows for.
+        room_low: True while there is less free space than `warn_free_bytes`; false again with an eighth more.
+        free_bytes: Free space when it was last measured, at most about a second ago; None if no limit is set.
+        poisoned: Why the store refuses every call, or None.
+        aside: Descriptions of the files that this open set aside.
+        voided: Messages voided since this open because their payload was damaged.
+        expired: Messages that have expired since this open.
+        hot_minutes: Minutes in which more than `hot_minute_messages` messages are due.
     """
 
     durability: str

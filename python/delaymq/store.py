@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.publishes import sent
+from delaymq._arguments.publishes import publish_all
 from delaymq._store import recovery
 from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
@@ -24,8 +24,8 @@ from delaymq.bulk_load import BulkLoads
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
 from delaymq.forecast import ForecastQueries
-from delaymq.keys import IfExists, KeyCommands, named, terms_of
-from delaymq.message import NO_TAGS, Publish, about
+from delaymq.keys import IfExists, KeyCommands, id_for, terms_of
+from delaymq.message import NO_TAGS, Publish, meta_of
 from delaymq.pending import PendingQueries
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.recurring import RecurringCommands
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 __all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
 
 Start = Literal["earliest", "latest"]
-"""Where a new group begins: at the earliest message kept, or at the next one."""
+"""Where a new group begins: with the earliest message that is kept, or with the next one that becomes ready."""
 
-IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
+IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
 class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads):
-    """A folder of messages that are kept until they are due.
+    """A folder of durable messages, each of which is delivered when it is due.
 
-    Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
+    Threads may share a store; a forked child may not use it. Close it, or use it as a context manager.
     """
 
     def __init__(self, core: _core.Store, path: str, lifecycle: Lifecycle | None = None) -> None:
-        """Made by `open`."""
+        """Use `open` instead."""
         self._lifecycle = lifecycle or Lifecycle.over(core, path)
         self._core = core
         self._path = path
@@ -78,35 +78,37 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
     ) -> Self:
-        """Opens the store in a folder, recovering what a crash left.
+        """Opens the store in a folder and recovers its state after a crash.
 
         Args:
-            path: The folder; it is made where it does not exist.
-            durability: `"disk"`: a call returns once `fdatasync` covered it, and survives a power
-                cut. `"os"`: once the operating system has it, and survives a killed process.
+            path: The folder. It is created if it does not exist.
+            durability: `"disk"`: a call returns once `fdatasync` has covered its message, which then survives a power
+                cut. `"os"`: a call returns once the operating system has it; it survives a killed process.
             create: False refuses a folder that is not a store yet.
-            segment_bytes: Of a file of the log, fixed when made: 64 KiB to 2 GiB, 128 MiB; a call fills half at most.
-            delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
-            keep_finished: How long files are kept after all in them is finished; 72 hours by default.
-            keep_finished_of: The same of single subjects. A file stays for the longest in it, the log from there on.
-            expire: For subjects, how long after it was due what nobody took is given up; by default never.
-            deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
-            keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
-            message_ids_max: How many ids may be remembered; the same.
-            progress: Called now and then while the store recovers.
-            clock: A `delaymq.testing.Clock` that a test turns, and `"os"` without any syncs; None is the system's.
-            hot_minute_messages: A minute in which more are due is told in the log, once; 600,000 by default.
-            window_bytes: Memory for what is due soon, however much it is: 128 KiB to 64 GiB, 512 MiB by default.
-            warn_free_bytes: Less free on the disk than this is told in the log, once; 0, the default, is no mark.
-            refuse_free_bytes: With less free than this, publishes raise `DiskFull`; 0, the default, is no mark.
+            segment_bytes: Size of one log segment file, in bytes, 64 KiB to 2 GiB, 128 MiB by default. Fixed when the
+                store is created. One call may fill half a segment at most.
+            delay_max: The longest delay that is accepted, as a timedelta or seconds; ten years by default.
+            keep_finished: Retention: how long a file is kept after its last message is finished; 72 hours by default.
+            keep_finished_of: Retention of single subjects, by name. The longest of a file's subjects applies to it.
+            expire: By subject, how long after its due time a message expires if no consumer took it; by default never.
+            deduplicate_for: How long the ids of messages published with `deduplicate` are remembered, 1 minute or more.
+            keys_max: How many pending messages may have a key, up to 4,294,967,295; 1,048,576 by default.
+            message_ids_max: How many ids may be remembered; limit and default as for `keys_max`.
+            progress: Called with a `Progress` now and then during recovery.
+            clock: A `delaymq.testing.Clock`, for tests; with `"os"` nothing is synced then. None: the system's clock.
+            hot_minute_messages: A minute with more messages due is reported once, in the log; 600,000 by default.
+            window_bytes: Memory for messages that are due soon, 128 KiB to 64 GiB, 512 MiB by default.
+            warn_free_bytes: Less free disk space than this is reported once, in the log; 0, the default: never.
+            refuse_free_bytes: With less free disk space, publishes raise `DiskFull`; 0, the default: no such limit.
 
         Raises:
-            Locked, NotAStore, NewerFormat: Another process has it; it is something else; a later release wrote it.
-            Corrupt: Durable bytes are damaged; `path`, `offset`, `expected`, `found` name the place.
-            MissingFile, StorageError: A file that the store needs is gone, or the operating system refused a call.
-            WrongType, InvalidArgument: An option has the wrong type, or a value that is refused.
+            Locked: Another process, or this one, has the store open.
+            NotAStore, NewerFormat: The folder holds something else, or a later release wrote it.
+            Corrupt: Durable bytes are damaged; `path`, `offset`, `expected` and `found` describe where and how.
+            MissingFile, StorageError: A file of the store is missing, or the operating system refused a call.
+            WrongType, InvalidArgument: An option has the wrong type or a value out of range.
         """
-        chosen = OpenOptions.made(
+        options = OpenOptions.made(
             path,
             durability=durability,
             create=create,
@@ -125,7 +127,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             warn_free_bytes=warn_free_bytes,
             refuse_free_bytes=refuse_free_bytes,
         )
-        return cls._on(Lifecycle.started(chosen, watches=True))
+        return cls._on(Lifecycle.started(options, watches=True))
 
     @classmethod
     def _on(cls, lifecycle: Lifecycle) -> Self:
@@ -133,12 +135,12 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
 
     @property
     def is_open(self) -> bool:
-        """True until it is closed, in the process that opened it."""
+        """True until it is closed, in the process that opened it; False in a forked child."""
         return not self._lifecycle.stopped and self._lifecycle.is_here
 
     @property
     def path(self) -> str:
-        """The folder."""
+        """The folder of the store."""
         return self._path
 
     def publish(
@@ -161,42 +163,41 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
 
         Args:
             subject: 1 to 100 characters without white space, control characters, `/` and `%`.
-            body: Anything that is bytes-like, at most 4 MiB.
-            delay: A timedelta or seconds from now; what is shorter than a millisecond rounds up.
-            at: An aware datetime instead; one that has passed is due now.
-            level: One of RocketMQ's levels instead, 1 (a second) to 18 (two hours). With none of
-                the three it is due now.
-            tags: At most 10 words to tell messages of a subject apart by.
-            attributes: Text by name, carried along; keys and values at most 32 KiB together.
-            message_id: A name of your own, made as a subject's; by default the text of the receipt.
-            key: A name of your own for what is pending, made as a subject's: one pending message of a subject has
-                it. It is free again when that is dispatched or cancelled.
-            if_exists: What is done where the key is taken: `"replace"` cancels the message that has it, `"keep"`
-                leaves it and stores nothing, `"error"`, which is the default, raises KeyTaken.
-            deduplicate: True stores a message of the same subject and `message_id` once within ten minutes
-                (`deduplicate_for`), however often it is published; one without an id gets one.
-            jitter: A timedelta or seconds, at most ten years: as much of it as chance says is added to the due
-                time, so that what is published together is not due together. `receipt.due` tells what came of it.
+            body: Any bytes-like object, at most 4 MiB.
+            delay: A timedelta or seconds from now. A fraction of a millisecond is rounded up.
+            at: An aware datetime instead; a past time means now.
+            level: One of RocketMQ's delay levels instead, 1 (one second) to 18 (two hours). Without `delay`, `at` and
+                `level` the message is due now.
+            tags: At most 10 words that tell messages of a subject apart.
+            attributes: Text by name, delivered with the message; keys and values at most 32 KiB together.
+            message_id: Your id of the message, with the characters of a subject; by default the text of the receipt.
+            key: Your name for the pending message, with the characters of a subject. A subject has at most one pending
+                message with a key; the key is free again once the message is dispatched or cancelled.
+            if_exists: What happens if the key is taken: `"replace"` cancels the message that has it, `"keep"` keeps
+                that message and stores nothing, `"error"`, the default, raises KeyTaken.
+            deduplicate: True stores a message of one subject and `message_id` once within ten minutes
+                (`deduplicate_for`), however often it is published. A message without an id is given one.
+            jitter: A timedelta or seconds, at most ten years. A random part of it is added to the due time, so that
+                messages published together are not due together. `receipt.due` is the resulting time.
 
         Returns:
-            The receipt, once the message is as durable as the store was opened for. Of one that was kept, or that
-            was published before, it is the receipt that it has.
+            The receipt, once the message is as durable as `durability` says. If a message was kept or had been
+            published before, the receipt is that message's.
 
         Raises:
-            WrongType: An argument has the wrong type; nothing was stored.
-            InvalidArgument: An argument has a value that is refused, such as a due time that is too far
-                ahead; nothing was stored.
-            TooLarge: The body, or tags, attributes and id together, are over the limit; nothing was stored.
+            WrongType, InvalidArgument: An argument has the wrong type, or a value out of range, such as a due time
+                further ahead than `delay_max`; nothing was stored.
+            TooLarge: The body, or tags, attributes and id together, exceed the limit; nothing was stored.
             DiskFull: There is no room for new messages; nothing was stored.
             KeyTaken: A pending message has the key; nothing was stored.
-            NamesFull: There is no room for one more key, or id; nothing was stored.
-            Poisoned: A write failed now or earlier; it may or may not have been stored.
+            NamesFull: There is no room for another key or id; nothing was stored.
+            Poisoned: A write failed, now or earlier. The message may or may not have been stored.
             Closed: The store is closed.
             ForkedProcess: The store was opened by the parent process.
         """
         due, absolute = due_of(delay, at, level)
         terms = terms_of(key, if_exists, deduplicate)
-        meta = about(named(message_id, deduplicate), tags, attributes)
+        meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
         return self._core.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
 
     @overload
@@ -220,63 +221,62 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         *,
         jitter: Duration | None = None,
     ) -> Receipts:
-        """Stores up to 10,000 messages, all or none: the fast way.
+        """Stores up to 10,000 messages, all or none, with one wait: faster than `publish`.
 
-        Either `publish_many(subject, bodies, delays)`, where delays is one delay for all or one for
-        each body, or `publish_many(list of Publish)`. With `jitter`, a timedelta or seconds, each of the bodies
-        is due later by as much of it as chance says; a `Publish` has its own.
+        Call it with a subject, bodies and delays (one delay for all, or one for each body), or with a list of
+        `Publish`. `jitter`, a timedelta or seconds, adds a random part of itself to the delay of each body; a `Publish`
+        has its own.
 
         Returns:
             The receipts, in the order of the messages.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As `publish`; `index` says which is refused; nothing was stored.
-            KeyTaken: A pending message has the key of one; `index` says which, and nothing of the whole was stored.
+            WrongType, InvalidArgument, TooLarge: As `publish`. `index` is the refused message; nothing was stored.
+            KeyTaken: A pending message has the key of message `index`; nothing was stored.
             DiskFull, NamesFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return sent(self._core, messages, bodies, delays, jitter)
+        return publish_all(self._core, messages, bodies, delays, jitter)
 
     def cancel(self, receipt: Receipt) -> Outcome:
-        """Takes a message back, if it is still pending, for all groups. The answer is durable.
+        """Cancels a message that is still pending, for all groups. The answer is durable.
 
         Raises:
-            WrongType: It is not a `Receipt`; `Receipt.parse` reads one from text.
-            ForeignReceipt: Another store gave it out.
-            InvalidArgument: No store gave it out: it was altered.
+            WrongType: `receipt` is not a `Receipt`; `Receipt.parse` reads one from text.
+            ForeignReceipt: Another store gave out the receipt.
+            InvalidArgument: The receipt was altered: no store gave it out.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return self.cancel_many((receipt,))[0]
 
     def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
 
         Raises:
-            WrongType: They are not an iterable of `Receipt`; nothing was cancelled.
-            ForeignReceipt: Another store gave one of them out, `index` says which; nothing was cancelled.
-            InvalidArgument: One of them was altered; nothing was cancelled.
+            WrongType: `receipts` is not an iterable of `Receipt`; nothing was cancelled.
+            ForeignReceipt: Another store gave out receipt `index`; nothing was cancelled.
+            InvalidArgument: A receipt was altered; nothing was cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        chosen = listed(receipts, "receipts", "an iterable of Receipt")
-        return [Outcome(word) for word in self._core.cancel_many(chosen)]
+        return [Outcome(word) for word in self._core.cancel_many(receipt_list(receipts))]
 
     def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a message that is still pending another due time, for all groups, and a new receipt. It is durable.
+        """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
 
         Args:
-            receipt: Of the message; it is not found any more afterwards.
-            delay: A timedelta or seconds from now, as `publish` takes it.
-            at: An aware datetime instead; one that has passed is due now.
+            receipt: The receipt of the message. It is not valid afterwards.
+            delay: A timedelta or seconds from now, as for `publish`.
+            at: An aware datetime instead; a past time means now.
 
         Returns:
-            What was found, and the new receipt where it was moved. The same call again (of the same receipt to the
-            same `at`, or by the same `delay`) has the same answer for ten minutes, up to 1,048,576 moves within them;
-            after that, and to another time, the old receipt is not found.
+            The outcome, and the new receipt if the message was moved. The same call again (with the same receipt and
+            the same `at` or `delay`) has the same answer for ten minutes, within the last 1,048,576 moves. After that,
+            or with another time, the old receipt is not found.
 
         Raises:
-            WrongType: It is not a `Receipt`, or the time has the wrong type; nothing was moved.
-            ForeignReceipt: Another store gave it out.
-            InvalidArgument: It was altered; not one of `delay` and `at` is given; the time is refused, as by
-                `publish`. Nothing was moved.
+            WrongType: `receipt` is not a `Receipt`, or the time has the wrong type; nothing was moved.
+            ForeignReceipt: Another store gave out the receipt.
+            InvalidArgument: The receipt was altered, neither or both of `delay` and `at` are given, or the time is out
+                of range as for `publish`; nothing was moved.
             TooLarge: The delay does not fit into 63 bits of milliseconds.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
@@ -289,16 +289,16 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]:
-        """Gives messages another due time, with one wait for all; each is judged alone, as `move` judges it.
+        """Gives pending messages another due time, with one wait for all; each has its own outcome, as `move` has.
 
         Args:
-            receipts: Of the messages.
-            delay: One for all, or a sequence with one for each.
-            at: The same, of aware datetimes.
+            receipts: The receipts of the messages.
+            delay: One delay for all, or a sequence with one for each.
+            at: One aware datetime for all, or a sequence with one for each.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As `move`; `index` says which, and nothing was moved.
-            ForeignReceipt: Another store gave one of them out, `index` says which; nothing was moved.
+            WrongType, InvalidArgument, TooLarge: As `move`; `index` is the refused one, and nothing was moved.
+            ForeignReceipt: Another store gave out receipt `index`; nothing was moved.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return moved(self._core.move_many(moves_of(receipts, delay, at)))
@@ -311,18 +311,17 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
     ) -> Subscription:
-        """Becomes a consumer of a group: each message of the subject goes to one of its consumers.
+        """Adds a consumer to a group: each message of the subject goes to one consumer of the group.
 
         Args:
-            subject: What to consume; it need not exist yet.
-            group: Who consumes, by name. It remembers what it has acknowledged.
-            start: Where the group begins, if it is new: at the earliest message kept, or at the next one.
-            in_flight_max: Messages that may be out unacknowledged, 1 to 65,535, 256 by default: after a
-                crash at most so many come a second time.
+            subject: The subject to consume. It need not exist yet.
+            group: The name of the group. A group remembers which messages its consumers have acknowledged.
+            start: Where a new group begins: at the earliest message that is kept, or at the next one.
+            in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535, 256 by default. After a
+                crash at most so many are delivered a second time.
 
         Raises:
-            WrongType: An argument has the wrong type.
-            InvalidArgument: An argument has a value that is refused.
+            WrongType, InvalidArgument: An argument has the wrong type or a value out of range.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         core = self._core.subscribe(subject, group, start, in_flight_max)
@@ -331,7 +330,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         return subscription
 
     def status(self) -> Status:
-        """What the store holds and how it is; also when it is closed.
+        """The state of the store, as counts and flags; also after it is closed.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
@@ -339,36 +338,36 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         return Status(**self._core.status())
 
     def checkpoint(self) -> None:
-        """Saves where the store is, so that the next open replays less. It happens by itself too.
+        """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.
 
         Raises:
-            StorageError: It could not be written, which harms nothing.
+            StorageError: The checkpoint could not be written; the store is unharmed.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         self._core.checkpoint()
 
     def pin(self, duration: Duration) -> Pin:
-        """Holds every file of the store for so long, or until it is released, for a reader of the folder beside it.
+        """Keeps every file of the store for a while, or until the pin is released, for a process that reads the folder.
 
-        No file goes while it lasts, and the store works on. A copy of the folder made meanwhile is no
-        backup: its files are of different moments. Close the store for that.
+        The store works on, but removes no file meanwhile. A copy of the folder made under a pin is not a
+        backup, since its files are of different moments; close the store to copy it.
 
         Raises:
             WrongType, InvalidArgument: `duration` is refused.
-            StorageError, ForkedProcess, Closed: It could not be pinned.
+            StorageError, Closed, ForkedProcess: The pin could not be set.
         """
         return pinned(self._core, self._path, duration)
 
     def close(self) -> None:
-        """Makes everything durable and lets go of the folder. A second call does nothing.
+        """Makes everything durable and releases the folder. A second call does nothing.
 
         Raises:
-            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
         self._lifecycle.stop()
         for subscription in list(self._subscriptions):
-            subscription._forget()  # noqa: SLF001 - what it held went with the store
+            subscription._forget()  # noqa: SLF001 - the core gave its messages back
 
     def __enter__(self) -> Self:
         return self
@@ -394,4 +393,4 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
 
 
 open_store = Store.open
-"""`Store.open`, for those who name no class; `delaymq.open` is this."""
+"""Opens a store: `Store.open` as a function, which is `delaymq.open`."""

@@ -1,4 +1,4 @@
-"""A consumer of one group of a subject."""
+"""Subscriptions: a consumer takes the messages of a subject for one group, and settles them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from delaymq._arguments.argument_errors import shown
+from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.batches import checked_messages, checked_reason
 from delaymq.durations import Duration, delay_ms, wait_ms
-from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message, Settling
 
 if TYPE_CHECKING:
@@ -22,22 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Subscription"]
 
-PULL_MESSAGES = 256  # messages that one crossing into the core brings at most for get() and iteration
+PULL_MESSAGES = 256  # messages that get() and iteration fetch from the core at once, at most
 BATCH_MESSAGES_MAX = 10_000
-LOCK_WAIT_S_MAX = threading.TIMEOUT_MAX  # what the lock of Python takes, some centuries
+LOCK_WAIT_S_MAX = threading.TIMEOUT_MAX  # the longest timeout of a Python lock, some centuries
 
 
-class Pulling(Settling, Protocol):
-    """What a subscription stands on: the core's side of it, or a client's."""
+class DeliverySource(Settling, Protocol):
+    """Where a subscription gets its messages from: the core, or a client's connection."""
 
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
-        """Waits until something is there; an empty list at the timeout or after `stop`."""
+        """Waits until a message is ready; an empty list at the timeout or after `stop`."""
 
     def acknowledge_many(self, keys: list[int]) -> None:
         """Queues acknowledgements."""
 
     def flush(self, timeout_ms: int | None) -> None:
-        """Waits until what was queued is durable."""
+        """Waits until everything queued is durable."""
 
     def now_ms(self) -> int:
         """The store's trusted clock, in milliseconds since 1970."""
@@ -46,10 +45,10 @@ class Pulling(Settling, Protocol):
         """Ends all pulls, from any thread."""
 
     def close(self) -> None:
-        """Stops, flushes and gives back what is left."""
+        """Stops, flushes, and gives back all messages that are not settled."""
 
 
-class Opened(Protocol):
+class Openable(Protocol):
     """A store, or a client."""
 
     @property
@@ -58,7 +57,7 @@ class Opened(Protocol):
 
 
 class Subscription:
-    """Hands over the messages of a subject to one consumer of a group, each once it is due.
+    """Delivers the messages of a subject to one consumer of a group, each once it is due.
 
     ::
 
@@ -67,24 +66,24 @@ class Subscription:
                 with message:
                     handle(message.body)
 
-    Threads may share it. Leaving the `with` waits until what was acknowledged is durable, and gives
-    back what was not.
+    Threads may share a subscription. Leaving the `with` block waits until acknowledgements are durable and
+    gives back messages that were not settled.
     """
 
     def __init__(
         self,
-        core: Pulling,
+        core: DeliverySource,
         subject: str,
         group: str,
         in_flight_max: int = PULL_MESSAGES,
-        store: Opened | None = None,
+        store: Openable | None = None,
         *,
         pull_messages: int = PULL_MESSAGES,
     ) -> None:
-        """Made by `Store.subscribe`; keeps the store open while somebody has the subscription.
+        """Use `Store.subscribe` instead. The subscription keeps its store alive.
 
-        A client pulls one message for one that is asked for, since what it has not handed over yet is
-        kept where a lost connection is known.
+        A client sets `pull_messages` to 1: messages that are not handed over yet stay with its connection, which
+        discards them when it is lost.
         """
         self._store = store
         self._pull_messages = pull_messages
@@ -109,19 +108,19 @@ class Subscription:
 
     @property
     def in_flight_max(self) -> int:
-        """How many messages may be out unacknowledged: so many come again after a crash, at most."""
+        """How many unacknowledged messages the consumer may hold; after a crash at most so many come again."""
         return self._in_flight_max
 
     def get(self, timeout: Duration | None = None) -> Message | None:
-        """The next message that is due, or None at the timeout or after `stop`.
+        """The next message, once one is due; None at the timeout or after `stop`.
 
         Args:
-            timeout: A timedelta or seconds; None waits for ever.
+            timeout: A timedelta or seconds; None waits forever.
 
         Raises:
             WrongType: `timeout` is neither a timedelta nor a number.
             InvalidArgument: `timeout` is negative or not finite.
-            Closed: The store is closed. A subscription that is closed answers as after `stop`.
+            Closed: The store is closed. A closed subscription returns None, as after `stop`.
             Poisoned: The store stopped after a failed write.
             ForkedProcess: The store was opened by the parent process.
         """
@@ -133,9 +132,9 @@ class Subscription:
             return batch[0] if batch else None
 
     def _taken(self, count_max: int, pull_max: int, timeout_ms: int | None) -> list[Message]:
-        """Up to so many messages: those that wait here, or else what the core has.
+        """Up to `count_max` messages: the buffered ones, or else up to `pull_max` fetched from the core.
 
-        Fetches more where no other thread does it already; one of them waits in the core.
+        One thread at a time fetches; the others wait for the lock.
         """
         if found := self._buffered(count_max):
             return found
@@ -156,7 +155,7 @@ class Subscription:
             self._pulling.release()
 
     def _buffered(self, count_max: int) -> list[Message]:
-        """Up to so many of those that wait here, until `stop`; other threads may take some meanwhile."""
+        """Up to `count_max` buffered messages; other threads may take some meanwhile."""
         found: list[Message] = []
         with contextlib.suppress(IndexError):
             while len(found) < count_max and not self._stopped:
@@ -164,18 +163,17 @@ class Subscription:
         return found
 
     def batches(self, max_messages: int = 256, wait: Duration | None = None) -> Iterator[list[Message]]:
-        """Lists of messages that are due, until `stop`: the fast way.
+        """Lists of messages that are due, until `stop`: faster than one by one.
 
         Args:
-            max_messages: The longest list, 1 to 10,000; never more than `in_flight_max` are out.
-            wait: How long to wait for the first message, as a timedelta or seconds; when it has
-                passed an empty list comes, so that the loop can look after other things. None
-                waits for ever.
+            max_messages: The longest list, 1 to 10,000. At most `in_flight_max` messages are in flight in any case.
+            wait: How long to wait for the first message, as a timedelta or seconds. After that an empty list is
+                yielded, so that the loop can do other work. None waits forever.
 
         Raises:
-            WrongType: `max_messages` is no int, or `wait` neither a timedelta nor a number.
+            WrongType: `max_messages` is not an int, or `wait` is neither a timedelta nor a number.
             InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
-            Closed: The store is closed. A subscription that is closed has no more lists.
+            Closed: The store is closed. A closed subscription yields no more lists.
             Poisoned: The store stopped after a failed write.
         """
         return self._batches(checked_batch(max_messages), wait_ms(wait, "wait"))
@@ -195,84 +193,83 @@ class Subscription:
         return [Message(core, delivery, handed_ms) for delivery in deliveries]
 
     def __iter__(self) -> Iterator[Message]:
-        """The messages, one by one, until `stop`."""
+        """Yields the messages one by one, until `stop`."""
         while (message := self.get()) is not None:
             yield message
 
     def ack(self, messages: Iterable[Message]) -> None:
-        """Acknowledges many messages in one crossing; `flush` waits until that is durable.
+        """Acknowledges many messages at once; `flush` waits until that is durable.
 
-        Those that were settled before are passed over. Where one is refused none is acknowledged.
+        Messages that were settled before are skipped. If one message is refused, none is acknowledged.
 
         Raises:
             WrongType: `messages` is not an iterable of `Message`.
-            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
+            InvalidArgument: Message `index` was delivered by another subscription.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
         """
-        chosen = checked_messages(messages, Message, self._core)
-        self._core.acknowledge_many(list(chosen))
-        for message in chosen.values():
-            message._settled = True  # noqa: SLF001 - the two classes are one noun's two sides
+        unsettled = checked_messages(messages, Message, self._core)
+        self._core.acknowledge_many(list(unsettled))
+        for message in unsettled.values():
+            message._settled = True  # noqa: SLF001 - a subscription settles its messages
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
-        """Gives many messages back, to come again after `delay`.
+        """Gives many messages back, to be delivered again after `delay`.
 
-        Those that were settled before are passed over. Where one is refused none is given back.
+        Messages that were settled before are skipped. If one message is refused, none is given back.
 
         Raises:
-            WrongType: `messages` is not an iterable of `Message`, or `delay` neither a timedelta nor
-                a number.
-            InvalidArgument: One of them was handed over by another subscription, `index` is its place;
-                or `delay` is negative, not finite, or further than the store's longest.
+            WrongType: `messages` is not an iterable of `Message`, or `delay` is neither a timedelta nor a number.
+            InvalidArgument: Message `index` was delivered by another subscription; or `delay` is negative, not finite,
+                or longer than the store's `delay_max`.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
         """
         milliseconds = delay_ms(delay)
-        chosen = checked_messages(messages, Message, self._core)
-        self._core.acknowledge_many([])  # raises where none can be settled, also where there is none
-        for key, message in chosen.items():
+        unsettled = checked_messages(messages, Message, self._core)
+        self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
+        for key, message in unsettled.items():
             self._core.give_back(key, milliseconds)
             message._settled = True  # noqa: SLF001
 
     def dead_letter(self, messages: Iterable[Message], reason: str) -> None:
-        """Puts many messages away, for one reason; their group does not get them again.
+        """Makes dead letters of many messages, for one reason; their group does not get them again.
 
-        Those that were settled before are passed over. Where one is refused none is put away.
+        Messages that were settled before are skipped. If one message is refused, none becomes a dead letter.
 
         Raises:
             WrongType: `messages` is not an iterable of `Message`, or `reason` is not a str.
-            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
+            InvalidArgument: Message `index` was delivered by another subscription.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
         """
         checked_reason(reason)
-        chosen = checked_messages(messages, Message, self._core)
+        unsettled = checked_messages(messages, Message, self._core)
         self._core.acknowledge_many([])  # as in `nack`
-        for key, message in chosen.items():
+        for key, message in unsettled.items():
             self._core.dead_letter(key, reason)
             message._settled = True  # noqa: SLF001
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Waits until everything that was acknowledged or given back is durable.
+        """Waits until every acknowledgement, redelivery and dead letter so far is durable.
 
         Raises:
-            TimedOut: It is not by the end of `timeout` (a timedelta or seconds).
-            Poisoned: The store stopped after a failed write; what was not durable comes again.
+            TimedOut: `timeout` (a timedelta or seconds) is over first.
+            Poisoned: The store stopped after a failed write; messages whose settling was not durable come again.
         """
         self._core.flush(wait_ms(timeout))
 
     def stop(self) -> None:
         """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it.
 
-        What nobody was given yet is not handed over any more; it goes back to the group at the end.
+        Messages that no caller has received yet are not handed over; `close` gives them back to the group.
         """
         self._stopped = True
         self._core.stop()
 
     def close(self) -> None:
-        """Stops, waits until acknowledgements are durable, and gives back all that is left.
+        """Stops, waits until acknowledgements are durable, and gives back all messages that are not settled.
 
         Raises:
             Poisoned: The store stopped after a failed write.
@@ -282,7 +279,7 @@ class Subscription:
         self._core.close()
 
     def _forget(self) -> None:
-        """What is buffered goes back to the group; nobody is warned any more."""
+        """Drops the buffer, whose messages go back to the group, and disarms the warning of `__del__`."""
         self._closed = True
         self._waiting.clear()
 
@@ -306,23 +303,14 @@ class Subscription:
 
 
 def checked_batch(max_messages: int) -> int:
-    """The longest list of a `batches`.
+    """Checks the longest list of a `batches`.
 
     Raises:
         WrongType: It is not an int.
         InvalidArgument: It is not 1 to 10,000.
     """
-    expected = f"1 to {BATCH_MESSAGES_MAX}"
     if isinstance(max_messages, bool) or not isinstance(max_messages, int):
-        found = type(max_messages).__name__
-        raise WrongType(
-            f"max_messages: expected an int, found {found}", argument="max_messages", expected="an int", found=found
-        )
+        raise wrong_type("max_messages", "an int", max_messages)
     if not 1 <= max_messages <= BATCH_MESSAGES_MAX:
-        raise InvalidArgument(
-            f"max_messages: expected {expected}, found {shown(max_messages)}",
-            argument="max_messages",
-            expected=expected,
-            found=shown(max_messages),
-        )
+        raise refused("max_messages", f"1 to {BATCH_MESSAGES_MAX}", max_messages)
     return max_messages

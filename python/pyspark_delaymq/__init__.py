@@ -1,4 +1,4 @@
-"""PySpark imports modules of such a name where a format is asked for first, and takes their `DefaultSource`."""
+"""Entry point for PySpark, which imports a module of this name for the format `delaymq`: `DefaultSource`."""
 
 from delaymq.spark.source import DelaymqDataSource as DefaultSource
 

@@ -1,7 +1,7 @@
-"""The fixtures of `delaymq.testing`, as pytest finds them.
+"""The fixtures of `delaymq.testing`, as a pytest plug-in.
 
-pytest imports this when it starts, in every project that has delaymq installed. So it stands beside
-the package and not in it, and imports delaymq only when a test asks for a fixture.
+pytest imports this module at start, in every project that has delaymq installed. So it is a package of
+its own, and imports delaymq only when a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["delaymq_clock", "delaymq_server", "delaymq_store"]
 
 @pytest.fixture
 def delaymq_clock() -> delaymq.testing.Clock:
-    """A clock that stands still until the test turns it."""
+    """A clock that stands still until the test advances it."""
     from delaymq.testing import Clock  # noqa: PLC0415 - see the module
 
     return Clock()
@@ -29,7 +29,7 @@ def delaymq_clock() -> delaymq.testing.Clock:
 
 @pytest.fixture
 def delaymq_store(tmp_path: Path, delaymq_clock: delaymq.testing.Clock) -> Iterator[delaymq.Store]:
-    """A store of the test's own, on `delaymq_clock`; closed at the end, also after `crash`."""
+    """A store for the test, on `delaymq_clock`. It is closed at the end, also after `crash`."""
     from delaymq.testing import last_life, open_store  # noqa: PLC0415 - see the module
 
     store = open_store(tmp_path / "delaymq", delaymq_clock)
@@ -41,7 +41,7 @@ def delaymq_store(tmp_path: Path, delaymq_clock: delaymq.testing.Clock) -> Itera
 
 @pytest.fixture
 def delaymq_server(delaymq_store: delaymq.Store) -> Iterator[delaymq.testing.Server]:
-    """A server over `delaymq_store`, at a free port; `delaymq.connect(delaymq_server.url)` connects to it."""
+    """A server over `delaymq_store`, on a free port; connect with `delaymq.connect(delaymq_server.url)`."""
     from delaymq.testing import serve  # noqa: PLC0415 - see the module
 
     with serve(delaymq_store) as server:

@@ -41,7 +41,7 @@ def test_a_message_given_to_a_cancelled_get_goes_to_the_next_one_first(folder: P
 
 
 def _is_given(messages: AsyncSubscription, waiting: asyncio.Task[object]) -> bool:
-    return not messages._handing._waiting and not waiting.done()
+    return not messages._delivery._waiting and not waiting.done()
 
 
 @pytest.mark.usefixtures("over_tcp")
@@ -181,7 +181,7 @@ def test_a_timeout_around_a_get_takes_no_message(folder: Path) -> None:
                 message.ack()
             await publishing
             assert sorted(found) == list(range(100))
-            assert len(messages._handing._waiting) == 0
+            assert len(messages._delivery._waiting) == 0
 
     run(main())
 

@@ -112,11 +112,11 @@ class Bare(SubscriptionState):
         """Nobody waits."""
 
     def settle(self, count: int) -> None:
-        self._done += [KEY] * count
+        self._acks += [KEY] * count
         self.push_settled()
 
 
-def heard(_value: Any, error: BaseException | None) -> None:
+def on_answer(_value: Any, error: BaseException | None) -> None:
     assert error is None
 
 
@@ -124,26 +124,26 @@ def test_a_flush_confirms_only_what_was_sent_before_it_was_asked() -> None:
     state = Bare()
     state.settle(5)
     state.confirm()
-    state.flushed(heard)
+    state.request_flush(on_answer)
     first, second = state.recorded.asked
-    first.heard(None, None)
+    first.on_answer(None, None)
     state.settle(3)
-    second.heard(None, None)
+    second.on_answer(None, None)
     state.disconnected()
     with pytest.raises(AmbiguousError, match="before 3 of"):
-        state.raise_doubts()
-    state.raise_doubts()
+        state.raise_ambiguous()
+    state.raise_ambiguous()
 
 
 def test_what_was_given_back_is_confirmed_once() -> None:
     """By its own answer or by a flush's, whichever comes first."""
     state = Bare()
-    state._backs.append((KEY, 0))
-    state.flushed(heard)
+    state._nacks.append((KEY, 0))
+    state.request_flush(on_answer)
     given_back, flush = state.recorded.asked
-    flush.heard(None, None)
+    flush.on_answer(None, None)
     state.settle(2)
-    given_back.heard(None, None)
+    given_back.on_answer(None, None)
     state.disconnected()
     with pytest.raises(AmbiguousError, match="before 2 of"):
-        state.raise_doubts()
+        state.raise_ambiguous()

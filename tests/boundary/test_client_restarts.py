@@ -252,8 +252,8 @@ LEFT = {
             gc.collect()
             return was(*arguments)
         import functools
-        session.attend = functools.partial(collect, session.attend)
-        session.unconfirmed()  # so that the thread attends in a second
+        session.run_due = functools.partial(collect, session.run_due)
+        session.schedule_confirmation()  # so that the thread has work in a second
         del client
         thread.join(20)
         assert not thread.is_alive()

@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 import delaymq
-from delaymq.simulate.store_copy import copied
+from delaymq.simulate.store_copy import copy_of
 from delaymq.tables import Snapshot
 from tables import oracle, stores
 from tables.oracle_actions import actions
@@ -45,7 +45,7 @@ def test_every_table_reads_past_holes(hollow: Path) -> None:
 
 
 def test_a_simulated_copy_has_the_holes_of_the_store(hollow: Path) -> None:
-    with copied(hollow) as copy:
+    with copy_of(hollow) as copy:
         for path in (hollow / "log").iterdir():
             found = (copy / "log" / path.name).stat()
             assert found.st_blocks <= path.stat().st_blocks

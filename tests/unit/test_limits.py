@@ -116,7 +116,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         DEDUPLICATE_MS_MIN,
     ],
     "how long a client may repeat a publish with an id, after it sent it first": lambda: [
-        int(client_publishing.AGAIN_FOR_S)
+        int(client_publishing.RETRY_FOR_S)
     ],
     "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
     "subjects of a staged run": lambda: [constant(STAGING, "STAGED_NAMES_MAX")],

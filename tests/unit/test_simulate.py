@@ -18,7 +18,7 @@ import delaymq
 from delaymq import errors
 from delaymq.durations import moment
 from delaymq.simulate import simulate, simulation, store_copy
-from delaymq.simulate.consumers import Modelled
+from delaymq.simulate.consumers import ConsumerModel
 from delaymq.testing import Clock, open_store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -197,7 +197,7 @@ def test_a_pattern_that_sends_too_much_is_refused_when_it_does(recurring: Path) 
 
 
 def test_a_group_that_is_far_behind_takes_no_memory_for_what_waits() -> None:
-    modelled = Modelled("s", "g", 0.001, 0)
+    modelled = ConsumerModel("s", "g", 0.001, 0)
     modelled.take(range(0, 10_000_000, 1_000))
     tracemalloc.start()
     modelled.take(range(10_000_000, 20_000_000, 1_000))
@@ -310,7 +310,7 @@ def reckoned(dues_ms: Sequence[int], each_ms: float) -> tuple[float, int]:
 @given(st.lists(st.integers(0, 5_000), min_size=1, max_size=60), st.sampled_from([1.0, 7.0, 100.0, 1_000.0]))
 def test_a_model_says_what_reckoning_each_message_says(dues: list[int], rate: float) -> None:
     dues.sort()
-    modelled = Modelled("s", "g", rate, 0)
+    modelled = ConsumerModel("s", "g", rate, 0)
     for first in range(0, len(dues), 7):
         modelled.take(dues[first : first + 7])
     found = modelled.predicted(1e12)

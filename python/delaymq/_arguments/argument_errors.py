@@ -1,4 +1,4 @@
-"""The errors that name an argument, what it should have been, and what it was."""
+"""Errors about an argument: its name, what was expected, and what was found."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ WHOLE_BITS_SHOWN = 256
 
 
 def wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    """An argument that is of another type."""
+    """The error for an argument of another type."""
     kind = type(found).__name__
     return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
 
 
 def refused(argument: str, expected: str, found: object) -> InvalidArgument:
-    """An argument of the right type that is none of what is expected."""
+    """The error for an argument of the right type with another value than expected."""
     return InvalidArgument(
         f"{argument}: expected {expected}, found {shown(found)}",
         argument=argument,
@@ -26,7 +26,7 @@ def refused(argument: str, expected: str, found: object) -> InvalidArgument:
 
 
 def shown(found: object) -> str:
-    """What was found, in an error. Python refuses to write a whole number of more than 4,300 digits."""
+    """A value as text, for an error. Python refuses to convert an int of more than 4,300 digits."""
     if isinstance(found, int) and found.bit_length() > WHOLE_BITS_SHOWN:
         return f"a whole number of {found.bit_length()} bits"
     return repr(found)

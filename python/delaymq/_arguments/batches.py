@@ -1,18 +1,20 @@
-"""What a call for many messages was given, checked as a whole before any of it is settled."""
+"""Checks of calls with many messages or receipts, made as a whole before any of them takes effect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from delaymq.errors import InvalidArgument, TooLarge, WrongType
+from delaymq._arguments.argument_errors import wrong_type
+from delaymq.errors import InvalidArgument, TooLarge
 
 if TYPE_CHECKING:
     from delaymq.message import Received, Settling
+    from delaymq.receipt import Receipt
 
-__all__ = ["checked_messages", "checked_reason", "listed"]
+__all__ = ["checked_messages", "checked_reason", "listed", "receipt_list"]
 
-REASON_BYTES_MAX = 1024  # the core's own limit, which a call for no message at all would not meet
+REASON_BYTES_MAX = 1024  # as in the core, which would not check the reason of a call without messages
 
 Received_ = TypeVar("Received_", bound="Received")
 Item = TypeVar("Item")
@@ -21,25 +23,27 @@ Item = TypeVar("Item")
 def checked_messages(
     messages: Iterable[Received_], kind: type[Received_], subscription: Settling
 ) -> dict[int, Received_]:
-    """Those of many messages that are not settled, by their keys.
+    """The unsettled ones of many messages, by their keys.
 
-    A key is a place in one subscription's own numbers, so that the same key of another one is
-    another message: settling it here would finish a message that nobody handled.
+    A key is unique within one subscription only: with a message of another subscription, the same key
+    would settle a message that no consumer has handled.
 
     Args:
-        messages: What the call was given; it is read to its end before anything is settled.
-        kind: What each of them must be.
-        subscription: Who handed them over, as the messages know it.
+        messages: The argument of the call. It is read to its end before any message is settled.
+        kind: The class that each message must have.
+        subscription: The subscription that the messages must be of.
 
     Raises:
-        WrongType: That is not iterable, or one of them is no message of this face; `index` is its place.
-        InvalidArgument: One of them is of another subscription; `index` is its place.
+        WrongType: It is not iterable, or item `index` is not of the class.
+        InvalidArgument: Item `index` is of another subscription.
     """
-    chosen = {}
+    unsettled = {}
     for index, message in enumerate(listed(messages, "messages", f"an iterable of {kind.__name__}")):
         if not isinstance(message, kind):
-            raise _wrong_type(f"messages[{index}]", "messages", kind.__name__, message, index)
-        if message._subscription is not subscription:  # noqa: SLF001 - the two are one noun's two sides
+            error = wrong_type(f"messages[{index}]", kind.__name__, message)
+            error.argument, error.index = "messages", index
+            raise error
+        if message._subscription is not subscription:  # noqa: SLF001 - a message belongs to its subscription
             expected, found = "a message of this subscription", "one of another"
             raise InvalidArgument(
                 f"messages[{index}]: expected {expected}, found {found}; settle each where it was handed over",
@@ -49,28 +53,37 @@ def checked_messages(
                 found=found,
             )
         if not message._settled:  # noqa: SLF001
-            chosen[message.key] = message
-    return chosen
+            unsettled[message.key] = message
+    return unsettled
 
 
 def listed(items: Iterable[Item], argument: str, expected: str) -> list[Item]:
-    """The items of an argument that holds many.
+    """An argument with many items, as a list.
 
     Raises:
         WrongType: It is not iterable, or it is text or bytes.
     """
     anything: object = items
     if isinstance(anything, str | bytes | bytearray):
-        raise _wrong_type(argument, argument, expected, anything)
+        raise wrong_type(argument, expected, anything)
     try:
-        iterator = iter(items)  # by `__getitem__` too, as `Receipts` has it
+        iterator = iter(items)  # also by `__getitem__`, as `Receipts` has it
     except TypeError:
-        raise _wrong_type(argument, argument, expected, anything) from None
+        raise wrong_type(argument, expected, anything) from None
     return list(iterator)
 
 
+def receipt_list(receipts: Iterable[Receipt]) -> list[Receipt]:
+    """The `receipts` of a call for many messages.
+
+    Raises:
+        WrongType: `receipts` is not iterable.
+    """
+    return listed(receipts, "receipts", "an iterable of Receipt")
+
+
 def checked_reason(reason: str) -> None:
-    """Refuses what cannot be a reason, also where there is no message to put away.
+    """Checks the reason of a dead letter, also if the call has no message.
 
     Raises:
         WrongType: It is not a str.
@@ -78,7 +91,7 @@ def checked_reason(reason: str) -> None:
     """
     anything: object = reason
     if not isinstance(anything, str):
-        raise _wrong_type("reason", "reason", "str", anything)
+        raise wrong_type("reason", "str", anything)
     size = len(anything.encode("utf-8", "surrogatepass"))
     if size > REASON_BYTES_MAX:
         raise TooLarge(
@@ -87,10 +100,3 @@ def checked_reason(reason: str) -> None:
             limit=REASON_BYTES_MAX,
             found=str(size),
         )
-
-
-def _wrong_type(place: str, argument: str, expected: str, found: object, index: int | None = None) -> WrongType:
-    name = type(found).__name__
-    return WrongType(
-        f"{place}: expected {expected}, found {name}", argument=argument, expected=expected, found=name, index=index
-    )

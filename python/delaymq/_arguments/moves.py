@@ -1,4 +1,4 @@
-"""What moves and commands by many keys accept, turned into one crossing into the core; the same in all faces."""
+"""Arguments of moves and of commands for many keys, as one call into the core takes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
 from delaymq._arguments.argument_errors import refused, wrong_type
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import listed, receipt_list
 from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.receipt import Moved, Outcome, Receipt
@@ -15,19 +15,19 @@ from delaymq.receipt import Moved, Outcome, Receipt
 __all__ = ["Answers", "KeyRow", "Row", "key_moves_of", "keys_of", "move_of", "moved", "moves_of", "time_of"]
 
 Row: TypeAlias = tuple[Receipt, int, bool]
-"""A receipt, milliseconds, and True where they are since 1970 rather than from now."""
+"""A receipt, milliseconds, and True if they are since 1970 rather than from now."""
 
 KeyRow: TypeAlias = tuple[str, int, bool]
-"""A key, and the time as `Row` has it."""
+"""A key, and the time as in `Row`."""
 
 Answers: TypeAlias = Iterable[tuple[str, Receipt | None]]
-"""What the core found of each, and its new receipt."""
+"""For each command, the word of its outcome and the new receipt."""
 
 Time = TypeVar("Time", Duration, datetime)
 
 
 def move_of(receipt: Receipt, delay: Duration | None, at: datetime | None) -> list[Row]:
-    """What crosses into the core to move one message.
+    """The row that moves one message.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.move`.
@@ -36,7 +36,7 @@ def move_of(receipt: Receipt, delay: Duration | None, at: datetime | None) -> li
 
 
 def time_of(delay: Duration | None, at: datetime | None) -> tuple[int, bool]:
-    """What crosses into the core of the time that a message is moved to.
+    """The time that a message is moved to: milliseconds, and True if they are since 1970.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.move`.
@@ -53,30 +53,30 @@ def moves_of(
     delay: Duration | Sequence[Duration] | None,
     at: datetime | Sequence[datetime] | None,
 ) -> list[Row]:
-    """What crosses into the core to move many messages.
+    """The rows that move many messages.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.move_many`.
     """
-    chosen = listed(receipts, "receipts", "an iterable of Receipt")
-    times = _times(delay, at, len(chosen), "receipt")
-    return [(receipt, time, at is not None) for receipt, time in zip(chosen, times, strict=True)]
+    items = receipt_list(receipts)
+    times = _times(delay, at, len(items), "receipt")
+    return [(receipt, time, at is not None) for receipt, time in zip(items, times, strict=True)]
 
 
 def keys_of(keys: Iterable[str]) -> list[str]:
-    """The keys of a call for many.
+    """The keys of a call for many keys.
 
     Raises:
         WrongType: As `Store.cancel_keys`.
     """
-    chosen = listed(keys, "keys", "an iterable of str")
-    for index, key in enumerate(chosen):
+    items = listed(keys, "keys", "an iterable of str")
+    for index, key in enumerate(items):
         anything: object = key
         if not isinstance(anything, str):
             error = wrong_type("key", "str", anything)
             error.index = index
             raise error
-    return chosen
+    return items
 
 
 def key_moves_of(
@@ -84,15 +84,15 @@ def key_moves_of(
     delay: Duration | Sequence[Duration] | None,
     at: datetime | Sequence[datetime] | None,
 ) -> list[KeyRow]:
-    """What crosses into the core to move the messages that have these keys.
+    """The rows that move the messages with these keys.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.move_keys`.
     """
-    chosen = keys_of(keys)
+    items = keys_of(keys)
     known: dict[str, int] = {}
     rows = []
-    for index, (key, time) in enumerate(zip(chosen, _times(delay, at, len(chosen), "key"), strict=True)):
+    for index, (key, time) in enumerate(zip(items, _times(delay, at, len(items), "key"), strict=True)):
         if known.setdefault(key, time) != time:
             error = refused("key", "no key twice with two times", key)
             error.index = index
@@ -102,7 +102,7 @@ def key_moves_of(
 
 
 def moved(answers: Answers) -> list[Moved]:
-    """What the core found, as users hold it."""
+    """The core's answers as `Moved`."""
     return [Moved(Outcome(word), receipt) for word, receipt in answers]
 
 
@@ -117,7 +117,7 @@ def _not_one(delay: object) -> InvalidArgument:
 def _times(
     delay: Duration | Sequence[Duration] | None, at: datetime | Sequence[datetime] | None, count: int, what: str
 ) -> list[int]:
-    """The milliseconds of each of so many."""
+    """The milliseconds for each of `count` items."""
     if delay is not None and at is None:
         if isinstance(delay, int | float | timedelta):
             return [delay_ms(delay)] * count
@@ -132,7 +132,7 @@ def _times(
 def _each(
     given: Iterable[Time], argument: str, words: tuple[str, str], rule: Callable[[Time], int], count: int
 ) -> list[int]:
-    """The milliseconds of each."""
+    """The milliseconds of each item, converted by `rule`."""
     one, what = words
     times = []
     for index, time in enumerate(listed(given, argument, f"{one}, or one for each {what}")):

@@ -1,4 +1,4 @@
-"""What `publish_many` accepts, turned into one crossing into the core; the same in both faces."""
+"""Arguments of `publish_many`, as one call into the core takes them."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from datetime import timedelta
 from typing import Protocol, TypeAlias, TypeVar
 
 from delaymq._arguments.argument_errors import refused, wrong_type
-from delaymq.durations import Duration, delay_ms, draws, due_of, jitter_ms, jittered
+from delaymq.durations import Duration, delay_ms, due_of, jitter_ms, jittered, random_integers
 from delaymq.errors import InvalidArgument, WrongType
-from delaymq.keys import Terms, made, named, terms_of
-from delaymq.message import NO_TAGS, Publish, about
+from delaymq.keys import Terms, id_for, new_ids, terms_of
+from delaymq.message import NO_TAGS, Publish, meta_of
 
-__all__ = ["sent"]
+__all__ = ["publish_all"]
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 Body: TypeAlias = bytes | bytearray | memoryview
 Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]
 
 
-class Crossing(Protocol[Answer_co]):
-    """The core's two ways to take many messages."""
+class BatchPublisher(Protocol[Answer_co]):
+    """The two calls of the core, or of a request to a server, that publish many messages."""
 
     def publish_many(self, subject: str, bodies: Sequence[Body], delays: int | Sequence[Duration], /) -> Answer_co:
-        """Messages of one subject; an int of delays is milliseconds for all of them."""
+        """Publishes messages of one subject; an int of delays is milliseconds for all of them."""
 
     def publish_mixed(self, rows: list[Row], /) -> Answer_co:
-        """Messages of any subjects."""
+        """Publishes messages of any subjects."""
 
 
-def sent(
-    core: Crossing[Answer_co],
+def publish_all(
+    core: BatchPublisher[Answer_co],
     messages: str | Iterable[Publish],
     bodies: Sequence[Body] | None,
     delays: Duration | Sequence[Duration],
     jitter: Duration | None = None,
     *,
-    names: bool = False,
+    with_ids: bool = False,
 ) -> Answer_co:
-    """Crosses into the core with what `publish_many` was called with; with `names` bodies are told by ids of their own.
+    """Calls the core with the arguments of `publish_many`. With `with_ids`, each body is deduplicated by a new id.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
@@ -51,8 +51,8 @@ def sent(
                 expected="a sequence",
                 found="nothing",
             )
-        if jitter is not None or names:
-            rows = _spread(messages, bodies, delays, jitter, names=names)
+        if jitter is not None or with_ids:
+            rows = _rows_of_bodies(messages, bodies, delays, jitter, with_ids=with_ids)
             if rows is not None:
                 return core.publish_mixed(rows)
         if isinstance(delays, int | float | timedelta):
@@ -68,15 +68,15 @@ def sent(
     return core.publish_mixed([_row(index, message) for index, message in enumerate(messages)])
 
 
-def _spread(
+def _rows_of_bodies(
     subject: str,
     bodies: Sequence[Body],
     delays: Duration | Sequence[Duration],
     jitter: Duration | None,
     *,
-    names: bool,
+    with_ids: bool,
 ) -> list[Row] | None:
-    """Messages of one subject, each with a due time or an id of its own; None where the core refuses something."""
+    """Messages of one subject, each with its own due time or id; None if the core is to refuse an argument."""
     most = jitter_ms(jitter)
     if not _is_sequence(bodies):
         return None
@@ -92,17 +92,17 @@ def _spread(
                 raise
     else:
         return None
-    terms = terms_of(None, None, names)
-    ids = made(len(dues)) if names else [None] * len(dues)
-    drawn = draws(most, len(dues)) if most else [0] * len(dues)
+    terms = terms_of(None, None, with_ids)
+    ids = new_ids(len(dues)) if with_ids else [None] * len(dues)
+    jitters = random_integers(most, len(dues)) if most else [0] * len(dues)
     return [
-        (subject, body, due + later, False, about(one, NO_TAGS, None), terms)
-        for body, due, later, one in zip(bodies, dues, drawn, ids, strict=True)
+        (subject, body, due + extra, False, meta_of(one, NO_TAGS, None), terms)
+        for body, due, extra, one in zip(bodies, dues, jitters, ids, strict=True)
     ]
 
 
 def _is_sequence(value: object) -> bool:
-    """What the core takes for one: it has a length, and can be gone through."""
+    """True if the core accepts it as a sequence: it has a length and can be iterated."""
     try:
         len(value)  # type: ignore[arg-type]
         iter(value)  # type: ignore[call-overload]
@@ -112,7 +112,7 @@ def _is_sequence(value: object) -> bool:
 
 
 def _row(index: int, message: Publish) -> Row:
-    """What crosses into the core for one message of a batch."""
+    """One message of a batch, as the core takes it."""
     anything: object = message
     if not isinstance(anything, Publish):
         error = wrong_type(f"messages[{index}]", "Publish", anything)
@@ -125,5 +125,5 @@ def _row(index: int, message: Publish) -> Row:
     except (WrongType, InvalidArgument) as error:
         error.index = index
         raise
-    meta = about(named(message.message_id, message.deduplicate), message.tags, message.attributes)
+    meta = meta_of(id_for(message.message_id, message.deduplicate), message.tags, message.attributes)
     return message.subject, message.body, due, absolute, meta, terms

@@ -1,4 +1,4 @@
-"""What a server is started with, as the extension takes it."""
+"""Options of a server, as the extension takes them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["ConsumerOptions", "ServerOptions"]
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """What a server keeps to with QMQ's clients; what is not given is as usual.
+    """Options for clients of QMQ. A missing one has its default.
 
-    A consumer that is silent for longer than its lease loses what it holds to the retry subject, where it waits for
-    the delay; what was delivered as often as it may be is a dead letter. A message without the delay bit is due
-    `undelayed_ms` after it came. The rest bounds what clients may make.
+    A consumer that is silent for longer than its lease loses its messages to the retry subject, where they are due
+    again after the delay; a message that was delivered as often as allowed becomes a dead letter. A message without
+    the delay bit is due `undelayed_ms` after it arrived. The other options limit what clients may create.
     """
 
     lease_ms: int
@@ -26,10 +26,10 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 class ServerOptions(TypedDict):
-    """Where a server listens, and who may ask; ports may be 0 for any that is free.
+    """Where a server listens, and which clients it accepts. Port 0 means any free port.
 
-    Hosts that others than this machine reach need a token and an address to advertise. A client that has
-    subscriptions and is silent for longer than `silence_ms` is closed; None is a minute.
+    A host that is reachable from other machines requires a token and an advertised address. A client that has
+    subscriptions and is silent for longer than `silence_ms` is disconnected; None is a minute.
     """
 
     host: str

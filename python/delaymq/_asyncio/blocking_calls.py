@@ -1,4 +1,4 @@
-"""Calls that may wait, made from an event loop: on at most two threads, never on the loop's."""
+"""Blocking calls from an event loop: they run on at most two threads, never on the loop's thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 class BlockingCalls:
-    """The threads of one asyncio store; each is started when it is needed first."""
+    """The threads of one asyncio store. Each is started on first use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -25,15 +25,15 @@ class BlockingCalls:
     async def call(
         self, function: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Answer:
-        """Calls it and waits. Cancelled before a thread took it up, it is not called at all."""
+        """Makes the call and waits for it. Cancelled before a thread has begun, the call is not made."""
         return await asyncio.wrap_future(self._threads.submit(function, *args, **kwargs), loop=self._loop)
 
     def begin(
         self, function: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> asyncio.Future[Answer]:
-        """As `call`, without waiting; await it in a shield, so that cancelling does not take it back."""
+        """As `call`, without waiting. Await the result in `asyncio.shield` to keep the call uncancelled."""
         return asyncio.wrap_future(self._threads.submit(function, *args, **kwargs), loop=self._loop)
 
     def end(self) -> None:
-        """Lets the threads go once they have done what they were given."""
+        """Ends the threads once they have made their calls."""
         self._threads.shutdown(wait=False)

@@ -1,7 +1,7 @@
-"""Who waits on an event loop for the messages of one subscription, and handing them over.
+"""Delivery of one subscription's messages to the coroutines that wait for them.
 
-Waiters are served in the order in which they came. A message is in the buffer, with one waiter, or
-with the user, and nowhere else: a waiter that is cancelled gives back what it had been given.
+Waiters are served in order of arrival. A message is in the buffer, with one waiter, or with the user,
+and nowhere else: a waiter that is cancelled gives back the messages that it had been given.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Waiter: TypeAlias = "asyncio.Future[list[AsyncMessage]]"
 
 
 class Settling:
-    """What the messages of one subscription say their end to."""
+    """Settles the messages of one subscription."""
 
-    __slots__ = ("_core", "_event_loop", "handing")
+    __slots__ = ("_core", "_event_loop", "delivery")
 
-    handing: MessageDelivery
+    delivery: MessageDelivery
 
     def __init__(self, core: CoreSubscription, event_loop: EventLoop) -> None:
         self._core = core
@@ -44,7 +44,7 @@ class Settling:
         """
         self._event_loop.check()
         self._core.acknowledge(key)
-        self.handing.has_room()
+        self.delivery.on_settled()
 
     def give_back(self, key: int, delay_ms: int, /) -> None:
         """Queues a redelivery.
@@ -54,17 +54,17 @@ class Settling:
         """
         self._event_loop.check()
         self._core.give_back(key, delay_ms)
-        self.handing.has_room()
+        self.delivery.on_settled()
 
     def dead_letter(self, key: int, reason: str, /) -> None:
-        """Queues that a message is put away.
+        """Queues a dead letter.
 
         Raises:
             WrongLoop, WrongType, TooLarge, Closed, Poisoned: As `AsyncMessage.dead_letter`.
         """
         self._event_loop.check()
         self._core.dead_letter(key, reason)
-        self.handing.has_room()
+        self.delivery.on_settled()
 
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.
@@ -76,7 +76,7 @@ class Settling:
 
 
 class MessageDelivery:
-    """The buffer of one subscription and those who wait for it."""
+    """The buffer of one subscription, and the coroutines that wait for it."""
 
     def __init__(self, core: CoreSubscription, settling: Settling, event_loop: EventLoop) -> None:
         self._core = core
@@ -84,21 +84,21 @@ class MessageDelivery:
         self._event_loop = event_loop
         self._buffered: deque[AsyncMessage] = deque()
         self._returned: list[AsyncMessage] = []
-        # How many messages each wants, how many to pull for it, and whether it waits for no news.
+        # For each waiter: the messages it wants, the messages to pull for it, and whether it only polls.
         self._waiting: OrderedDict[Waiter, tuple[int, int, bool]] = OrderedDict()
         self._fetching: asyncio.Future[list[Delivery]] | None = None
-        self._late: list[Waiter] = []
-        self._looks_soon = False
-        self.stopped = False  # set by any thread: nothing is handed over from then on
-        self._forgotten = False
+        self._timed_out: list[Waiter] = []
+        self._is_scheduled = False
+        self.stopped = False  # set by any thread: no message is handed over any more
+        self._discarded = False
         self._store_is_closed = False
 
     def next(self) -> AsyncMessage | None:
-        """The next one that is buffered; none after `stop`."""
+        """The next buffered message, or None; None after `stop`."""
         if self.stopped:
             return None
         if self._returned:
-            self._put_back()
+            self._merge_returned()
         return self._buffered.popleft() if self._buffered else None
 
     async def take(self, count: int, pull: int, timeout_ms: int | None) -> list[AsyncMessage]:
@@ -106,13 +106,13 @@ class MessageDelivery:
 
         Args:
             count: The longest list.
-            pull: How many to ask the core for where nothing is buffered.
+            pull: How many messages to pull from the core if the buffer is empty.
             timeout_ms: How long to wait, or None.
 
         Raises:
             Closed, Poisoned, ForkedProcess: As `AsyncSubscription.get`.
         """
-        # A consumer that always finds something must leave the loop to others now and then.
+        # A consumer that always finds messages must yield to the other tasks of the loop.
         await asyncio.sleep(0)
         self.check_open()
         if self.stopped:
@@ -121,7 +121,7 @@ class MessageDelivery:
         waiter: Waiter = loop.create_future()
         self._waiting[waiter] = (count, pull, timeout_ms == 0)
         timer: asyncio.TimerHandle | None = None
-        self.look()
+        self.on_news()
         if timeout_ms == 0:
             self._time_out(waiter)
         elif timeout_ms is not None and not waiter.done():
@@ -129,7 +129,7 @@ class MessageDelivery:
         try:
             return await waiter
         except asyncio.CancelledError:
-            self._take_back(waiter)
+            self._return_from(waiter)
             raise
         finally:
             self._waiting.pop(waiter, None)
@@ -137,16 +137,16 @@ class MessageDelivery:
                 timer.cancel()
 
     def check_open(self) -> None:
-        """Refuses to look for more in a store that is closed.
+        """Checks that the store is open.
 
         Raises:
-            Closed: It is.
+            Closed: It is closed.
         """
         if self._store_is_closed:
             raise Closed("the store is closed")
 
-    def look(self) -> None:
-        """Hands over what there is, and asks the core for more while somebody waits."""
+    def on_news(self) -> None:
+        """Hands over buffered messages, and pulls more from the core while coroutines wait."""
         if self.stopped:
             self.stop()
         while self._waiting:
@@ -154,9 +154,9 @@ class MessageDelivery:
                 return
 
     def _hand_over(self) -> bool:
-        """Gives the first one that waits what there is; False where there is nothing."""
+        """Gives buffered messages to the first waiter; False if there are none."""
         if self._returned:
-            self._put_back()
+            self._merge_returned()
         if not self._buffered:
             return False
         waiter, (count, *_) = self._waiting.popitem(last=False)
@@ -173,7 +173,7 @@ class MessageDelivery:
         return [buffered.popleft() for _ in range(count)]
 
     def _fill(self) -> bool:
-        """Pulls without waiting; True where something came."""
+        """Pulls without waiting; True if messages came."""
         _, pull, at_once = next(iter(self._waiting.values()))
         try:
             deliveries = self._core.try_pull(pull, at_once)
@@ -188,9 +188,9 @@ class MessageDelivery:
         return bool(deliveries)
 
     def _fetched(self, fetching: asyncio.Future[list[Delivery]]) -> None:
-        """What had to be waited for is there, or is not."""
+        """Handles the result of a pull on a thread."""
         self._fetching = None
-        late, self._late = self._late, []
+        late, self._timed_out = self._timed_out, []
         if not fetching.cancelled():
             error = fetching.exception()
             if error is None:
@@ -199,14 +199,14 @@ class MessageDelivery:
                 self._fail(error)
         while self._waiting and self._hand_over():
             pass
-        # Those whose time is over are not fetched for again.
+        # No further pull is made for waiters whose timeout is over.
         for waiter in late:
             self._waiting.pop(waiter, None)
             _finish(waiter, [])
-        self.look()
+        self.on_news()
 
     def _keep(self, deliveries: list[Delivery]) -> None:
-        if not self._forgotten:
+        if not self._discarded:
             settling, handed_ms = self._settling, self._core.now_ms() if deliveries else 0
             self._buffered.extend([AsyncMessage(settling, delivery, handed_ms) for delivery in deliveries])
 
@@ -217,21 +217,21 @@ class MessageDelivery:
                 waiter.set_exception(copy.copy(error))
 
     def _time_out(self, waiter: Waiter) -> None:
-        """Nothing came in time; what is being fetched still may."""
+        """Ends a waiter at its timeout, or once a pull that is in progress ends."""
         if self._fetching is not None and not waiter.done():
-            self._late.append(waiter)
+            self._timed_out.append(waiter)
         else:
             _finish(waiter, [])
 
-    def _take_back(self, waiter: Waiter) -> None:
-        """A waiter was cancelled: what it had been given already goes to the next one."""
-        if not waiter.done() or waiter.cancelled() or waiter.exception() is not None or self._forgotten:
+    def _return_from(self, waiter: Waiter) -> None:
+        """Takes back the messages that a cancelled waiter had been given, for the next waiter."""
+        if not waiter.done() or waiter.cancelled() or waiter.exception() is not None or self._discarded:
             return
         self._returned.extend(waiter.result())
-        self.look()
+        self.on_news()
 
-    def _put_back(self) -> None:
-        """What was taken back comes before what nobody was given yet, in its old order."""
+    def _merge_returned(self) -> None:
+        """Puts returned messages back into the buffer, in their original order."""
         buffered, returned = self._buffered, self._returned
         last = max(map(_key, returned))
         while buffered and _key(buffered[0]) < last:
@@ -240,25 +240,25 @@ class MessageDelivery:
         buffered.extendleft(returned)
         returned.clear()
 
-    def has_room(self) -> None:
-        """A message was settled, so that more may be handed over than before."""
-        if self._waiting and not self._looks_soon:
-            self._looks_soon = True
-            self._event_loop.loop.call_soon(self._look_again)
+    def on_settled(self) -> None:
+        """Notes that a message was settled, so that more may be in flight."""
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            self._event_loop.loop.call_soon(self._run_scheduled)
 
-    def _look_again(self) -> None:
-        self._looks_soon = False
-        self.look()
+    def _run_scheduled(self) -> None:
+        self._is_scheduled = False
+        self.on_news()
 
     def stop(self) -> None:
-        """Ends all waits, now and later, with nothing."""
+        """Ends all present and future waits without a message."""
         self.stopped = True
         while self._waiting:
             _finish(self._waiting.popitem(last=False)[0], [])
 
-    def forget(self, *, store_is_closed: bool = False) -> None:
-        """What is buffered goes back to the group, with the end of the subscription or of the store."""
-        self._forgotten = True
+    def discard(self, *, store_is_closed: bool = False) -> None:
+        """Drops all buffered messages, which go back to the group when the subscription or the store is closed."""
+        self._discarded = True
         self._store_is_closed = store_is_closed
         self._buffered.clear()
         self._returned.clear()

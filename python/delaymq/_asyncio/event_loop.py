@@ -1,4 +1,4 @@
-"""The event loop that an asyncio store belongs to, and what serves the store there."""
+"""The event loop that an asyncio store belongs to, with the parts that serve the store there."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["EventLoop"]
 
 @dataclass(frozen=True, slots=True)
 class EventLoop:
-    """One loop, and what one store has there.
+    """One loop, and the parts of one store on it.
 
     Attributes:
         loop: The loop that opened the store.
-        blocking: Threads for calls that may wait.
-        wakeups: Who waits for the store, and what wakes them.
+        blocking: Threads for blocking calls.
+        wakeups: The coroutines that wait for the store, and the descriptor that wakes them.
         opened_by: The process.
     """
 
@@ -30,7 +30,7 @@ class EventLoop:
     opened_by: int = field(default_factory=os.getpid)
 
     def check(self) -> None:
-        """Lets nobody in but the loop's own coroutines and callbacks.
+        """Checks that the caller is a coroutine or callback of this loop.
 
         Raises:
             WrongLoop: This is another loop or thread.

@@ -1,4 +1,4 @@
-"""Messages by their keys, in coroutines."""
+"""Commands on messages by their keys, for coroutines."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Answer = TypeVar("Answer")
 
 
 class AsyncKeyCommands:
-    """The part of a store that speaks of messages by their keys; `AsyncStore` has these methods.
+    """The methods of `AsyncStore` that address pending messages by their keys.
 
-    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
-    same, and WrongLoop.
+    Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
+    and WrongLoop.
     """
 
     _core: _core.Store
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
-        """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`."""
+        """Cancels the message that is pending under a key, as `delaymq.Store.cancel_key`."""
         return Outcome(await self._call(_core.cancel_key, self._core, subject, key, command_id))
 
     async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
-        """Takes back the messages that are pending under these keys, as `delaymq.Store.cancel_keys`."""
+        """Cancels the messages that are pending under these keys, as `delaymq.Store.cancel_keys`."""
         words = await self._call(_core.cancel_keys, self._core, subject, keys_of(keys), command_id)
         return [Outcome(word) for word in words]
 
@@ -69,5 +69,5 @@ class AsyncKeyCommands:
         return await self._call(_core.look_up_key, self._core, subject, key)
 
     async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Calls what may wait on a thread that may; the store knows how."""
+        """Makes a blocking call on a thread of the store."""
         raise NotImplementedError

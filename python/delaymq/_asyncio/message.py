@@ -1,4 +1,4 @@
-"""A message in the hands of an asyncio consumer."""
+"""Messages as an asyncio consumer receives them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["AsyncMessage"]
 
 
 class AsyncMessage(Received):
-    """A message that is due, in the hands of a consumer on an event loop.
+    """A message that is due, delivered to a consumer on an event loop.
 
-    With `async with` it is acknowledged at the end of the block and given back if the block raises
-    or is cancelled::
+    Used with `async with`, the message is acknowledged at the end of the block, and given back if the block
+    raises or is cancelled::
 
         async with message:
             await handle(message.body)

@@ -1,4 +1,4 @@
-"""What can be awaited, or entered with `async with`, to get something that is closed at the end."""
+"""An object to await, or to enter with `async with`, that opens something and closes it at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Opening"]
 
 
 class Closable(Protocol):
-    """What is closed at the end."""
+    """An object with an asynchronous `close`."""
 
     async def close(self) -> None:
         """Closes it."""
@@ -20,7 +20,7 @@ Opened = TypeVar("Opened", bound=Closable)
 
 
 class Opening(Generic[Opened]):
-    """Opens when it is awaited or entered: `async with opening as opened` or `opened = await opening`."""
+    """Opens on `await` or `async with`: `async with opening as opened` or `opened = await opening`."""
 
     __slots__ = ("_open", "_opened")
 

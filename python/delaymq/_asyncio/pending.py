@@ -1,4 +1,4 @@
-"""What is pending, in coroutines."""
+"""Queries of pending messages, for coroutines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from delaymq import _core
-from delaymq.forecast import Forecast, forecasting_of
-from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, asked, looking_at
+from delaymq.forecast import Forecast, forecast_queries
+from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, pending_filter, pending_queries
 
 if TYPE_CHECKING:
     from delaymq.receipt import Receipt
@@ -22,7 +22,7 @@ class AsyncPendingList(PendingRows, AsyncIterator[Pending]):
     """As `delaymq.pending.PendingList`, for `async for`."""
 
     def __init__(self, page: Callable[[str | None], Awaitable[Page]], after: str | None) -> None:
-        """Made by `pending`."""
+        """Use `AsyncStore.pending` instead."""
         super().__init__(after)
         self._page = page
 
@@ -38,21 +38,21 @@ class AsyncPendingList(PendingRows, AsyncIterator[Pending]):
 
 
 class AsyncPendingQueries:
-    """The part of a store that says what is pending; `AsyncStore` has these methods.
+    """The methods of `AsyncStore` that look up, list and count pending messages.
 
-    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
-    same, and WrongLoop.
+    Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
+    and WrongLoop.
     """
 
     _core: _core.Store
 
     async def look_up(self, receipt: Receipt) -> LookedUp:
-        """What became of a message, by its receipt, as `delaymq.Store.look_up`."""
-        return await self._call(looking_at(self._core).look_up, receipt)
+        """Looks up the state of a message by its receipt, as `delaymq.Store.look_up`."""
+        return await self._call(pending_queries(self._core).look_up, receipt)
 
     async def look_up_many(self, receipts: Iterable[Receipt]) -> list[LookedUp]:
-        """What became of messages, as `delaymq.Store.look_up_many`."""
-        return await self._call(looking_at(self._core).look_up_many, receipts)
+        """Looks up many messages, as `delaymq.Store.look_up_many`."""
+        return await self._call(pending_queries(self._core).look_up_many, receipts)
 
     def pending(
         self,
@@ -63,11 +63,11 @@ class AsyncPendingQueries:
         due_before: datetime | None = None,
         after: str | None = None,
     ) -> AsyncPendingList:
-        """Lists what is pending, for `async for`, as `delaymq.Store.pending`.
+        """Lists pending messages, for `async for`, as `delaymq.Store.pending`.
 
-        What is wrong with the arguments is told at once but for `after`, and that with the first page.
+        Invalid arguments raise at once, except `after`, which raises with the first page.
         """
-        chosen = asked(subject, prefix, due_from, due_before)
+        chosen = pending_filter(subject, prefix, due_from, due_before)
         readers: list[_core.PendingReader] = []
 
         def page() -> Page:
@@ -79,7 +79,7 @@ class AsyncPendingQueries:
 
     async def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
         """How many messages are pending, by subject, as `delaymq.Store.pending_counts`."""
-        return await self._call(PendingQueries.pending_counts, looking_at(self._core), subject, prefix=prefix)
+        return await self._call(PendingQueries.pending_counts, pending_queries(self._core), subject, prefix=prefix)
 
     async def forecast(
         self,
@@ -89,10 +89,10 @@ class AsyncPendingQueries:
         due_before: datetime | None = None,
         seconds: bool = False,
     ) -> Forecast:
-        """How much is due in each minute, or second, as `delaymq.Store.forecast`."""
-        asking = forecasting_of(self._core).forecast
-        return await self._call(asking, subject, due_from=due_from, due_before=due_before, seconds=seconds)
+        """Counts the messages that become due in each minute or second, as `delaymq.Store.forecast`."""
+        queries = forecast_queries(self._core).forecast
+        return await self._call(queries, subject, due_from=due_from, due_before=due_before, seconds=seconds)
 
     async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Calls what may wait on a thread that may; the store knows how."""
+        """Makes a blocking call on a thread of the store."""
         raise NotImplementedError

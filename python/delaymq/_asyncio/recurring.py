@@ -1,11 +1,11 @@
-"""Messages that recur, in coroutines."""
+"""Recurring messages, for coroutines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from delaymq.message import NO_TAGS
-from delaymq.recurring import CatchUp, Recurring, RecurringCommands, repeating_of
+from delaymq.recurring import CatchUp, Recurring, RecurringCommands, recurring_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ Answer = TypeVar("Answer")
 
 
 class AsyncRecurringCommands:
-    """The part of a store that sends messages again and again; `AsyncStore` has these methods.
+    """The methods of `AsyncStore` for recurring messages.
 
-    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
-    same, and WrongLoop.
+    Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
+    and WrongLoop.
     """
 
     _core: _core.Store
@@ -44,9 +44,9 @@ class AsyncRecurringCommands:
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
     ) -> Recurring:
-        """Sends a message again and again, as `delaymq.Store.recur`."""
+        """Publishes a message again and again, as `delaymq.Store.recur`."""
         return await self._call(
-            repeating_of(self._core).recur,
+            recurring_commands(self._core).recur,
             subject,
             body,
             name=name,
@@ -62,12 +62,12 @@ class AsyncRecurringCommands:
 
     async def end_recurring(self, subject: str, name: str) -> bool:
         """Ends a series, as `delaymq.Store.end_recurring`."""
-        return await self._call(RecurringCommands.end_recurring, repeating_of(self._core), subject, name)
+        return await self._call(RecurringCommands.end_recurring, recurring_commands(self._core), subject, name)
 
     async def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """All series, of a subject or of all, as `delaymq.Store.recurring`."""
-        return await self._call(RecurringCommands.recurring, repeating_of(self._core), subject)
+        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`."""
+        return await self._call(RecurringCommands.recurring, recurring_commands(self._core), subject)
 
     async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Calls what may wait on a thread that may; the store knows how."""
+        """Makes a blocking call on a thread of the store."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The store on an event loop: the same face as `delaymq.Store`, in coroutines."""
+"""The store for an event loop: the interface of `delaymq.Store`, with coroutines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from delaymq import _core
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.publishes import sent
+from delaymq._arguments.publishes import publish_all
 from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.blocking_calls import BlockingCalls
 from delaymq._asyncio.event_loop import EventLoop
@@ -33,8 +33,8 @@ from delaymq._store.retention import Pin, pinned
 from delaymq.bulk_load import AsyncBulkLoads
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
-from delaymq.keys import IfExists, named, terms_of
-from delaymq.message import NO_TAGS, Publish, about
+from delaymq.keys import IfExists, id_for, terms_of
+from delaymq.message import NO_TAGS, Publish, meta_of
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
 from delaymq.store import IN_FLIGHT_MAX, Start
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncStore", "open_async"]
 
-TURN = 64  # publishes after which others on the loop have their turn
+TURN = 64  # publishes after which other tasks of the loop run
 
 
 class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, AsyncRecurringCommands, AsyncBulkLoads):
-    """A folder of messages that are kept until they are due, for the coroutines of one event loop.
+    """A folder of durable messages, each delivered when it is due, for the coroutines of one event loop.
 
-    Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
+    The methods are those of `delaymq.Store`. A coroutine that waits needs no thread, and none polls.
     """
 
-    def __init__(self, lifecycle: Lifecycle, event_loop: EventLoop, chosen: OpenOptions) -> None:
-        """Made by `open_async`."""
+    def __init__(self, lifecycle: Lifecycle, event_loop: EventLoop, options: OpenOptions) -> None:
+        """Use `open_async` instead."""
         self._lifecycle = lifecycle
-        self._chosen = chosen
+        self._options = options
         self._core = lifecycle.core
         self._unblocked = lifecycle.core.unblocked()
         self._event_loop = event_loop
@@ -88,7 +88,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
     ) -> Opening[Self]:
-        """Opens the store in a folder, to be awaited or entered.
+        """Opens the store in a folder, when it is awaited or entered.
 
         ::
 
@@ -96,11 +96,11 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
                 ...
 
         Arguments and errors are those of `delaymq.open`. `progress` is called on a thread of the
-        store's own. One store belongs to the loop that opened it.
+        store. A store belongs to the loop that opened it.
         """
 
         async def open_() -> Self:
-            chosen = OpenOptions.made(
+            options = OpenOptions.made(
                 path,
                 durability=durability,
                 create=create,
@@ -119,15 +119,15 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
                 warn_free_bytes=warn_free_bytes,
                 refuse_free_bytes=refuse_free_bytes,
             )
-            return await cls._started(chosen)
+            return await cls._started(options)
 
         return Opening(open_)
 
     @classmethod
-    async def _started(cls, chosen: OpenOptions) -> Self:
+    async def _started(cls, options: OpenOptions) -> Self:
         loop = asyncio.get_running_loop()
         blocking = BlockingCalls(loop)
-        starting = blocking.begin(Lifecycle.started, chosen, watches=False)
+        starting = blocking.begin(Lifecycle.started, options, watches=False)
         try:
             lifecycle = await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -143,11 +143,11 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
                 lifecycle.stop()
             blocking.end()
             raise
-        return cls(lifecycle, EventLoop(loop, blocking, wakeups), chosen)
+        return cls(lifecycle, EventLoop(loop, blocking, wakeups), options)
 
     async def _opened_again(self) -> Self:
-        """A store in the same folder with the same options, once this one is closed."""
-        return await self._started(self._chosen)
+        """Opens the same folder with the same options, once this store is closed."""
+        return await self._started(self._options)
 
     @property
     def is_open(self) -> bool:
@@ -156,7 +156,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
 
     @property
     def path(self) -> str:
-        """The folder."""
+        """The folder of the store."""
         return self._lifecycle.folder
 
     async def publish(
@@ -175,20 +175,21 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         deduplicate: bool = False,
         jitter: Duration | None = None,
     ) -> Receipt:
-        """Stores one message, as `delaymq.Store.publish` does.
+        """Stores one message, as `delaymq.Store.publish`.
 
-        Cancelled while it waits, the message is stored or it is not, and never twice.
+        If the coroutine is cancelled while it waits, the message may or may not be stored, and never twice.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed: As there.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed: As
+                `delaymq.Store.publish`.
             ForkedProcess, WrongLoop: This is not the process, or the loop, that opened the store.
         """
         due, absolute = due_of(delay, at, level)
         self._event_loop.check()
         terms = terms_of(key, if_exists, deduplicate)
-        meta = about(named(message_id, deduplicate), tags, attributes)
-        begun = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
-        return (await self._settled(begun))[0]
+        meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
+        publishing = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
+        return (await self._settled(publishing))[0]
 
     @overload
     async def publish_many(
@@ -211,33 +212,33 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         *,
         jitter: Duration | None = None,
     ) -> Receipts:
-        """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many` does.
+        """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many`.
 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed, ForkedProcess: As
-                there.
+                `delaymq.Store.publish_many`.
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
-        return await self._settled(sent(self._unblocked, messages, bodies, delays, jitter))
+        return await self._settled(publish_all(self._unblocked, messages, bodies, delays, jitter))
 
-    async def _settled(self, begun: _core.Publishing | Receipts) -> Receipts:
-        self._published += 1
+    async def _settled(self, publishing: _core.Publishing | Receipts) -> Receipts:
+        self._published += 1  # other tasks run after the submission: coroutines that begin in order stay in order
         if self._published % TURN == 0:
-            # Others have their turn now and then, behind what was submitted: so coroutines that began in order are
-            # stored in order.
             await asyncio.sleep(0)
-        if isinstance(begun, Receipts):
-            return begun
-        if begun.position is None:
-            await self._event_loop.blocking.call(begun.submit)
-        if begun.position is not None:
-            await self._event_loop.wakeups.reached(begun.position)
-        # What becomes of messages on terms is known once they are applied, which a thread waits for.
-        return await self._event_loop.blocking.call(begun.receipts) if begun.is_on_terms else begun.receipts()
+        if isinstance(publishing, Receipts):
+            return publishing
+        if publishing.position is None:
+            await self._event_loop.blocking.call(publishing.submit)
+        if publishing.position is not None:
+            await self._event_loop.wakeups.reached(publishing.position)
+        # With conditions, the result is known once the publish is applied, for which a thread waits.
+        if publishing.is_on_terms:
+            return await self._event_loop.blocking.call(publishing.receipts)
+        return publishing.receipts()
 
     async def cancel(self, receipt: Receipt) -> Outcome:
-        """Takes a message back, if it is still pending. The answer is durable.
+        """Cancels a message that is still pending. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
@@ -246,17 +247,17 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         return (await self.cancel_many((receipt,)))[0]
 
     async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
             WrongLoop: This is not the loop that opened the store.
         """
-        words = await self._call(self._core.cancel_many, listed(receipts, "receipts", "an iterable of Receipt"))
+        words = await self._call(self._core.cancel_many, receipt_list(receipts))
         return [Outcome(word) for word in words]
 
     async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a message that is still pending another due time, and a new receipt. It is durable.
+        """Gives a pending message another due time and a new receipt. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
@@ -272,7 +273,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]:
-        """Gives messages another due time, with one wait for all; each is judged alone.
+        """Gives pending messages another due time, with one wait for all; each has its own outcome.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
@@ -289,7 +290,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
     ) -> Opening[AsyncSubscription]:
-        """Becomes a consumer of a group, when it is awaited or entered with `async with`.
+        """Adds a consumer to a group, when it is awaited or entered with `async with`.
 
         Arguments and errors are those of `delaymq.Store.subscribe`, and WrongLoop.
         """
@@ -307,7 +308,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         return Opening(subscribe)
 
     async def status(self) -> Status:
-        """What the store holds and how it is; also when it is closed.
+        """The state of the store, as counts and flags; also after it is closed.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
@@ -319,7 +320,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         return Status(**await self._call(self._core.status))
 
     async def checkpoint(self) -> None:
-        """Saves where the store is, so that the next open replays less. It happens by itself too.
+        """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.
 
         Raises:
             StorageError, Poisoned, Closed, ForkedProcess: As `delaymq.Store.checkpoint`.
@@ -328,42 +329,42 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         await self._call(self._core.checkpoint)
 
     async def pin(self, duration: Duration) -> Pin:
-        """Holds every file of the store for so long, or until it is released, as `delaymq.Store.pin` does.
+        """Keeps every file of the store for a while, or until the pin is released, as `delaymq.Store.pin`.
 
         Raises:
-            WrongType, InvalidArgument, StorageError, ForkedProcess, Closed: As there.
+            WrongType, InvalidArgument, StorageError, ForkedProcess, Closed: As `delaymq.Store.pin`.
             WrongLoop: This is not the loop that opened the store.
         """
         return await self._call(pinned, self._core, self.path, duration)
 
     async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Calls what may wait on a thread that may."""
+        """Makes a blocking call on a thread of the store."""
         self._event_loop.check()
         if self._closing is not None:
             return function(*args, **kwargs)  # raises at once
         return await self._event_loop.blocking.call(function, *args, **kwargs)
 
     async def close(self) -> None:
-        """Makes everything durable and lets go of the folder. A second call does nothing.
+        """Makes everything durable and releases the folder. A second call does nothing.
 
-        Waits in subscriptions end with nothing. Cancelled, it goes on to its end all the same.
+        Waits in subscriptions end without a message. If the coroutine is cancelled, closing goes on.
 
         Raises:
-            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
         if self._closing is None:
             for subscription in list(self._subscriptions):
-                subscription._forget()  # noqa: SLF001 - what it held goes with the store
+                subscription._forget()  # noqa: SLF001 - the core gives its messages back
             self._closing = self._event_loop.blocking.begin(self._lifecycle.stop)
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
         if not closing.cancelled():
-            closing.exception()  # heard here, where nobody waits for it any more
+            closing.exception()  # retrieved, so that asyncio does not warn if no coroutine waits for it
         self._event_loop.wakeups.end()
         self._event_loop.blocking.end()
 
@@ -395,4 +396,4 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
 Answer = TypeVar("Answer")
 
 open_async = AsyncStore.open
-"""`AsyncStore.open`, for those who name no class; `delaymq.open_async` is this."""
+"""Opens a store: `AsyncStore.open` as a function, which is `delaymq.open_async`."""

@@ -1,4 +1,4 @@
-"""A consumer of one group of a subject, on an event loop."""
+"""Subscriptions of an event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delaymq._asyncio.delivery import MessageDelivery, Settling
 from delaymq._asyncio.message import AsyncMessage
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
-from delaymq.subscription import PULL_MESSAGES, Opened, checked_batch
+from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 
 if TYPE_CHECKING:
     from delaymq._asyncio.event_loop import EventLoop
@@ -23,7 +23,7 @@ __all__ = ["AsyncSubscription"]
 
 
 class AsyncSubscription:
-    """Hands over the messages of a subject to one consumer of a group, each once it is due.
+    """Delivers the messages of a subject to one consumer of a group, each once it is due.
 
     ::
 
@@ -32,8 +32,8 @@ class AsyncSubscription:
                 async with message:
                     await handle(message.body)
 
-    Any number of coroutines of one loop may wait in it. One that is cancelled takes nothing with it:
-    what it had been given already goes to the next one.
+    Any number of coroutines of one loop may wait in it. If one is cancelled, the messages that it had been
+    given already go to the next one.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class AsyncSubscription:
         group: str,
         *,
         in_flight_max: int,
-        store: Opened,
+        store: Openable,
         event_loop: EventLoop,
         pull_messages: int = PULL_MESSAGES,
     ) -> None:
-        """Made by `AsyncStore.subscribe`; keeps the store open while somebody has the subscription.
+        """Use `AsyncStore.subscribe` instead. The subscription keeps its store alive.
 
-        A client pulls one message for one that is asked for, as `Subscription` says.
+        A client sets `pull_messages` to 1, as for `Subscription`.
         """
         self._pull_messages = pull_messages
         self._core = core
@@ -59,8 +59,8 @@ class AsyncSubscription:
         self._store = store
         self._event_loop = event_loop
         self._settling = Settling(core, event_loop)
-        self._handing = self._settling.handing = MessageDelivery(core, self._settling, event_loop)
-        core.watch(event_loop.wakeups.watch(self._handing))
+        self._delivery = self._settling.delivery = MessageDelivery(core, self._settling, event_loop)
+        core.watch(event_loop.wakeups.watch(self._delivery))
         self._closing: asyncio.Future[None] | None = None
 
     @property
@@ -75,44 +75,43 @@ class AsyncSubscription:
 
     @property
     def in_flight_max(self) -> int:
-        """How many messages may be out unacknowledged: so many come again after a crash, at most."""
+        """How many unacknowledged messages the consumer may hold; after a crash at most so many come again."""
         return self._in_flight_max
 
     async def get(self, timeout: Duration | None = None) -> AsyncMessage | None:  # noqa: ASYNC109 - as the plain face
-        """The next message that is due, or None at the timeout or after `stop`.
+        """The next message, once one is due; None at the timeout or after `stop`.
 
         Args:
-            timeout: A timedelta or seconds; None waits for ever.
+            timeout: A timedelta or seconds; None waits forever.
 
         Raises:
             WrongType: `timeout` is neither a timedelta nor a number.
             InvalidArgument: `timeout` is negative or not finite.
-            Closed: The store is closed. A subscription that is closed answers as after `stop`.
+            Closed: The store is closed. A closed subscription returns None, as after `stop`.
             Poisoned: The store stopped after a failed write.
             ForkedProcess: The store was opened by the parent process.
             WrongLoop: This is not the loop that opened the store.
         """
         timeout_ms = wait_ms(timeout)
         self._event_loop.check()
-        buffered = self._handing.next()
+        buffered = self._delivery.next()
         if buffered is not None:
             return buffered
-        batch = await self._handing.take(1, self._pull_messages, timeout_ms)
+        batch = await self._delivery.take(1, self._pull_messages, timeout_ms)
         return batch[0] if batch else None
 
     def batches(self, max_messages: int = 256, wait: Duration | None = None) -> AsyncIterator[list[AsyncMessage]]:
-        """Lists of messages that are due, until `stop`: the fast way.
+        """Lists of messages that are due, until `stop`: faster than one by one.
 
         Args:
-            max_messages: The longest list, 1 to 10,000; never more than `in_flight_max` are out.
-            wait: How long to wait for the first message, as a timedelta or seconds; when it has
-                passed an empty list comes, so that the loop can look after other things. None
-                waits for ever.
+            max_messages: The longest list, 1 to 10,000. At most `in_flight_max` messages are in flight in any case.
+            wait: How long to wait for the first message, as a timedelta or seconds. After that an empty list is
+                yielded, so that the loop can do other work. None waits forever.
 
         Raises:
-            WrongType: `max_messages` is no int, or `wait` neither a timedelta nor a number.
+            WrongType: `max_messages` is not an int, or `wait` is neither a timedelta nor a number.
             InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
-            Closed: The store is closed. A subscription that is closed has no more lists.
+            Closed: The store is closed. A closed subscription yields no more lists.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
@@ -120,15 +119,15 @@ class AsyncSubscription:
 
     async def _batches(self, max_messages: int, slice_ms: int | None) -> AsyncIterator[list[AsyncMessage]]:
         self._event_loop.check()
-        self._handing.check_open()
-        while not self._handing.stopped:
+        self._delivery.check_open()
+        while not self._delivery.stopped:
             self._event_loop.check()
-            batch = await self._handing.take(max_messages, max_messages, slice_ms)
+            batch = await self._delivery.take(max_messages, max_messages, slice_ms)
             if batch or slice_ms is not None:
                 yield batch
 
     def __aiter__(self) -> Self:
-        """The messages, one by one, until `stop`."""
+        """Yields the messages one by one, until `stop`."""
         return self
 
     async def __anext__(self) -> AsyncMessage:
@@ -138,54 +137,53 @@ class AsyncSubscription:
         return message
 
     def ack(self, messages: Iterable[AsyncMessage]) -> None:
-        """Acknowledges many messages in one crossing; `flush` waits until that is durable.
+        """Acknowledges many messages at once; `flush` waits until that is durable.
 
-        Those that were settled before are passed over. Where one is refused none is acknowledged.
+        Messages that were settled before are skipped. If one message is refused, none is acknowledged.
 
         Raises:
             WrongType: `messages` is not an iterable of `AsyncMessage`.
-            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
+            InvalidArgument: Message `index` was delivered by another subscription.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
-        chosen = checked_messages(messages, AsyncMessage, self._settling)
-        self._core.acknowledge_many(list(chosen))
-        for message in chosen.values():
-            message._settled = True  # noqa: SLF001 - the two classes are one noun's two sides
-        self._handing.has_room()
+        unsettled = checked_messages(messages, AsyncMessage, self._settling)
+        self._core.acknowledge_many(list(unsettled))
+        for message in unsettled.values():
+            message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        self._delivery.on_settled()
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
-        """Gives many messages back, to come again after `delay`.
+        """Gives many messages back, to be delivered again after `delay`.
 
-        Those that were settled before are passed over. Where one is refused none is given back.
+        Messages that were settled before are skipped. If one message is refused, none is given back.
 
         Raises:
-            WrongType: `messages` is not an iterable of `AsyncMessage`, or `delay` neither a timedelta
-                nor a number.
-            InvalidArgument: One of them was handed over by another subscription, `index` is its place;
-                or `delay` is negative, not finite, or further than the store's longest.
+            WrongType: `messages` is not an iterable of `AsyncMessage`, or `delay` is neither a timedelta nor a number.
+            InvalidArgument: Message `index` was delivered by another subscription; or `delay` is negative, not finite,
+                or longer than the store's `delay_max`.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         milliseconds = delay_ms(delay)
         self._event_loop.check()
-        chosen = checked_messages(messages, AsyncMessage, self._settling)
-        self._core.acknowledge_many([])  # raises where none can be settled, also where there is none
-        for key, message in chosen.items():
+        unsettled = checked_messages(messages, AsyncMessage, self._settling)
+        self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
+        for key, message in unsettled.items():
             self._settling.give_back(key, milliseconds)
             message._settled = True  # noqa: SLF001
 
     def dead_letter(self, messages: Iterable[AsyncMessage], reason: str) -> None:
-        """Puts many messages away, for one reason; their group does not get them again.
+        """Makes dead letters of many messages, for one reason; their group does not get them again.
 
-        Those that were settled before are passed over. Where one is refused none is put away.
+        Messages that were settled before are skipped. If one message is refused, none becomes a dead letter.
 
         Raises:
             WrongType: `messages` is not an iterable of `AsyncMessage`, or `reason` is not a str.
-            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
+            InvalidArgument: Message `index` was delivered by another subscription.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
@@ -193,18 +191,18 @@ class AsyncSubscription:
         """
         checked_reason(reason)
         self._event_loop.check()
-        chosen = checked_messages(messages, AsyncMessage, self._settling)
+        unsettled = checked_messages(messages, AsyncMessage, self._settling)
         self._core.acknowledge_many([])  # as in `nack`
-        for key, message in chosen.items():
+        for key, message in unsettled.items():
             self._settling.dead_letter(key, reason)
             message._settled = True  # noqa: SLF001
 
     async def flush(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109 - as the plain face
-        """Waits until everything that was acknowledged or given back is durable.
+        """Waits until every acknowledgement, redelivery and dead letter so far is durable.
 
         Raises:
-            TimedOut: It is not by the end of `timeout` (a timedelta or seconds).
-            Poisoned: The store stopped after a failed write; what was not durable comes again.
+            TimedOut: `timeout` (a timedelta or seconds) is over first.
+            Poisoned: The store stopped after a failed write; messages whose settling was not durable come again.
             WrongLoop: This is not the loop that opened the store.
         """
         timeout_ms = wait_ms(timeout)
@@ -224,16 +222,16 @@ class AsyncSubscription:
     def stop(self) -> None:
         """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it.
 
-        What nobody was given yet is not handed over any more; it goes back to the group at the end.
+        Messages that no caller has received yet are not handed over; `close` gives them back to the group.
         """
-        self._handing.stopped = True
+        self._delivery.stopped = True
         self._core.stop()
         loop = self._event_loop.loop
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._handing.stop)
+            loop.call_soon_threadsafe(self._delivery.stop)
 
     async def close(self) -> None:
-        """Stops, waits until acknowledgements are durable, and gives back all that is left.
+        """Stops, waits until acknowledgements are durable, and gives back all messages that are not settled.
 
         Raises:
             Poisoned: The store stopped after a failed write.
@@ -242,14 +240,14 @@ class AsyncSubscription:
         self._event_loop.check()
         if self._closing is None:
             self.stop()
-            self._handing.forget()
+            self._delivery.discard()
             self._closing = self._event_loop.blocking.begin(self._core.close)
         await asyncio.shield(self._closing)
 
     def _forget(self) -> None:
-        """The store is closed, and what was held here went with it; nobody is warned any more."""
-        self._handing.stop()
-        self._handing.forget(store_is_closed=True)
+        """Marks the subscription as closed with its store, and disarms the warning of `__del__`."""
+        self._delivery.stop()
+        self._delivery.discard(store_is_closed=True)
         if self._closing is None:
             self._closing = self._event_loop.loop.create_future()
             self._closing.set_result(None)

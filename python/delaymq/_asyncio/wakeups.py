@@ -1,7 +1,7 @@
-"""Who waits on an event loop for a store, and what wakes them.
+"""Wake-ups: coroutines that wait for a store, and the descriptor that wakes them.
 
-The core makes one descriptor readable when something happened, once until it is drained. The loop
-watches it, so nobody polls and no thread waits; a batch of messages costs one wake-up.
+The core makes one descriptor readable when there is news, once until it is drained. The loop
+watches it, so that no thread waits and nothing polls; a batch of messages costs one wake-up.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["Wakeups", "Watcher"]
 
 
 class Watcher(Protocol):
-    """What can have news."""
+    """An object that is notified of news, such as a subscription."""
 
-    def look(self) -> None:
-        """There is news: sees to those who wait."""
+    def on_news(self) -> None:
+        """Serves its waiters."""
 
 
 class Wakeups:
-    """The waits of one loop for one store."""
+    """The coroutines of one loop that wait for one store."""
 
     def __init__(self, core: _core.Unblocked, reports: Reports, loop: asyncio.AbstractEventLoop) -> None:
         """Begins to watch the descriptor.
 
         Raises:
-            StorageError: The system has no more descriptors.
+            StorageError: The process has no more descriptors.
         """
         self._core = core
         self._reports = reports
@@ -45,11 +45,11 @@ class Wakeups:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._descriptor = core.fileno()
-        # The loop must not keep a store that everybody else has forgotten.
+        # A weak reference: the loop must not keep alive a store that the user has dropped.
         loop.add_reader(self._descriptor, _woken, weakref.ref(self))
 
     def watch(self, watcher: Watcher) -> int:
-        """From now on the core can tell of this watcher, under the token returned."""
+        """Registers a watcher, and returns the token by which the core refers to it."""
         token = next(self._tokens)
         self._watchers[token] = watcher
         return token
@@ -58,7 +58,7 @@ class Wakeups:
         """Waits until everything below the position is visible.
 
         Raises:
-            Poisoned, Closed: It never will be.
+            Poisoned, Closed: It will never be.
         """
         waiter: asyncio.Future[None] = self._loop.create_future()
         entry = (position, next(self._order), waiter)
@@ -67,8 +67,8 @@ class Wakeups:
             self._settle_reached()
         await waiter
 
-    def look(self) -> None:
-        """Sees to everybody who waited for what happened since the last look."""
+    def on_news(self) -> None:
+        """Wakes every waiter and watcher for which there is news."""
         visible, tokens, reports = self._core.drain()
         while self._waiting and self._waiting[0][0] <= visible:
             _finish(heapq.heappop(self._waiting)[2], None)
@@ -76,12 +76,12 @@ class Wakeups:
         for token in tokens:
             watcher = self._watchers.get(token)
             if watcher is not None:
-                watcher.look()
+                watcher.on_news()
         if reports:
             self._reports.log_waiting()
 
     def _settle_reached(self) -> None:
-        """Has the core watch the smallest position that somebody waits for."""
+        """Asks the core to signal the smallest position that a coroutine waits for."""
         while self._waiting:
             position, _, waiter = self._waiting[0]
             error: StoreError | None = None
@@ -95,24 +95,24 @@ class Wakeups:
             _finish(waiter, error)
 
     def end(self) -> None:
-        """Stops watching. The store is closed: who still waits is told how that ended."""
+        """Stops watching after the store is closed; remaining waiters get the store's error."""
         self._loop.remove_reader(self._descriptor)
         self._settle_reached()
 
     def abandon(self) -> None:
-        """As `end`, for a store that was forgotten, from any thread."""
+        """As `end`, from any thread, for a store that was dropped without being closed."""
         if not self._loop.is_closed():
-            # The core is kept until the loop has let go of its descriptor.
-            self._loop.call_soon_threadsafe(_let_go, self._loop, self._descriptor, self._core)
+            # The argument keeps the core, and its descriptor, alive until the loop has removed the reader.
+            self._loop.call_soon_threadsafe(_remove_reader, self._loop, self._descriptor, self._core)
 
 
 def _woken(reference: weakref.ref[Wakeups]) -> None:
     wakeups = reference()
     if wakeups is not None:
-        wakeups.look()
+        wakeups.on_news()
 
 
-def _let_go(loop: asyncio.AbstractEventLoop, descriptor: int, _core: _core.Unblocked) -> None:
+def _remove_reader(loop: asyncio.AbstractEventLoop, descriptor: int, _core: _core.Unblocked) -> None:
     loop.remove_reader(descriptor)
 
 

@@ -1,7 +1,7 @@
-"""What runs while a store is open: the order in which it starts, and the order in which it ends.
+"""The lifecycle of an open store: the order in which its parts start and stop.
 
-Everything that happens before the first message can be published or handed over stands in `START`,
-and everything between the last one and the folder being free in `STOP`.
+`START` lists all that happens before the first message can be published or delivered, and `STOP` all
+that happens after the last one until the folder is free.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """An open store and what runs beside it."""
+    """An open store with its reports and its expiry."""
 
     core: _core.Store
     reports: Reports
     expiry: ExpirySweep
 
     def __init__(self, folder: str, *, watches: bool) -> None:
-        """Nothing is open yet.
+        """Opens nothing yet.
 
         Args:
             folder: The folder of the store.
-            watches: True for a thread that looks after the store; an event loop does it itself.
+            watches: True for a thread that logs reports and runs expiry; an event loop does both itself.
         """
         self.folder = folder
         self._watches = watches
-        self._chosen: OpenOptions | None = None
+        self._options: OpenOptions | None = None
         self._place: tuple[int, int] | None = None
         self._opened_by = os.getpid()
         self.stopped = False
 
     @classmethod
-    def started(cls, chosen: OpenOptions, *, watches: bool) -> Lifecycle:
-        """A node that runs.
+    def started(cls, options: OpenOptions, *, watches: bool) -> Lifecycle:
+        """Opens a store and starts everything.
 
         Raises:
-            StoreError, InvalidArgument, WrongType: As `delaymq.open` says; nothing is left running.
+            StoreError, InvalidArgument, WrongType: As `delaymq.open`; nothing is left running.
         """
-        node = cls(chosen.folder, watches=watches)
-        node._chosen = chosen
-        node._start(START)
-        return node
+        lifecycle = cls(options.folder, watches=watches)
+        lifecycle._options = options
+        lifecycle._start(START)
+        return lifecycle
 
     @classmethod
     def over(cls, core: _core.Store, folder: str) -> Lifecycle:
-        """A node around a store that is recovered already; where that fails it is closed."""
-        node = cls(folder, watches=True)
-        node.core = core
-        node._start(START[1:])
-        return node
+        """Starts everything around a store that is recovered already, which is closed if that fails."""
+        lifecycle = cls(folder, watches=True)
+        lifecycle.core = core
+        lifecycle._start(START[1:])
+        return lifecycle
 
     def _start(self, stages: tuple[Stage, ...]) -> None:
-        """Runs the stages, and where one fails ends what those before it began."""
+        """Runs the stages; if one fails, runs all of `STOP`."""
         try:
             for stage in stages:
                 stage(self)
         except BaseException:
             self.stopped = True
             for stage in STOP:
-                # What made the start fail is told, not what its undoing met.
+                # Errors of the cleanup must not hide the error of the start.
                 with contextlib.suppress(Exception):
                     stage(self)
             raise
@@ -82,10 +82,10 @@ class Lifecycle:
         return os.getpid() == self._opened_by
 
     def stop(self) -> None:
-        """Ends everything, also where a part of it fails. A second call does nothing.
+        """Stops everything, even if one part fails. A second call does nothing.
 
         Raises:
-            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
         if self.stopped:
@@ -98,36 +98,36 @@ class Lifecycle:
                 stage(self)
             except ForkedProcess:
                 raise
-            except Exception as error:  # noqa: BLE001 - the other stages end all the same
+            except Exception as error:  # noqa: BLE001 - the other stages must run in any case
                 failed = failed or error
         self.stopped = True
         if failed is not None:
             raise failed
 
     def _recover(self) -> None:
-        if self._chosen is not None:
-            self.core = recover(self._chosen)
+        if self._options is not None:
+            self.core = recover(self._options)
 
     def _claim(self) -> None:
         self._place = CLAIMS.claim(self.folder)
 
     def _retire(self) -> None:
         drop_expired_pins(self.folder, self.core.status()["now_ms"])
-        policy = RetentionPolicy(keep_finished_ms=0) if self._chosen is None else self._chosen.policy
+        policy = RetentionPolicy(keep_finished_ms=0) if self._options is None else self._options.policy
         self.expiry = ExpirySweep(self.core, policy)
 
     def _watch(self) -> None:
         self.reports = Reports(self.core)
         if self._watches:
-            self.reports.watch(self.expiry.look)
+            self.reports.watch(self.expiry.run)
 
-    # Each end lets be what never began: a start that fails may have come to any place.
+    # Stages of STOP must accept that their part never started: a start may fail anywhere.
 
     def _close(self) -> None:
         if "core" in vars(self):
             self.core.close()
 
-    def _report_the_last(self) -> None:
+    def _log_remaining(self) -> None:
         if "reports" in vars(self):
             self.reports.close()
 
@@ -139,13 +139,13 @@ class Lifecycle:
 Stage: TypeAlias = Callable[[Lifecycle], None]
 
 START: Final[tuple[Stage, ...]] = (
-    Lifecycle._recover,  # noqa: SLF001 - the node's own stages, in their order
+    Lifecycle._recover,  # noqa: SLF001 - stages of this class, in order
     Lifecycle._claim,  # noqa: SLF001
     Lifecycle._retire,  # noqa: SLF001
     Lifecycle._watch,  # noqa: SLF001
 )
 STOP: Final[tuple[Stage, ...]] = (
     Lifecycle._close,  # noqa: SLF001
-    Lifecycle._report_the_last,  # noqa: SLF001
+    Lifecycle._log_remaining,  # noqa: SLF001
     Lifecycle._release,  # noqa: SLF001
 )

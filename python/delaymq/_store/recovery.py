@@ -1,4 +1,4 @@
-"""Opening a store: what was chosen, recovery with progress, and errors that name the folder."""
+"""Opening a store: checks of the options, recovery with progress, and errors that name the folder."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 __all__ = ["Claims", "Durability", "OpenOptions", "folder_of", "recover"]
 
 Durability = Literal["disk", "os"]
-"""When a call is answered: after the disk has it, or after the operating system has it."""
+"""When a call is answered: once the disk has the data, or once the operating system has it."""
 
 SEGMENT_BYTES = 128 * 1024 * 1024
 DELAY_MAX = timedelta(days=3653)  # ten years
 KEEP_FINISHED = timedelta(hours=72)
 DEDUPLICATE_FOR = timedelta(minutes=10)
-DEDUPLICATE_MS_MIN = 60_000  # clients publish again for nearly so long, and rely on it
-NAMES_MAX = 1_048_576  # keys of pending messages; ids that are remembered
+DEDUPLICATE_MS_MIN = 60_000  # clients repeat publishes for almost as long, and rely on it
+NAMES_MAX = 1_048_576  # default maximum of keys of pending messages, and of remembered ids
 HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
 WINDOW_BYTES = 512 * 1024 * 1024
 
 
 class OpenOptions(NamedTuple):
-    """What the one who opens a store chose, checked as far as Python can.
+    """The options of `open`, checked as far as Python can.
 
     Attributes:
         folder: The folder of the store.
-        options: What crosses into the core.
-        policy: What may go when.
-        progress: Called with facts, bytes and all bytes while the store recovers, or None.
+        options: The options as the core takes them.
+        policy: The retention and expiry.
+        progress: Called with facts, bytes and total bytes during recovery, or None.
     """
 
     folder: str
@@ -96,17 +96,17 @@ class OpenOptions(NamedTuple):
             "warn_free_bytes": warn_free_bytes,
             "refuse_free_bytes": refuse_free_bytes,
         }
-        return cls(folder_of(path), options, policy, None if progress is None else _telling(progress))
+        return cls(folder_of(path), options, policy, None if progress is None else _progress_callback(progress))
 
 
 class Claims:
-    """The folders that this process has open, so that a second open is told who has the first."""
+    """The folders that this process has open, so that a second open in this process gets a better error."""
 
     def __init__(self) -> None:
         self._claimed: dict[tuple[int, int], int] = {}
 
     def claim(self, folder: str) -> tuple[int, int]:
-        """Notes that this process has a folder open; what it returns is to be released."""
+        """Notes that this process has a folder open. The result is for `release`."""
         place = _place(folder)
         self._claimed[place] = os.getpid()
         return place
@@ -116,7 +116,7 @@ class Claims:
         self._claimed.pop(place, None)
 
     def is_claimed(self, folder: str) -> bool:
-        """True where this very process has the folder open."""
+        """True if this process has the folder open."""
         try:
             return self._claimed.get(_place(folder)) == os.getpid()
         except OSError:
@@ -126,31 +126,31 @@ class Claims:
 CLAIMS = Claims()
 
 
-def recover(chosen: OpenOptions) -> _core.Store:
-    """Opens the store in a folder, and brings back what a crash left.
+def recover(opened: OpenOptions) -> _core.Store:
+    """Opens the store in a folder and recovers its state after a crash.
 
     Raises:
         Locked, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError, InvalidArgument, WrongType:
-            As `delaymq.open` says; `store` is the folder.
+            As `delaymq.open`; `store` is the folder.
     """
     try:
-        return _core.Store.open(chosen.folder, progress=chosen.progress, **chosen.options)
+        return _core.Store.open(opened.folder, progress=opened.progress, **opened.options)
     except Locked as error:
-        if not CLAIMS.is_claimed(chosen.folder):
-            raise _named(error, chosen.folder) from None
+        if not CLAIMS.is_claimed(opened.folder):
+            raise _with_folder(error, opened.folder) from None
         found = "this process has it open already"
         twice = Locked(
-            f"{chosen.folder} cannot be opened: {found}; share that store, or close it first",
+            f"{opened.folder} cannot be opened: {found}; share that store, or close it first",
             path=error.path,
             expected=error.expected,
             found=found,
         )
-        raise _named(twice, chosen.folder) from None
+        raise _with_folder(twice, opened.folder) from None
     except StoreError as error:
-        raise _named(error, chosen.folder) from None
+        raise _with_folder(error, opened.folder) from None
 
 
-def _named(error: StoreError, folder: str) -> StoreError:
+def _with_folder(error: StoreError, folder: str) -> StoreError:
     error.store = folder
     error.add_note(f"the store is {folder}")
     return error
@@ -162,10 +162,10 @@ def _place(folder: str) -> tuple[int, int]:
 
 
 def folder_of(path: str | os.PathLike[str]) -> str:
-    """The folder that a path is.
+    """A path as text.
 
     Raises:
-        WrongType: It is no path.
+        WrongType: It is not a path.
     """
     try:
         return os.fsdecode(path)
@@ -173,11 +173,11 @@ def folder_of(path: str | os.PathLike[str]) -> str:
         raise wrong_type("path", "a path", path) from error
 
 
-def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
-    def tell(facts: int, bytes_: int, bytes_whole: int) -> None:
+def _progress_callback(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
+    def report(facts: int, bytes_: int, bytes_whole: int) -> None:
         progress(Progress(facts, bytes_, bytes_whole))
 
-    return tell
+    return report
 
 
 def _window_ms(deduplicate_for: Duration) -> int:

@@ -1,7 +1,7 @@
-"""Carries what the core reports (a repaired tail, a voided message, a full disk) into `logging`.
+"""Writes the reports of the core (a repaired tail, a voided message, a full disk) to `logging`.
 
-The core's threads never wait for Python: they leave reports in a bounded list. A thread fetches them
-with the interpreter let go; an event loop fetches them when it is told of some.
+The core's threads never wait for Python: they put reports into a bounded queue. A Python thread fetches
+them, without holding the interpreter; an event loop fetches them when it is notified.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reports", "log"]
 
-WAIT_MS = 1000  # how long one crossing waits for a report
+WAIT_MS = 1000  # how long one call waits for a report
 
 
 class Reports:
@@ -28,7 +28,7 @@ class Reports:
         self._closed = threading.Event()
 
     def watch(self, meanwhile: Callable[[], None]) -> None:
-        """Begins a daemon thread that logs each report, and calls `meanwhile` once a second or more often."""
+        """Starts a daemon thread that logs each report, and calls `meanwhile` at least once a second."""
         threading.Thread(target=self._run, args=(meanwhile,), name="delaymq-reports", daemon=True).start()
 
     def _run(self, meanwhile: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class Reports:
                 return
 
     def log_waiting(self) -> None:
-        """Logs what is there.
+        """Logs all queued reports.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
@@ -57,19 +57,19 @@ class Reports:
         return True
 
     def close(self) -> None:
-        """Logs what is left. The thread ends by itself within a second."""
+        """Logs the remaining reports. The thread ends by itself within a second."""
         self._closed.set()
         self.log_waiting()
 
 
 def log(level: str, action: str, text: str) -> None:
-    """One line to the logger `delaymq`; nobody sees it where nobody has set up logging."""
-    # Imported when there is something to say, which in most programs is never.
+    """Logs one line to the logger `delaymq`, silently if logging is not configured."""
+    # Imported on first use: most programs never log.
     import logging  # noqa: PLC0415
 
     numbers = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
     logger = logging.getLogger("delaymq")
     if not logger.handlers:
-        # Without any handler Python would print warnings.
+        # Without a handler, Python would print warnings to stderr.
         logger.addHandler(logging.NullHandler())
     logger.log(numbers.get(level, logging.WARNING), "%s", text, extra={"action": action})

@@ -1,10 +1,10 @@
 # ruff: noqa: PTH108, PTH118, PTH208 - importing pathlib takes longer than all of delaymq
-"""When files go, and what an operator chose to give up.
+"""Retention, pins and expiry.
 
-The core removes a file once all in it is finished, both kept checkpoints can do without it, it is older
-than `keep_finished`, or than what `keep_finished_of` says of a subject with messages in it, and no pin
-holds it. Unfinished messages never go by themselves: that they may is
-an operator's explicit choice, subject by subject, and each time it is reported and counted.
+The core removes a file once all messages in it are finished, neither of the two kept checkpoints needs it,
+it is older than the retention (`keep_finished`, or the longest `keep_finished_of` of its subjects), and no
+pin keeps it. Unfinished messages are never removed on their own: an operator enables expiry explicitly,
+subject by subject, and each expiry is reported and counted.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageErr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EVERY_S", "ExpirySweep", "Pin", "RetentionPolicy", "drop_expired_pins", "pinned"]
+__all__ = ["SWEEP_INTERVAL_S", "ExpirySweep", "Pin", "RetentionPolicy", "drop_expired_pins", "pinned"]
 
-EVERY_S = 60.0  # how often expiry is looked after
+SWEEP_INTERVAL_S = 60.0  # time between two sweeps of expiry
 PINS = "pins"
 
 
 class RetentionPolicy(NamedTuple):
-    """What may go when.
+    """How long files and ready messages are kept.
 
     Attributes:
-        keep_finished_ms: How long files are kept after all in them is finished.
-        expire_ms: For a subject, how long after it was due a message that nobody took is given up.
-        keep_finished_of_ms: For a subject, how long files with messages of it are kept instead.
+        keep_finished_ms: How long a file is kept after all its messages are finished.
+        expire_ms: By subject, how long after its due time a message that no consumer took expires.
+        keep_finished_of_ms: By subject, a retention that replaces `keep_finished_ms` for files with its messages.
     """
 
     keep_finished_ms: int
@@ -53,10 +53,10 @@ class RetentionPolicy(NamedTuple):
         expire: Mapping[str, Duration] | None,
         keep_finished_of: Mapping[str, Duration] | None = None,
     ) -> RetentionPolicy:
-        """Checks what `open` was given.
+        """Checks these arguments of `open`.
 
         Raises:
-            WrongType, InvalidArgument: It is refused.
+            WrongType, InvalidArgument: An argument is refused.
         """
         return cls(
             delay_ms(keep_finished, "keep_finished"),
@@ -66,7 +66,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class ExpirySweep:
-    """Looks after the expiry of an open store, now and then."""
+    """Expires messages of an open store, once a minute."""
 
     def __init__(self, core: _core.Store, policy: RetentionPolicy) -> None:
         self._core = core
@@ -75,44 +75,44 @@ class ExpirySweep:
 
     @property
     def has_work(self) -> bool:
-        """True where something may ever expire."""
+        """True if the policy lets messages of some subject expire."""
         return bool(self._policy.expire_ms)
 
-    def look(self) -> None:
-        """Gives up what has expired, where the last look is long enough ago.
+    def run(self) -> None:
+        """Expires messages, if the last sweep is long enough ago.
 
         Raises:
-            Closed, Poisoned, ForkedProcess: The store can do no more.
+            Closed, Poisoned, ForkedProcess: The store accepts no calls any more.
         """
         now = time.monotonic()
         if not self.has_work or now < self._next:
             return
-        self._next = now + EVERY_S
+        self._next = now + SWEEP_INTERVAL_S
         for subject, after_ms in self._policy.expire_ms.items():
             try:
                 _core.expire(self._core, subject, after_ms)
             except InvalidArgument:
-                continue  # nobody has published on it yet
+                continue  # the subject does not exist yet
             except StorageError as error:
                 log("warning", "expire", f"messages of {subject} could not be given up: {error}")
 
 
 class Pin:
-    """Holds every file of a store, for a reader of the folder beside it. Release it, or use it in a `with`.
+    """Keeps every file of a store, for a process that reads its folder. Release it, or use it in a `with`.
 
     Attributes:
-        until: When it ends by itself, whatever becomes of this process, by the store's clock.
+        until: When the pin expires by itself, even if this process dies, by the store's clock.
     """
 
     until: datetime
     _numbers = itertools.count(1)
 
     def __init__(self, folder: str, now_ms: int, duration: Duration) -> None:
-        """Made by `Store.pin`.
+        """Use `Store.pin` instead.
 
         Raises:
             WrongType, InvalidArgument: `duration` is refused.
-            StorageError: The file of the pin could not be made.
+            StorageError: The file of the pin could not be created.
         """
         until_ms = now_ms + delay_ms(duration, "duration")
         if until_ms > MOMENT_MS_MAX:
@@ -132,7 +132,7 @@ class Pin:
             raise kind(f"the pin {name} cannot be made: {error}", errno=error.errno or 0) from error
 
     def release(self) -> None:
-        """Lets the files go. A second call does nothing."""
+        """Releases the files. A second call does nothing."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
 
@@ -152,7 +152,7 @@ class Pin:
 
 
 def pinned(core: _core.Store, folder: str, duration: Duration) -> Pin:
-    """A pin on the files of an open store.
+    """Pins the files of an open store.
 
     Raises:
         WrongType, InvalidArgument, StorageError, Closed, ForkedProcess: As `Store.pin`.
@@ -164,7 +164,7 @@ def pinned(core: _core.Store, folder: str, duration: Duration) -> Pin:
 
 
 def drop_expired_pins(folder: str, now_ms: int) -> None:
-    """Removes pins that ended while nobody released them, such as those of a reader that was killed."""
+    """Removes pins that have expired without being released, such as those of a process that was killed."""
     for path, until_ms in _pins(folder):
         if until_ms <= now_ms:
             with contextlib.suppress(OSError):
@@ -191,7 +191,7 @@ def _by_subject(argument: str, given: object) -> dict[str, int]:
 
 
 def _check_name(argument: str, subject: str) -> None:
-    """A name that no subject can have would be looked for again and again, for ever."""
+    """Refuses a name that no subject can have: the sweep would look for it forever."""
     try:
         _core.check_subject(subject)
     except InvalidArgument as error:

@@ -1,7 +1,8 @@
-"""What will be late tomorrow: the pending schedule of a copy of a store, lived through before it happens.
+"""Simulation: how late each group will be, found by running a copy of a store ahead of time.
 
-`copying` makes the copy, `consumers` is the model of who consumes, `recurred` bounds what series send,
-`running` turns the clock.
+Enter: the folder of a store, the time to simulate until, and the rates of its groups. Leave: one row for each
+group, with its lateness and backlog (`Predicted`). Read `simulation` first (the clock that is advanced), then
+`store_copy` (the copy), `consumers` (the model of a group) and `recurrence_limit` (the bound on series).
 """
 
 from delaymq.simulate.consumers import Predicted

@@ -1,4 +1,4 @@
-"""Who consumes, as a model: so many messages a second, one after the other, in the order in which they come."""
+"""Model of a consumer group: a constant rate, one message after the other, in order of delivery."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from datetime import datetime, timedelta
 
 from delaymq.durations import moment
 
-__all__ = ["Modelled", "Predicted"]
+__all__ = ["ConsumerModel", "Predicted"]
 
 BUCKETS_A_DOUBLING = 16
-"""Percentiles are exact to a 16th of a doubling, 4.4 %."""
+"""Buckets for each doubling of lateness, so that percentiles are exact to 4.4 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What becomes of the messages of one group.
+    """The prediction for one group.
 
     Attributes:
         subject: The subject.
-        group: The group that consumes; `simulate` for a subject that has none.
-        rate_per_s: Messages a second that it was taken to handle.
-        messages: How many it had by the end: what was ready at the start, and what became due.
-        unfinished: How many of them it had not begun with at the end.
-        late_p50: How long after its due time it began with a message: the median.
-        late_p99: The same of the 99th percentile.
-        late_max: The longest.
-        worst_due: When the message was due that waited longest; None without messages.
-        backlog_max: How many waited at the same time, at most.
+        group: The group that consumes; `simulate` for a subject without groups.
+        rate_per_s: The assumed rate, in messages a second.
+        messages: Messages by the end: those that were ready at the start, and those that became due.
+        unfinished: Messages that it had not begun with at the end.
+        late_p50: Median of the time from being due until the group begins with a message.
+        late_p99: The 99th percentile.
+        late_max: The maximum.
+        worst_due: When the message with the maximum was due; None without messages.
+        backlog_max: The largest number of messages that waited at the same time.
         backlog_max_at: When that was.
     """
 
@@ -47,15 +47,15 @@ class Predicted:
     backlog_max_at: datetime | None
 
 
-class Modelled:
-    """One group, which begins with each message when it is due and the one before is done."""
+class ConsumerModel:
+    """One group. It begins with a message when that is due and the one before is finished."""
 
     def __init__(self, subject: str, group: str, rate_per_s: float, start_ms: float) -> None:
         """A group that is idle at `start_ms`."""
         self._subject, self._group, self._rate_per_s = subject, group, rate_per_s
         self._each_ms = 1000 / rate_per_s
         self._free_ms = start_ms
-        # Those that wait are begun with one after the other, so that the first of them says when all are.
+        # Waiting messages are begun at a constant rate, so the start of the first determines all.
         self._waiting, self._first_begins_ms = 0, start_ms
         self._buckets: Counter[int] = Counter()
         self._messages = 0
@@ -63,7 +63,7 @@ class Modelled:
         self._backlog_max, self._backlog_max_ms = 0, 0.0
 
     def take(self, dues_ms: Sequence[int]) -> None:
-        """Messages that have become ready, in the order in which they are handed over."""
+        """Adds messages that have become ready, in order of delivery."""
         for due_ms in dues_ms:
             begins_ms = max(self._free_ms, due_ms)
             self._free_ms = begins_ms + self._each_ms
@@ -80,13 +80,13 @@ class Modelled:
         self._messages += len(dues_ms)
 
     def _wait_no_more(self, now_ms: float) -> None:
-        """Forgets those that it has begun with before this."""
+        """Removes the messages that it has begun with before this time."""
         while self._waiting and self._first_begins_ms < now_ms:
             self._first_begins_ms += self._each_ms
             self._waiting -= 1
 
     def predicted(self, end_ms: float) -> Predicted:
-        """What has become of all by the end."""
+        """The prediction at the end."""
         self._wait_no_more(end_ms)
         return Predicted(
             self._subject,

@@ -1,4 +1,4 @@
-"""A bound for what series send: none of them has an end, so that a simulation up to a far year would go on for days."""
+"""A limit on the messages of series, which never end: without it, simulating a far year would take days."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from delaymq.errors import TooLarge
 from delaymq.message import Message
 from delaymq.recurring import ATTRIBUTE, Recurring
 
-__all__ = ["RECURRING_MAX", "Recurred"]
+__all__ = ["RECURRING_MAX", "RecurrenceLimit"]
 
 RECURRING_MAX = 1_000_000
-"""Eleven days of one message a second. The clock turns some thousand times a second."""
+"""Eleven days of one message a second. The clock can be advanced some thousand times a second."""
 
 
-class Recurred:
-    """How many messages of series were handed over, and how many may be."""
+class RecurrenceLimit:
+    """Counts delivered messages of series against the maximum."""
 
     def __init__(self, series: Sequence[Recurring], groups: Iterable[tuple[str, str]], most: int) -> None:
-        """Of these series, for these groups, each of which is handed every message of its subject."""
+        """For these series and groups; each group is delivered every message of its subject."""
         self._series, self._most = series, most
         self._groups = Counter(subject for subject, _ in groups)
-        self._came = 0
+        self._delivered = 0
 
-    def foresee(self, begins_ms: int, ends_ms: int) -> None:
-        """Refuses at once what intervals will send too much of. What patterns send is seen when it comes.
+    def check_intervals(self, begins_ms: int, ends_ms: int) -> None:
+        """Refuses at once if intervals alone exceed the maximum; messages of patterns are counted on delivery.
 
         Raises:
-            TooLarge: More messages than there may be.
+            TooLarge: They exceed the maximum.
         """
         count = 0
         for one in self._series:
@@ -40,16 +40,16 @@ class Recurred:
         if count > self._most:
             raise self._too_many(count, f"{count:,} by then")
 
-    def note(self, messages: Sequence[Message], now: datetime) -> None:
-        """These were handed over.
+    def count(self, messages: Sequence[Message], now: datetime) -> None:
+        """Counts delivered messages.
 
         Raises:
-            TooLarge: They are more than there may be.
+            TooLarge: They exceed the maximum.
         """
-        if self._series:  # nobody begins one in the copy
-            self._came += sum(ATTRIBUTE in message.attributes for message in messages)
-            if self._came > self._most:
-                raise self._too_many(self._came, f"{self._came:,} by {now.isoformat()}")
+        if self._series:  # the copy begins no new series
+            self._delivered += sum(ATTRIBUTE in message.attributes for message in messages)
+            if self._delivered > self._most:
+                raise self._too_many(self._delivered, f"{self._delivered:,} by {now.isoformat()}")
 
     def _too_many(self, found: int, words: str) -> TooLarge:
         return TooLarge(

@@ -1,4 +1,4 @@
-"""Turning the clock of a copy, as quickly as it can be turned, and handing what becomes due to modelled consumers."""
+"""Advances the clock of a copy as fast as possible, and delivers due messages to modelled consumers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq.durations import Duration, delay_ms, due_ms, moment
-from delaymq.simulate.consumers import Modelled, Predicted
-from delaymq.simulate.recurrence_limit import RECURRING_MAX, Recurred
-from delaymq.simulate.store_copy import copied
+from delaymq.simulate.consumers import ConsumerModel, Predicted
+from delaymq.simulate.recurrence_limit import RECURRING_MAX, RecurrenceLimit
+from delaymq.simulate.store_copy import copy_of
 from delaymq.store import Store
 from delaymq.subscription import Subscription
 from delaymq.testing.clock import Clock
@@ -22,14 +22,14 @@ from delaymq.testing.clock import Clock
 __all__ = ["GROUP", "simulate"]
 
 GROUP = "simulate"
-"""Consumes a subject that has no group."""
+"""The group that consumes a subject without groups."""
 STEP = timedelta(seconds=1)
 BATCH = 1024
 IN_FLIGHT_MAX = 65_535
 SLEEP_MAX_S = 3600.0
-"""A clock may be slowed down to where one sleep would be longer than the system can count."""
+"""The longest single sleep: with a small `speed`, a wait may exceed what the system accepts."""
 
-Told = Callable[[datetime, int], None]
+OnProgress = Callable[[datetime, int], None]
 
 
 def simulate(
@@ -43,38 +43,38 @@ def simulate(
     step: Duration = STEP,
     folder: str | os.PathLike[str] | None = None,
     recurring_max: int = RECURRING_MAX,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
 ) -> list[Predicted]:
-    """Lives through what is pending in a copy of a store, and tells how late each group will be.
+    """Runs the pending messages of a copy of a store ahead of time, and predicts how late each group will be.
 
-    The store may be open: the copy is of one moment then, and whoever has it open goes on and is not slowed by a lock.
-    The copy is a store of its own on a clock that is turned: what is cancelled or moved, due, ready and given back is
-    as the store has it. New messages do not come, but those of series do. A group takes `rate` messages a second, one
-    after the other.
+    The store may be open: the copy is then as of one moment, and no lock slows the process that has the store open. The
+    copy is a real store on a clock that is advanced, so messages are moved, dispatched and redelivered as in the
+    original. No new messages are published, except those of series. A group takes `rate` messages a second, one after
+    the other.
 
     Args:
-        path: The store's folder, open or not. Nothing in it is changed; one that is not open cannot be opened while it
-            is copied, and one that is has a pin meanwhile, so that none of its files goes.
+        path: The store's folder, open or not. Nothing in it is changed. A closed store cannot be opened while it is
+            copied; an open one has a pin meanwhile, so that no file is removed.
         until: When to stop, an aware datetime after `start`.
         rate: Messages a second that each group handles, above zero.
-        rates: The same for subjects by name, instead of `rate`.
-        start: When to begin, an aware datetime that the store has not seen yet; by default now, once it is copied. What
-            was due before is ready then.
-        speed: So many times as fast as the time it is about, at the most, above zero; None is as fast as it goes, and
-            times at which nothing is due take none.
-        step: How far the clock is turned at a time, at least a millisecond. Lateness is exact whatever it is.
-        folder: Where the copy is made, on the file system of the store if its runs are to take no room again.
-        recurring_max: How many messages of series may be handed to groups before it gives up: a series has no end, and
-            one message a second makes a step of each second.
-        progress: Is called after each step with the time and with how many messages have come.
+        rates: Rates of single subjects by name, instead of `rate`.
+        start: When to begin, an aware datetime that the store has not reached yet; by default now, after the copy is
+            made. Messages that were due before are ready then.
+        speed: The maximum speed, as a multiple of real time, above zero; None is as fast as possible. Times at which
+            no message is due are skipped.
+        step: The step of the clock, at least a millisecond. Lateness is exact for any step.
+        folder: Where the copy is made. On the file system of the store, its runs take no additional space.
+        recurring_max: The maximum of messages of series that groups may be delivered: a series has no end, and
+            one message a second requires a step for each second.
+        progress: Called after each step with the time and the number of messages so far.
 
     Returns:
         A row for each subject and group that had messages, the latest first.
 
     Raises:
-        WrongType, InvalidArgument: An argument is none of what is said here.
-        TooLarge: Series send more than `recurring_max` messages by `until`; said at once where intervals alone do.
-        Locked: Somebody has the store open, and no pin can be left in its folder.
+        WrongType, InvalidArgument: An argument is refused.
+        TooLarge: Series exceed `recurring_max` messages by `until`; raised at once if intervals alone do.
+        Locked: A process has the store open, and its folder is not writable for a pin.
         NotAStore, Corrupt, NewerFormat, StorageError: As `delaymq.open`.
     """
     begins_ms = due_ms(start, "start") if start is not None else due_ms(datetime.now(UTC))
@@ -84,27 +84,27 @@ def simulate(
     if (step_ms := delay_ms(step, "step")) < 1:
         raise refused("step", "a millisecond or more", step)
     limits = {subject: _positive(f"rates[{subject!r}]", one) for subject, one in (rates or {}).items()}
-    everybody = _positive("rate", rate)
+    default_rate = _positive("rate", rate)
     pace = None if speed is None else _positive("speed", speed)
     most = _whole("recurring_max", recurring_max)
-    with copied(Path(path), None if folder is None else Path(folder)) as copy:
-        begins_ms = begins_ms if start is not None else min(due_ms(datetime.now(UTC)), ends_ms)  # once it is copied
+    with copy_of(Path(path), None if folder is None else Path(folder)) as copy:
+        begins_ms = begins_ms if start is not None else min(due_ms(datetime.now(UTC)), ends_ms)  # after copying
         clock = Clock(moment(begins_ms))
         with _opened(copy, clock) as store, ExitStack() as consuming:
             groups = _groups(store)
             _refuse_unknown(limits, store, groups)
-            run = _Run(store, clock, Recurred(store.recurring(), groups, most))
-            run.recurred.foresee(begins_ms, ends_ms)
+            run = _Run(store, clock, RecurrenceLimit(store.recurring(), groups, most))
+            run.limit.check_intervals(begins_ms, ends_ms)
             for subject, group in groups:
                 messages = consuming.enter_context(store.subscribe(subject, group=group, in_flight_max=IN_FLIGHT_MAX))
-                run.consumers[messages] = Modelled(subject, group, limits.get(subject, everybody), begins_ms)
+                run.consumers[messages] = ConsumerModel(subject, group, limits.get(subject, default_rate), begins_ms)
             run.until(begins_ms, ends_ms, step_ms, pace, progress)
             found = [consumer.predicted(ends_ms) for consumer in run.consumers.values()]
     return sorted((one for one in found if one.messages), key=lambda one: (-one.late_max, one.subject, one.group))
 
 
 def _opened(copy: Path, clock: Clock) -> Store:
-    """The copy, of which nobody looks at what is finished: what series send takes no room then for long."""
+    """Opens the copy without retention, so that the messages of series take little space."""
     return Store.open(copy, durability="os", clock=clock, create=False, keep_finished=0)
 
 
@@ -131,7 +131,7 @@ def _refuse_unknown(limits: Mapping[str, float], store: Store, groups: Sequence[
 
 
 def _groups(store: Store) -> list[tuple[str, str]]:
-    """Each subject with something pending or ready, with each of its groups."""
+    """Each subject with pending or ready messages, with each of its groups."""
     groups: dict[str, list[str]] = {}
     for group in store.groups():
         groups.setdefault(group.subject, []).append(group.name)
@@ -141,24 +141,26 @@ def _groups(store: Store) -> list[tuple[str, str]]:
 
 
 class _Run:
-    """A store whose clock is turned."""
+    """A store whose clock is advanced."""
 
-    def __init__(self, store: Store, clock: Clock, recurred: Recurred) -> None:
-        self.consumers: dict[Subscription, Modelled] = {}
-        self.recurred = recurred
+    def __init__(self, store: Store, clock: Clock, limit: RecurrenceLimit) -> None:
+        self.consumers: dict[Subscription, ConsumerModel] = {}
+        self.limit = limit
         self._store, self._clock = store, clock
-        self._came = 0
+        self._delivered = 0
 
-    def until(self, begins_ms: int, ends_ms: int, step_ms: int, speed: float | None, progress: Told | None) -> None:
-        """Turns the clock step by step, and past the times at which nothing is due."""
+    def until(
+        self, begins_ms: int, ends_ms: int, step_ms: int, speed: float | None, progress: OnProgress | None
+    ) -> None:
+        """Advances the clock step by step, and skips times at which no message is due."""
         started, now_ms = time.monotonic(), begins_ms
         while True:
-            came = self._hand_over()
+            delivered = self._hand_over()
             if progress is not None:
-                progress(moment(now_ms), self._came)
+                progress(moment(now_ms), self._delivered)
             if now_ms >= ends_ms:
                 return
-            next_ms = now_ms + step_ms if came else self._next_due(now_ms, step_ms, ends_ms)
+            next_ms = now_ms + step_ms if delivered else self._next_due(now_ms, step_ms, ends_ms)
             now_ms = min(next_ms, ends_ms)
             if speed is not None:
                 _sleep_until(started + (now_ms - begins_ms) / 1000 / speed)
@@ -169,16 +171,16 @@ class _Run:
         return ends_ms if first is None else max(due_ms(first.due), now_ms + step_ms)
 
     def _hand_over(self) -> int:
-        before = self._came
+        before = self._delivered
         for messages, consumer in self.consumers.items():
             for batch in messages.batches(BATCH, wait=0):
                 if not batch:
                     break
                 consumer.take([due_ms(message.due) for message in batch])
                 messages.ack(batch)
-                self.recurred.note(batch, self._clock.now)
-                self._came += len(batch)
-        return self._came - before
+                self.limit.count(batch, self._clock.now)
+                self._delivered += len(batch)
+        return self._delivered - before
 
 
 def _sleep_until(moment_s: float) -> None:

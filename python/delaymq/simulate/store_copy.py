@@ -1,8 +1,8 @@
-"""A copy of a store to try things on, also of one that is open.
+"""A copy of a store for experiments, also of one that is open.
 
-Nothing of an open store is locked or waited for: a pin keeps all of its files, and what is copied is what a power cut
-would leave at some moment. Checkpoints are copied first, then the log, which reaches behind each of them, then the
-runs, with all that the log and the checkpoints name.
+An open store is not locked and not delayed: a pin keeps all of its files, and the copy is what a power cut at
+some moment would leave. Checkpoints are copied first, then the log, which reaches beyond each of them, then the
+runs, which contain all that the log and the checkpoints refer to.
 """
 
 from __future__ import annotations
@@ -20,49 +20,50 @@ from typing import BinaryIO
 from delaymq.errors import Locked, NotAStore, StorageError
 from delaymq.tables import snapshot
 
-__all__ = ["copied"]
+__all__ = ["copy_of"]
 
 ORDER = ("checkpoints", "log", "loads", "runs")
 WRITTEN = "log"
-"""Files of all others are written once, and then only removed, or given back in part, which nothing is that has a
-second name: one for them is as good as a copy."""
+"""The only folder with files that are written to again. Files of the others are later only removed, or have holes
+punched unless they have a second link, so a hard link is as good as a copy.
+"""
 PIECE_BYTES = 1 << 20
 BLOCK_BYTES = 4096
-"""What is given back of a file is given back in these."""
-NOTHING = bytes(BLOCK_BYTES)
+"""The size of a hole is a multiple of this."""
+ZEROS = bytes(BLOCK_BYTES)
 
 
 @contextmanager
-def copied(store: Path, beside: Path | None = None) -> Iterator[Path]:
-    """A copy of the store, which is removed at the end. One that is not open cannot be opened while it is being copied.
+def copy_of(store: Path, beside: Path | None = None) -> Iterator[Path]:
+    """A copy of the store, which is removed at the end. A closed store cannot be opened while it is being copied.
 
     Args:
         store: The store's folder.
-        beside: Where the copy is made; the folder that the store lies in by default, where files that are never
-            written again take no room a second time.
+        beside: Where the copy is made; by default in the parent folder of the store, where files that are never
+            written again take no additional space.
 
     Raises:
-        Locked: Somebody has the store open, and no pin can be left in its folder.
+        Locked: A process has the store open, and its folder is not writable for a pin.
         NotAStore: There is no store in the folder.
-        Corrupt, MissingFile: It is open, and what an open would need is damaged or gone.
+        Corrupt, MissingFile: It is open, and a file that an open would need is damaged or missing.
         StorageError: The folder cannot be read.
         OSError: A file cannot be copied.
     """
     with tempfile.TemporaryDirectory(prefix=".delaymq-simulate-", dir=beside or store.resolve().parent) as folder:
         copy = Path(folder)
-        with _kept(store):
+        with _files_kept(store):
             shutil.copy2(store / "identity", copy / "identity")
             for name in ORDER:
                 (copy / name).mkdir()
-                # The log backwards. A store of an earlier format has no folder for loads.
+                # In reverse order, which matters for the log.
                 for file in sorted((store / name).glob("*"), reverse=True):
                     if file.suffix != ".tmp":
-                        with suppress(FileNotFoundError):  # nothing named it, or who opens the copy says what did
-                            (_copy if name == WRITTEN else _name_again)(file, copy / name / file.name)
+                        with suppress(FileNotFoundError):  # it was not needed; otherwise opening the copy reports it
+                            (_copy if name == WRITTEN else _link)(file, copy / name / file.name)
         yield copy
 
 
-def _name_again(file: Path, to: Path) -> None:
+def _link(file: Path, to: Path) -> None:
     try:
         os.link(file, to)
     except OSError as error:
@@ -72,10 +73,10 @@ def _name_again(file: Path, to: Path) -> None:
 
 
 def _copy(file: Path, to: Path) -> None:
-    """Copies a segment of the log, its end first, and a run where it cannot have a second name.
+    """Copies a segment of the log, its end first, or a run that cannot be linked.
 
-    Somebody may write to it meanwhile. A batch is whole before anything of the next one is written: so where something
-    of a batch is copied, all before it was there already, and is copied after it.
+    Another process may append meanwhile. A batch is complete before the next one is written: so if any byte of a
+    batch is copied, everything before it existed already, and is copied later.
     """
     with file.open("rb") as source, to.open("wb") as copy:
         size = os.fstat(source.fileno()).st_size
@@ -83,27 +84,27 @@ def _copy(file: Path, to: Path) -> None:
         for end in range(size, 0, -PIECE_BYTES):
             start = max(0, end - PIECE_BYTES)
             piece = os.pread(source.fileno(), end - start, start)
-            for first, beyond in _written(piece):
+            for first, beyond in _data_ranges(piece):
                 os.pwrite(copy.fileno(), piece[first:beyond], start + first)
 
 
-def _written(piece: bytes) -> Iterator[tuple[int, int]]:
-    """From where to where there is anything: what was never written, or was given back, takes no room in the copy."""
+def _data_ranges(piece: bytes) -> Iterator[tuple[int, int]]:
+    """Ranges of blocks that are not zero, so that unwritten parts and holes take no space in the copy."""
     first: int | None = None
     for at in range(0, len(piece), BLOCK_BYTES):
-        is_nothing = NOTHING.startswith(piece[at : at + BLOCK_BYTES])
-        if is_nothing and first is not None:
+        is_zero = ZEROS.startswith(piece[at : at + BLOCK_BYTES])
+        if is_zero and first is not None:
             yield first, at
             first = None
-        elif not is_nothing and first is None:
+        elif not is_zero and first is None:
             first = at
     if first is not None:
         yield first, len(piece)
 
 
 @contextmanager
-def _kept(store: Path) -> Iterator[None]:
-    """Nothing that is named in the store goes meanwhile: nobody opens it, or who has it open sees a pin."""
+def _files_kept(store: Path) -> Iterator[None]:
+    """Keeps all files of the store: it cannot be opened meanwhile, or the process that has it open sees a pin."""
     try:
         names = {path.name for path in store.iterdir()}
     except OSError as error:
@@ -115,7 +116,7 @@ def _kept(store: Path) -> Iterator[None]:
 
 
 def _is_locked(lock: BinaryIO) -> bool:
-    """Takes the lock that keeps a store from being opened; false where somebody has it open."""
+    """Takes the lock that keeps a store from being opened; False if another process has it open."""
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

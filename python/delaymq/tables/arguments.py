@@ -1,4 +1,4 @@
-"""What the readers of tables are given, checked."""
+"""Checks of the arguments of snapshots and of table reads."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SEQUENCE_MAX: Final = 2**63 - 1
 
 
 def checked_table(table: object) -> str:
-    """The name of a table; whether there is one of that name is asked where it is read."""
+    """The name of a table. Whether the table exists is checked when it is read."""
     if not isinstance(table, str):
         raise wrong_type("table", "a str", table)
     return table
 
 
 def checked_name(name: object) -> bytes | None:
-    """The bytes of a snapshot's name, or None; whether they are one is asked where it is taken again."""
+    """The bytes of a snapshot's name, or None. Whether the snapshot exists is checked when it is taken again."""
     if name is None:
         return None
     if not isinstance(name, str):
@@ -51,7 +51,7 @@ def checked_range(found: object) -> Range:
 
 
 def checked_texts(argument: str, texts: Iterable[str] | None) -> list[str] | None:
-    """Several texts, or None."""
+    """A list of texts, or None."""
     if texts is None:
         return None
     if isinstance(texts, str | bytes):
@@ -67,7 +67,7 @@ def checked_texts(argument: str, texts: Iterable[str] | None) -> list[str] | Non
 
 
 def reports(on_damage: object) -> bool:
-    """True where damage is listed rather than raised."""
+    """True if damage is to be listed rather than raised."""
     if on_damage not in ("raise", "report"):
         raise refused("on_damage", '"raise" or "report"', on_damage)
     return on_damage == "report"
@@ -85,5 +85,5 @@ def checked_sequence(argument: str, sequence: int | None) -> int | None:
 
 
 def checked_time(argument: str, time: datetime | None) -> int | None:
-    """Milliseconds since 1970, or None."""
+    """A time in milliseconds since 1970, or None."""
     return None if time is None else due_ms(time, argument)

@@ -1,4 +1,4 @@
-"""Rows of a table, and what they are read from."""
+"""Rows of a table, and the ranges of files that they are read from."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["ArrowBatch", "Damage", "OnDamage", "Range", "Rows", "Verified"]
 Token: TypeAlias = bytes
 
 OnDamage = Literal["raise", "report"]
-"""What is done where something is damaged."""
+"""What happens if data is damaged."""
 
 
 class ArrowBatch(Protocol):
-    """A record batch: give it to `pyarrow.record_batch`, or to whatever reads Arrow's C data interface."""
+    """A record batch, for `pyarrow.record_batch` or any other reader of Arrow's C data interface."""
 
     def __len__(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """The capsules of its schema and its array."""
@@ -29,14 +29,14 @@ class ArrowBatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that could not be read.
+    """A place in a file that could not be read.
 
     Attributes:
         path: The file, relative to the store.
-        offset: Where in it, in bytes, or None for a file that is missing.
-        expected: What belongs there.
-        found: What is there, or None for a file that is missing.
-        sequence: The message whose payload it is, where it is only that, or None.
+        offset: Offset in the file, in bytes, or None for a missing file.
+        expected: What was expected there.
+        found: What was found there, or None for a missing file.
+        sequence: The sequence of the message, if only its payload is damaged, or None.
     """
 
     path: str
@@ -48,13 +48,13 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the check of a range found.
+    """The result of verifying a range.
 
     Attributes:
-        records: Records that could be read, of every kind; of `pending`, messages whose payload could; of `segments`,
-            files; of `ready` also the rows of runs.
-        bytes: Bytes that they lie in; of `pending`, those of the range; of `segments` none.
-        damages: What is damaged.
+        records: Readable records of every kind; for `pending`, messages with a readable payload; for `segments`,
+            files; for `ready`, also the rows of runs.
+        bytes: Bytes of these records; for `pending`, those of the range; for `segments` 0.
+        damages: The damage that was found.
     """
 
     records: int
@@ -64,17 +64,17 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A part of a table: which files it is read from, and what of them. It can be pickled.
+    """A part of a table: the files to read, and which of their rows. It can be pickled.
 
     Attributes:
-        table: Of which table.
-        bytes: Bytes of the files that are read, or few more; ranges of `deliveries` read some files in common.
-        rows_max: No more rows than this come of it; facts that are no messages count too.
+        table: The name of the table.
+        bytes: Approximate bytes of the files to read; ranges of `deliveries` share some files.
+        rows_max: An upper bound of the number of rows; it counts facts that are not messages, too.
         first_sequence: The first sequence in it.
-        end_sequence: The sequence behind the last one.
-        files: Each file, relative to the store, where in it to begin, and where to end, or None for the end of
-            a finished segment.
-        token: All of this, and the filter, for the reader.
+        end_sequence: The sequence after the last one.
+        files: For each file, its path relative to the store, the offset where to begin, and the offset where to end,
+            or None for the end of a finished segment.
+        token: The range and its filter, encoded for the reader.
     """
 
     table: str
@@ -87,14 +87,14 @@ class Range:
 
 
 class Rows:
-    """Rows of a table, read when they are asked for.
+    """Rows of a table, read on demand.
 
-    Each `iter(rows)` and each reader that is given it (`pyarrow.table(rows)`, `polars.DataFrame(rows)`,
-    `duckdb.from_arrow(rows)`) reads the files again, in batches of about 10,000 rows or 8 MiB. Nothing is
-    decoded twice, and no thread that runs Python waits for the disk.
+    Each `iter(rows)` and each reader that gets it (`pyarrow.table(rows)`, `polars.DataFrame(rows)`,
+    `duckdb.from_arrow(rows)`) reads the files again, in batches of about 10,000 rows or 8 MiB. No thread holds the
+    interpreter while it waits for the disk.
 
-    Where something is damaged, a loop over it raises `Corrupt`, `MissingFile` or `DamagedPayload`, naming file and
-    offset. A reader of Arrow raises its own error with the same words; `check` then raises ours.
+    If data is damaged, iteration raises `Corrupt`, `MissingFile` or `DamagedPayload`, with file and offset. An Arrow
+    reader raises its own error with the same text; `check` then raises ours.
     """
 
     def __init__(self, ranges: Sequence[Range], begin: _Begin) -> None:
@@ -103,10 +103,10 @@ class Rows:
         self._reader: _core.TableReader | None = None
 
     def __iter__(self) -> Iterator[ArrowBatch]:
-        """Reads them, batch by batch.
+        """Reads the rows, batch by batch.
 
         Raises:
-            Corrupt, MissingFile, DamagedPayload: Something is damaged, and that is to be raised.
+            Corrupt, MissingFile, DamagedPayload: Data is damaged, and `on_damage` is `"raise"`.
             StorageError: The operating system refused a call.
         """
         self._reader = reader = self._begin(self._ranges)
@@ -114,24 +114,27 @@ class Rows:
             yield batch
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Reads them as a stream of Arrow's C data interface; types are those of `columns_of`, whatever is wished."""
+        """Reads the rows as a stream of Arrow's C data interface.
+
+        The types are those of `columns_of`; a requested schema is ignored.
+        """
         self._reader = reader = self._begin(self._ranges)
         return reader.stream()
 
     def __arrow_c_schema__(self) -> object:
-        """What its columns are, by Arrow's C data interface."""
+        """The schema, by Arrow's C data interface."""
         return self._begin(self._ranges).schema()
 
     @property
     def damages(self) -> tuple[Damage, ...]:
-        """What was damaged in the last reading so far, where it is to be reported, in the order of the log."""
+        """The damage found so far by the last read, in the order of the log, if `on_damage` is `"report"`."""
         return () if self._reader is None else tuple(Damage(**fields) for fields in self._reader.damages())
 
     def check(self) -> None:
-        """Raises what ended the last reading, where something did.
+        """Raises the error that ended the last read, if any.
 
         Raises:
-            Corrupt, MissingFile, DamagedPayload: Something is damaged, and that is to be raised.
+            Corrupt, MissingFile, DamagedPayload: Data is damaged, and `on_damage` is `"raise"`.
             StorageError: The operating system refused a call.
         """
         if self._reader is not None:

@@ -1,4 +1,4 @@
-"""A store as of one moment, and its tables: `delaymq.snapshot`."""
+"""Snapshots: a store as of one moment, and its tables. `delaymq.snapshot` takes one."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ __all__ = [
 ]
 
 VERSION: Final = 1
-"""Of the columns of all tables: it rises when one is added, and none is ever taken away."""
+"""Version of the columns of all tables. It rises when a column is added; no column is ever removed."""
 
 TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segments")
 """The names of the tables."""
 
 UNFINISHED: Final = ("pending", "ready", "in_flight", "retrying")
-"""Outcomes in `deliveries` of what somebody is still owed. Every other one but `unknown` is final."""
+"""Outcomes in the table `deliveries` that are not final. All others are final, except `unknown`."""
 
 SPLIT_BYTES: Final = 64 << 20
-"""About so many bytes of a store's files are in one range."""
+"""Default size of a range, in bytes of files."""
 
 
 class Snapshot:
-    """What a store is as of one fact. Close it, or use it in a `with`: until then none of its files goes.
+    """The state of a store as of one fact. Close it, or use it in a `with`: until then no file of the store is removed.
 
     Attributes:
         path: The store's folder.
-        stream_id: The 16 bytes that all files of the store have.
+        stream_id: The 16 bytes that identify the store, in all of its files.
         first_sequence: The first sequence of the log that is kept.
-        end_sequence: The sequence behind the last fact that it has.
-        retired: Facts in between that are kept no more: first sequence and the one behind the last of each such
-            stretch, in order.
-        trusted: The store's own clock at that fact, UTC.
-        name: What `delaymq.snapshot` takes it again by, in any process: as of the same fact, while the files are kept.
+        end_sequence: The sequence after the last fact of the snapshot.
+        retired: Ranges of facts in between that are not kept any more, in order: the first sequence of each, and the
+            sequence after its last.
+        trusted: The store's trusted clock at the last fact, UTC.
+        name: Identifies the snapshot: `delaymq.snapshot` takes it again by this name, in any process, while its files
+            are kept.
         tables: The names of the tables that can be read.
     """
 
@@ -74,7 +75,7 @@ class Snapshot:
     tables: tuple[str, ...]
 
     def __init__(self, path: str, core: _core.TableStore) -> None:
-        """Made by `snapshot`."""
+        """Use `delaymq.snapshot` instead."""
         self._core: _core.TableStore | None = core
         self.path = path
         self.stream_id, self.first_sequence, self.end_sequence, trusted_ms, pinned_ms = core.about()
@@ -86,12 +87,13 @@ class Snapshot:
 
     @property
     def pinned_until(self) -> datetime | None:
-        """Until when its files are kept, UTC, or None where the folder may not be written to: then they may go."""
+        """Until when its files are kept, UTC; None if the folder is not writable and files may be removed."""
         return self._pinned_until
 
     def dispatch_held(self) -> bool:
-        """Whether dispatch was held when the last fact was written, as `Status.held` says of a store that is open: what
-        is due waits until the wall clock is believed again.
+        """True if dispatch was held when the last fact was written, as `Status.held` of an open store.
+
+        Due messages then wait until the system's clock is trusted again.
 
         Raises:
             StorageError: The operating system refused a call.
@@ -100,7 +102,7 @@ class Snapshot:
         return self._open().dispatch_held()
 
     def hold(self, duration: Duration) -> datetime | None:
-        """Keeps the files for so long from now on; says until when, as `pinned_until` does.
+        """Keeps the files for a duration from now on, and returns the new `pinned_until`.
 
         Raises:
             WrongType, InvalidArgument: `duration` is refused.
@@ -122,27 +124,26 @@ class Snapshot:
         due_before: datetime | None = None,
         split_bytes: int = SPLIT_BYTES,
     ) -> tuple[Range, ...]:
-        """The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
+        """Splits the requested rows of a table into ranges, in the order of the table; each row is in one range.
 
-        Files of which no row is asked for are in none. What a range does not need is left out when it is read, so
-        that what comes out of all of them is exactly what was asked for.
+        Files without a requested row are in no range. Reading a range skips rows that were not requested.
 
         Args:
-            table: Which table.
-            subjects: Only these; one that the store has not has no rows.
-            first_sequence: Only from this sequence on; a row without a sequence is left out, as by each bound.
-            end_sequence: Only below this sequence.
-            published_from: Only what was published at this time or later, by the store's clock; of `ready`, what
-                became ready then, and of `action`, facts of that time.
-            published_before: Only what was published before this time.
-            due_from: Only what is due at this time or later.
-            due_before: Only what is due before this time.
-            split_bytes: About so many bytes of files are in a range; a range has at least one batch of the log, or
-                some hundred messages that are pending. Of `deliveries` a range has a sequence for each 128 of them.
+            table: The name of the table.
+            subjects: Only these subjects; an unknown subject has no rows.
+            first_sequence: Only this sequence and later ones. Each bound excludes rows without a value for it.
+            end_sequence: Only sequences below this.
+            published_from: Only messages published at this time or later, by the store's clock; for `ready`, messages
+                that became ready then, and for `action`, facts of that time.
+            published_before: Only messages published before this time.
+            due_from: Only messages due at this time or later.
+            due_before: Only messages due before this time.
+            split_bytes: Approximate bytes of files in a range. A range has at least one batch of the log, or some
+                hundred pending messages; in `deliveries`, it has one sequence for each 128 bytes.
 
         Raises:
-            WrongType, InvalidArgument: An argument is refused; every choice of rows is for `segments`.
-            Corrupt, MissingFile: What says where it lies that is pending or ready is damaged or gone.
+            WrongType, InvalidArgument: An argument is refused; `segments` accepts no filter of rows.
+            Corrupt, MissingFile: The index of pending or ready messages is damaged or missing.
             StorageError: The operating system refused a call.
             Closed: The snapshot is closed.
         """
@@ -169,11 +170,10 @@ class Snapshot:
         """The rows of a range.
 
         Args:
-            range: Of a `plan` of this store.
-            columns: Only these, in this order, or None for all; none at all gives rows without columns, to be
-                counted. Payloads are checked where a column is read out of them.
-            on_damage: `"raise"`, or `"report"`: what is damaged is listed in `Rows.damages`, left out, and the reading
-                goes on behind it.
+            range: A range of a `plan` of this store.
+            columns: Only these columns, in this order, or None for all. An empty list gives rows without columns, to be
+                counted. A payload is checked only if one of its columns is read.
+            on_damage: `"raise"`, or `"report"`: damaged rows are skipped and listed in `Rows.damages`.
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.
@@ -195,7 +195,7 @@ class Snapshot:
         due_from: datetime | None = None,
         due_before: datetime | None = None,
     ) -> Rows:
-        """All rows of a table that are asked for, in its order; the arguments are those of `plan` and `read`.
+        """All requested rows of a table, in its order; the arguments are those of `plan` and `read`.
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.
@@ -216,11 +216,11 @@ class Snapshot:
         return self._rows(ranges, columns, on_damage, table)
 
     def verify(self, range: Range) -> Verified:  # noqa: A002 - what it is
-        """Reads all that a range is made of, whatever of it was asked for, and compares every check; raises nothing
-        for what is damaged.
+        """Reads all data of a range, whether its rows were requested or not, and compares every checksum. Damage is
+        returned, not raised.
 
         Raises:
-            WrongType, InvalidArgument: It is no range of this store.
+            WrongType, InvalidArgument: It is not a range of this store.
             StorageError: The operating system refused a call.
             Closed: The snapshot is closed.
         """
@@ -228,13 +228,13 @@ class Snapshot:
         return Verified(records, size, tuple(Damage(**fields) for fields in damages))
 
     def leave(self) -> None:
-        """Closes it and keeps the files until `pinned_until`, for processes that read its ranges meanwhile."""
+        """Closes the snapshot but keeps its files until `pinned_until`, for processes that read its ranges."""
         if self._core is not None:
             self._core.leave()
             self._core = None
 
     def close(self) -> None:
-        """Lets the files go. A second call does nothing."""
+        """Releases the files. A second call does nothing."""
         if self._core is not None:
             self._core.release()
             self._core = None
@@ -249,7 +249,7 @@ class Snapshot:
             tokens = [one.token for one in chosen]
             return self._open().read(table, tokens, names, is_reported)
 
-        begin(ranges)  # what is refused is refused here, and not by who reads it
+        begin(ranges)  # refuses invalid arguments here, not when the rows are read
         return Rows(ranges, begin)
 
     def _open(self) -> _core.TableStore:
@@ -270,22 +270,21 @@ class Snapshot:
 
 
 def snapshot(path: str | os.PathLike[str], *, pinned_for: Duration = 3_600, name: str | None = None) -> Snapshot:
-    """What the store in a folder is now, up to the last fact that is durable, also while a server writes to it; or what
-    it was when a snapshot was taken whose files are still kept.
+    """Takes a snapshot of the store in a folder, up to the last durable fact, also while a server writes to it.
 
-    Takes no lock and changes no file, but for a pin, so that none of its files goes before it is closed, where the
-    folder may be written to.
+    It takes no lock and changes no file, except for a pin, if the folder is writable, which keeps the files until
+    the snapshot is closed.
 
     Args:
         path: The store's folder.
-        pinned_for: So long its files are kept where this process dies; `Snapshot.hold` prolongs it.
-        name: Of a snapshot of this store, to take the same one again; None takes one of now.
+        pinned_for: How long the files are kept if this process dies; `Snapshot.hold` prolongs it.
+        name: The name of an earlier snapshot of this store, to take it again; None takes a new one.
 
     Raises:
         WrongType, InvalidArgument: An argument is refused, or there is no such snapshot of this store.
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
-        Corrupt, MissingFile: What an open would need is damaged or gone, or what the named snapshot was made of.
+        Corrupt, MissingFile: A file that an open would need, or that the named snapshot needs, is damaged or missing.
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
@@ -305,11 +304,11 @@ def read_range(
     columns: Iterable[str] | None = None,
     on_damage: OnDamage = "raise",
 ) -> Rows:
-    """The rows of a range in another process than that which planned it; its snapshot keeps the files meanwhile.
+    """The rows of a range, in any process, while the snapshot that planned it keeps the files.
 
     Args:
-        path: The folder of the store that the range is of.
-        range: Of a `Snapshot.plan`.
+        path: The folder of the store that the range belongs to.
+        range: A range of a `Snapshot.plan`.
         columns: As in `Snapshot.read`.
         on_damage: As in `Snapshot.read`.
 
@@ -327,7 +326,7 @@ def read_range(
 
 
 def columns_of(table: str) -> tuple[tuple[str, str], ...]:
-    """Name and type of each column of a table, in order, as Arrow's users write them.
+    """Name and Arrow type of each column of a table, in order.
 
     Raises:
         WrongType, InvalidArgument: There is no such table.

@@ -1,4 +1,4 @@
-"""Tests of programs that use delaymq, without waiting: a clock to turn, a look at what is ready, a crash.
+"""Tools to test programs that use delaymq without waiting: a clock to advance, ready messages, crashes.
 
 ::
 
@@ -12,7 +12,7 @@
         delaymq_clock.advance(timedelta(days=30))
         assert [message.body for message in ready(delaymq_store, "reminder")] == [b"pay the rent"]
 
-The fixtures `delaymq_store`, `delaymq_clock` and `delaymq_server` come with the package;
+The package provides the pytest fixtures `delaymq_store`, `delaymq_clock` and `delaymq_server`;
 `delaymq.testing.strategies` has hypothesis strategies for messages.
 """
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test turns it."""
+"""A clock that stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """The time of the stores that were opened with it, which moves only when it is told to.
+    """The clock of the stores that were opened with it. It moves only when it is advanced.
 
     ::
 
@@ -23,8 +23,8 @@ class Clock:
             store.publish("reminder", b"pay the rent", delay=timedelta(days=30))
             clock.advance(timedelta(days=30))
 
-    Several stores may share one; none may go back to an earlier clock. Only due times, delays and
-    `lateness` live by it: the timeout of a `get` is real time, since it is a thread that waits.
+    Several stores may share a clock; a store may not be opened with an earlier clock than before. The clock
+    determines due times, delays and `lateness`. The timeout of a `get` is real time, since a thread waits.
     """
 
     def __init__(self, now: datetime = START, *, patience: Duration = 1.0) -> None:
@@ -32,11 +32,11 @@ class Clock:
 
         Args:
             now: An aware datetime, from 1970 to 2499; the first of January 2030 by default.
-            patience: How long `advance` waits, in real time, for a consumer's thread that has taken
-                messages and neither comes back for more nor settles one.
+            patience: How long `advance` waits, in real time, for the thread of a consumer that has messages and
+                neither asks for more nor settles one.
 
         Raises:
-            WrongType: `now` is no datetime, or `patience` no duration.
+            WrongType: `now` is not a datetime, or `patience` is not a duration.
             InvalidArgument: `now` has no time zone or is out of range, or `patience` is negative.
         """
         self._patience_ms = delay_ms(patience, "patience")
@@ -44,34 +44,34 @@ class Clock:
 
     @property
     def now(self) -> datetime:
-        """What it shows: an aware datetime, UTC, in whole milliseconds."""
+        """The current time of the clock: an aware datetime, UTC, in whole milliseconds."""
         return moment(self._core.now_ms)
 
     def advance(self, by: Duration) -> None:
-        """Lets time pass, and returns when every store on this clock is idle.
+        """Advances the clock, and returns when every store on it is idle.
 
-        Everything that became due is dispatched then, and seen by `get` and `ready`. How long that
-        takes depends on how many messages there are, and not on how much time passes.
+        All messages that became due are then dispatched, and visible to `get` and `ready`. The time that this
+        takes depends on the number of messages, not on the duration.
 
-        While other threads consume, the clock stops at each due time on the way until each of
-        them has taken what is there and asks for more: what it does with a message (publish, `nack`
-        with a delay) happens at that message's time. So retries with backoff come as they would have
-        come. A thread is known from its first `get` on: see `await_consumers`. One that shows no
-        sign for `patience` is left behind, and the clock moves on; so is the thread that calls this.
+        While other threads consume, the clock stops at each due time on the way until each of them has taken
+        the ready messages and asks for more: whatever it does with a message (publish, `nack` with a delay)
+        happens at that message's time. So retries with backoff are delivered as in real time. A thread counts
+        from its first `get` on; see `await_consumers`. The clock does not wait for a thread that shows no
+        activity for `patience`, nor for the calling thread.
 
         Args:
-            by: A timedelta or seconds, zero or more; parts of a millisecond round up.
+            by: A timedelta or seconds, zero or more; a fraction of a millisecond is rounded up.
 
         Raises:
             WrongType: `by` is neither a timedelta nor a number.
             InvalidArgument: `by` is negative (a clock never goes back) or not finite, or leads
                 beyond the year 2499.
-            Poisoned, StorageError: A store on this clock failed; the clock stays where that was.
+            Poisoned, StorageError: A store on this clock failed; the clock stays at that time.
         """
         self._core.advance(delay_ms(by, "by"), self._patience_ms)
 
     def advance_to(self, at: datetime) -> None:
-        """Lets time pass until the clock shows `at`; see `advance`.
+        """Advances the clock until it shows `at`; see `advance`.
 
         Raises:
             WrongType: `at` is not a datetime.
@@ -88,12 +88,12 @@ class Clock:
         self._core.advance(by_ms, self._patience_ms)
 
     def await_consumers(self, count: int = 1, *, timeout: Duration = timedelta(seconds=10)) -> None:
-        """Waits until so many other threads consume from the stores on this clock.
+        """Waits until `count` other threads consume from the stores on this clock.
 
-        Call it between starting such threads and `advance`, which otherwise may know nothing of them.
+        Call it after starting such threads and before `advance`, which otherwise may not know them yet.
 
         Args:
-            count: Threads that have asked one of the stores' subscriptions for messages, and still run.
+            count: Running threads that have called `get` or a similar method of a subscription.
             timeout: How long to wait, in real time.
 
         Raises:

@@ -1,6 +1,6 @@
-"""The pytest fixtures, for those who name their plugins: `pytest -p delaymq.testing.plugin`.
+"""The pytest fixtures as an explicit plug-in: `pytest -p delaymq.testing.plugin`.
 
-Where delaymq is installed pytest finds them by itself, through `pytest_delaymq`.
+If delaymq is installed, pytest finds the fixtures by itself, through `pytest_delaymq`.
 """
 
 from pytest_delaymq import delaymq_clock, delaymq_server, delaymq_store

@@ -17,11 +17,11 @@ from delaymq.testing.store import crash
 __all__ = ["Server", "serve"]
 
 HOST = "127.0.0.1"
-STOP_MS = 5_000  # how long requests under way have to be answered at the end
+STOP_MS = 5_000  # how long requests in progress may take when the server stops
 
 
 class Server:
-    """A server over a store of this process, at a port of this machine that was free.
+    """A server over a store of this process, on a free port of the loopback address.
 
     ::
 
@@ -30,7 +30,7 @@ class Server:
     """
 
     def __init__(self, store: Store) -> None:
-        """Made by `serve`."""
+        """Use `serve` instead."""
         self._store = store
         self._port = _held_port(self)
         self._core: _core.Server | None = self._started()
@@ -39,25 +39,25 @@ class Server:
 
     @property
     def url(self) -> str:
-        """What `delaymq.connect` takes; it stays, whatever is restarted."""
+        """The URL for `delaymq.connect`. It does not change when the server or the store is restarted."""
         return self._url
 
     @property
     def store(self) -> Store:
-        """The store that is served; after `crash` that of the next life."""
+        """The store that is served; after `crash`, the one that was opened again."""
         return self._store
 
     def stop(self) -> None:
-        """Ends the server, and answers first what is under way. Nobody is at the address until `restart`."""
+        """Stops the server after answering requests in progress. No server listens at the address until `restart`."""
         core, self._core = self._core, None
         if core is not None:
             core.stop(STOP_MS)
             core.wait(2 * STOP_MS)
 
     def restart(self) -> None:
-        """Ends the server without waiting for anybody, as a network that fails, and starts it at its address.
+        """Stops the server without waiting, like a network failure, and starts it again at its address.
 
-        The store goes on. Clients connect again; what they had under way may have been done or not.
+        The store stays open. Clients reconnect; their requests in progress may have been executed or not.
         """
         core, self._core = self._core, None
         if core is not None:
@@ -66,17 +66,17 @@ class Server:
         self._core = self._started()
 
     def crash(self) -> None:
-        """Ends server and store as `kill -9` ends their process, and starts them again: see `delaymq.testing.crash`."""
+        """Ends server and store like `kill -9`, and starts them again: see `delaymq.testing.crash`."""
         core, self._core = self._core, None
-        born = crash(self._store)
+        reopened = crash(self._store)
         if core is not None:
             core.stop(0)
             core.wait(2 * STOP_MS)
-        self._store = born
+        self._store = reopened
         self._core = self._started()
 
     def _started(self) -> _core.Server:
-        choices: ServerOptions = {
+        options: ServerOptions = {
             "host": HOST,
             "port": self._port,
             "http_host": HOST,
@@ -89,7 +89,7 @@ class Server:
             "silence_ms": None,
             "consuming": {},
         }
-        return _core.Places.take(choices).serve(self._store._core)  # noqa: SLF001 - as `delaymq serve` does
+        return _core.Places.take(options).serve(self._store._core)  # noqa: SLF001 - as `delaymq serve` does
 
     def __enter__(self) -> Self:
         return self
@@ -107,11 +107,12 @@ class Server:
 
 
 def _held_port(server: Server) -> int:
-    """A port of this machine that the system gives to nobody else while the server is there, running or not.
+    """A free port, which the system assigns to no other socket while the server object exists, running or not.
 
-    It is bound, and not listened at: whoever connects is refused, and on Linux who binds it by its number, as the
-    server does, may listen. Both say SO_REUSEADDR, without which neither could. Else the port of a server that is
-    stopped could be another's when it starts again. Other systems let nobody share an address: 0, which is any port.
+    A socket is bound to the port and never listens, so connections are refused while the server is stopped. On
+    Linux the server may bind the same port explicitly and listen, since both sockets set SO_REUSEADDR. Without this
+    socket, another process could get the port of a stopped server. Other systems do not allow a shared address: 0
+    there, which means any port.
     """
     if sys.platform != "linux":
         return 0
@@ -127,14 +128,14 @@ def _held_port(server: Server) -> int:
 
 
 def serve(store: Store) -> Server:
-    """Serves a store of this process, at a free port of this machine, until the server is stopped.
+    """Serves a store of this process on a free port of the loopback address, until the server is stopped.
 
     Args:
-        store: An open store. Close it after the server is stopped; by a clock of yours, that is by which
-            messages become due.
+        store: An open store. Close it after the server is stopped. If it was opened with a `Clock`, that clock
+            determines when messages are due.
 
     Raises:
-        Closed, ForkedProcess: The store is closed, or the parent process's.
-        StorageError: The system gives no port or thread.
+        Closed, ForkedProcess: The store is closed, or was opened by the parent process.
+        StorageError: The system has no free port or thread.
     """
     return Server(store)

@@ -1,4 +1,4 @@
-"""Stores for tests: opened in milliseconds, looked into, crashed."""
+"""Stores for tests: opened in milliseconds, inspected for ready messages, crashed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]
 
-SEGMENT_BYTES = 4 * 1024 * 1024  # makes an open quick; a call may publish half of it
+SEGMENT_BYTES = 4 * 1024 * 1024  # small segments open quickly; one call may publish half of one
 
-_NEXT_LIFE: WeakKeyDictionary[Store, Store] = WeakKeyDictionary()
+_REOPENED: WeakKeyDictionary[Store, Store] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyMessage:
-    """A message that is ready, seen and not taken.
+    """A message that is ready, as `ready` shows it without delivering it.
 
     Attributes:
         subject: The subject that it was published on.
         body: The bytes that were published.
-        due: When it was due, UTC; for a retry, when that was.
+        due: When it was due, UTC; for a retry, when the retry was due.
         published: When the store received it, UTC.
-        attempt: Which delivery it would be, from 1.
-        redelivered: True where it may have been handed over before.
+        attempt: The number of its next delivery, from 1.
+        redelivered: True if a consumer may have received it before.
         sequence: Its place in the store's order of facts.
-        message_id: The id it was published with, or `""`.
-        tags: The tags it was published with.
-        attributes: The attributes it was published with.
+        message_id: The id that it was published with, or `""`.
+        tags: The tags that it was published with.
+        attributes: The attributes that it was published with.
     """
 
     subject: str
@@ -61,14 +61,14 @@ def open_store(
     durability: Durability = "os",
     segment_bytes: int = SEGMENT_BYTES,
 ) -> Store:
-    """Opens a store for a test, in milliseconds: as `delaymq.open`, with small files.
+    """Opens a store for a test in milliseconds, as `delaymq.open` but with small segments.
 
     Args:
-        path: The folder; it is made where it does not exist.
-        clock: The clock to live by; None is the system's.
-        durability: `"os"`, which by a clock of yours spares the disk all syncs; `"disk"` syncs as in earnest.
-        segment_bytes: The size of a file of the log, when the store is made, 4 MiB by default; no call
-            may publish more than half of it.
+        path: The folder. It is created if it does not exist.
+        clock: The clock of the store; None is the system's.
+        durability: `"os"`, which with a `Clock` syncs nothing; `"disk"` syncs as in production.
+        segment_bytes: Size of a log segment, in bytes, used when the store is created; 4 MiB by default. One call
+            may publish half of it at most.
 
     Raises:
         InvalidArgument: The store has seen a later time than `clock` shows, or an option is refused.
@@ -84,28 +84,28 @@ def open_store_async(
     durability: Durability = "os",
     segment_bytes: int = SEGMENT_BYTES,
 ) -> Opening[AsyncStore]:
-    """As `open_store`, for a test on an event loop: to be awaited, or entered with `async with`."""
+    """As `open_store`, for a test on an event loop; await it, or enter it with `async with`."""
     return AsyncStore.open(path, durability=durability, segment_bytes=segment_bytes, clock=clock)
 
 
 def ready(store: Store | AsyncStore, subject: str, group: str | None = None) -> list[ReadyMessage]:
-    """The messages of a subject that are ready, in the order in which they would be handed over.
+    """The ready messages of a subject, in order of delivery.
 
-    Nothing is taken: what is asserted here is what a consumer gets next.
+    No message is delivered: the result is what a consumer gets next.
 
     Args:
         store: An open store.
-        subject: The subject; one that does not exist has no messages.
-        group: The group to look for: what it has neither finished nor in its hands, its retries at
-            the end. Without it, or for a group that does not exist yet: what some group of the
-            subject has not finished, in somebody's hands or not.
+        subject: The subject; an unknown one has no messages.
+        group: The group to look at: messages that it has neither finished nor in flight, with its retries at
+            the end. Without it, or for an unknown group: messages that some group of the subject has not
+            finished, in flight or not.
 
     Raises:
         WrongType, InvalidArgument: A name is not a `str`, or is refused.
         Poisoned, Closed, ForkedProcess: As `Store.publish`.
     """
-    found = _core.ready(store._core, subject, group)  # noqa: SLF001 - the other side of the store
-    return [_seen(one) for one in found]
+    found = _core.ready(store._core, subject, group)  # noqa: SLF001 - part of the package
+    return [_ready_message(one) for one in found]
 
 
 @overload
@@ -113,17 +113,17 @@ def crash(store: Store) -> Store: ...
 @overload
 def crash(store: AsyncStore) -> Opening[AsyncStore]: ...
 def crash(store: Store | AsyncStore) -> Store | Opening[AsyncStore]:
-    """Ends a store as `kill -9` ends its process, and opens it again: same folder, options and clock.
+    """Ends a store like `kill -9` ends its process, and opens it again: same folder, options and clock.
 
-    What was answered is there. What consumers held unacknowledged comes again, with `attempt` 2 or
-    more and `redelivered` set; so may be the next few, since nobody knows what else a dead process
-    had taken. What was queued and not flushed (an `ack` just before) is lost, and a
-    publish under way raises Closed and may or may not be there. The old store and all that came from
-    it raise Closed. As after a real kill, the operating system keeps what was written to it.
+    Everything that was answered is there. Messages in flight come again, with `attempt` 2 or
+    more and `redelivered` set; so may the next few, since it is unknown what else a dead process
+    had received. Anything that was queued and not flushed (an `ack` just before) is lost. A publish in
+    progress raises Closed, and its messages may or may not be there. The old store and its subscriptions and
+    messages raise Closed. As after a real kill, the operating system keeps the data that was written.
 
     Returns:
-        The store of the next life; close it as any other. Of an `AsyncStore`, what is to be awaited, or
-        entered with `async with`, for it to crash and be opened again.
+        The store, opened again; close it as usual. For an `AsyncStore`, an object to await or to enter with
+        `async with`, which crashes the store and opens it again.
 
     Raises:
         Closed: The store is closed already.
@@ -131,27 +131,27 @@ def crash(store: Store | AsyncStore) -> Store | Opening[AsyncStore]:
     """
     if isinstance(store, AsyncStore):
         return Opening(lambda: _crash_async(store))
-    core = store._core  # noqa: SLF001 - the other side of the store
+    core = store._core  # noqa: SLF001 - part of the package
     _core.abandon(core)
-    store.close()  # what Python keeps beside the core
-    _NEXT_LIFE[store] = born = type(store)(_core.reopen(core), store.path)
-    return born
+    store.close()  # the parts that are in Python
+    _REOPENED[store] = reopened = type(store)(_core.reopen(core), store.path)
+    return reopened
 
 
-def _seen(found: _core.ReadyTuple) -> ReadyMessage:
+def _ready_message(found: _core.ReadyTuple) -> ReadyMessage:
     subject, body, due_ms, published_ms, attempt, redelivered, sequence, meta = found
     due, published = moment(due_ms), moment(published_ms)
     return ReadyMessage(subject, body, due, published, attempt, redelivered, sequence, *_core.decode_meta(meta))
 
 
 async def _crash_async(store: AsyncStore) -> AsyncStore:
-    await asyncio.to_thread(_core.abandon, store._core)  # noqa: SLF001 - the other side of the store
+    await asyncio.to_thread(_core.abandon, store._core)  # noqa: SLF001 - part of the package
     await store.close()
     return await store._opened_again()  # noqa: SLF001
 
 
 def last_life(store: Store) -> Store:
-    """The store that is left after every `crash` of this one; itself where there was none."""
-    while (later := _NEXT_LIFE.get(store)) is not None:
+    """The store after every `crash` of this one, or the store itself."""
+    while (later := _REOPENED.get(store)) is not None:
         store = later
     return store

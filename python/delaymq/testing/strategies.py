@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what a program publishes. Needs hypothesis: `pip install delaymq[testing]`."""
+"""Hypothesis strategies for messages to publish. Needs hypothesis: `pip install delaymq[testing]`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ except ModuleNotFoundError as missing:
 __all__ = ["bodies", "delays", "publishes", "subjects"]
 
 NAME_CHARACTERS_MAX = 100
-DELAY_MAX = timedelta(days=3652)  # a little under what a store accepts when it is opened by default
+DELAY_MAX = timedelta(days=3652)  # slightly below the default `delay_max` of a store
 
 
 def subjects() -> st.SearchStrategy[str]:
-    """Names that are accepted for subjects, and for groups: 1 to 100 characters, also beyond ASCII."""
+    """Valid names of subjects and groups: 1 to 100 characters, also beyond ASCII."""
     letters = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z"), exclude_characters="/%")
     return st.text(letters, min_size=1, max_size=NAME_CHARACTERS_MAX)
 
 
 def bodies(*, max_size: int = 1024) -> st.SearchStrategy[bytes]:
-    """Bodies of at most `max_size` bytes, the empty one among them."""
+    """Bodies of at most `max_size` bytes, including the empty one."""
     return st.binary(max_size=max_size)
 
 
 def delays(max_delay: timedelta = DELAY_MAX) -> st.SearchStrategy[Duration]:
-    """Delays of every form that is accepted, up to ten years: none, timedeltas, whole and broken seconds."""
+    """Delays of every valid type, up to ten years: zero, timedeltas, ints and floats."""
     seconds = max_delay.total_seconds()
     return st.one_of(
         st.just(0),
@@ -50,7 +50,7 @@ def publishes(
     body: st.SearchStrategy[bytes] | None = None,
     delay: st.SearchStrategy[Duration] | None = None,
 ) -> st.SearchStrategy[Publish]:
-    """Messages for `publish_many`; what is given replaces the strategy of that part."""
+    """Messages for `publish_many`. An argument replaces the strategy of that field."""
     return st.builds(
         Publish,
         subject=subjects() if subject is None else subject,

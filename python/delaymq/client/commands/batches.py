@@ -1,4 +1,4 @@
-"""What a client makes of cancels, moves and look-ups: requests of at most 10,000 each, and the errors of answers."""
+"""Requests of cancels, moves, look-ups and commands by keys: at most 10,000 items in each."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ from delaymq._core import Request
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.receipt import Receipt
 
-__all__ = ["KeyParts", "cancels", "look_ups", "moves", "refused_move"]
+__all__ = ["KeyParts", "cancels", "look_ups", "moves", "refused_move", "renamed_due"]
 
-COMMANDS_MAX = 10_000  # of one request
+COMMANDS_MAX = 10_000  # items of one request
 
 Item = TypeVar("Item")
 Keyed = TypeVar("Keyed")
 Answer = TypeVar("Answer")
 
 RequestOf: TypeAlias = Callable[[str | None], Request]
-"""Makes a request that is known again by an id, or by none."""
+"""Encodes a request with the id of a command, or with none."""
 
 
 class KeyParts(Generic[Keyed]):
-    """What is asked by keys, each of them once, in requests of at most 10,000 keys; all of them are checked."""
+    """A call for many keys: each distinct key once, in requests of at most 10,000 keys, all of them checked."""
 
     def __init__(
-        self, asked: list[Keyed], request: Callable[[list[Keyed], str | None], Request], given: str | None
+        self, items: list[Keyed], request: Callable[[list[Keyed], str | None], Request], command_id: str | None
     ) -> None:
-        """Of these, with the id that was given, if one was.
+        """Divides the items, and encodes every request once to check it, with the id that the user gave, if any.
 
         Raises:
             WrongType, InvalidArgument: As `delaymq.Store.cancel_keys` and `move_keys`.
         """
-        self._asked = asked
-        self._once = list(dict.fromkeys(asked))
+        self._items = items
+        self._unique = list(dict.fromkeys(items))
         self._parts = [
-            self._once[start : start + COMMANDS_MAX] for start in range(0, max(1, len(self._once)), COMMANDS_MAX)
+            self._unique[start : start + COMMANDS_MAX] for start in range(0, max(1, len(self._unique)), COMMANDS_MAX)
         ]
         self._request = request
         for number in range(len(self._parts)):
-            self._made(number, given)
+            self._encoded(number, command_id)
 
     def requests(self) -> list[RequestOf]:
-        """One for each part, even where nothing is asked."""
-        return [partial(self._made, number) for number in range(len(self._parts))]
+        """The requests of all parts; one if there is no item."""
+        return [partial(self._encoded, number) for number in range(len(self._parts))]
 
-    def told(self, answers: Iterable[Answer]) -> list[Answer]:
-        """The answers to all parts, in the order in which their keys were named."""
-        known = dict(zip(self._once, answers, strict=True))
-        return [known[one] for one in self._asked]
+    def merged(self, answers: Iterable[Answer]) -> list[Answer]:
+        """The answers to all parts, one for each item of the call, in its order."""
+        known = dict(zip(self._unique, answers, strict=True))
+        return [known[one] for one in self._items]
 
-    def refused(self, error: InvalidArgument, number: int) -> tuple[InvalidArgument, Keyed]:
-        """The error of a part as the whole call would raise it, and what it is about."""
+    def error_of(self, error: InvalidArgument, number: int) -> tuple[InvalidArgument, Keyed]:
+        """The error of a part as the whole call raises it, and the item that was refused."""
         one = self._parts[number][error.index or 0]
         if error.index is not None:
-            error.index = self._asked.index(one)
+            error.index = self._items.index(one)
         return error, one
 
-    def _made(self, number: int, command_id: str | None) -> Request:
+    def _encoded(self, number: int, command_id: str | None) -> Request:
         try:
             return self._request(self._parts[number], command_id)
         except (WrongType, InvalidArgument) as error:
             if error.index is not None:
-                error.index = self._asked.index(self._parts[number][error.index])
+                error.index = self._items.index(self._parts[number][error.index])
             raise
 
 
 def cancels(receipts: list[Receipt], stream: bytes) -> list[Request]:
-    """The requests that cancel these, all of them checked; one even where there is none.
+    """The requests that cancel these messages, all of them checked; one if there is none.
 
     Raises:
         WrongType, ForeignReceipt: As `delaymq.Store.cancel_many`.
@@ -78,7 +78,7 @@ def cancels(receipts: list[Receipt], stream: bytes) -> list[Request]:
 
 
 def look_ups(receipts: list[Receipt], stream: bytes) -> list[Request]:
-    """The requests that look these up, all of them checked; one even where there is none.
+    """The requests that look up these messages, all of them checked; one if there is none.
 
     Raises:
         WrongType, ForeignReceipt: As `delaymq.Store.look_up_many`.
@@ -87,7 +87,7 @@ def look_ups(receipts: list[Receipt], stream: bytes) -> list[Request]:
 
 
 def moves(rows: list[Row], stream: bytes) -> list[Request]:
-    """The requests that move these, all of them checked; one even where there is none.
+    """The requests that move these messages, all of them checked; one if there is none.
 
     Raises:
         WrongType, ForeignReceipt: As `delaymq.Store.move_many`.
@@ -96,14 +96,17 @@ def moves(rows: list[Row], stream: bytes) -> list[Request]:
 
 
 def refused_move(error: InvalidArgument, rows: list[Row], place: int) -> InvalidArgument:
-    """The error of the request at this place as a store in this process would raise it, which knows what the time is
-    called and how many came before.
-    """
+    """The error of the request at this place, as a store in this process raises it for the whole call."""
     if error.index is not None:
         error.index += place * COMMANDS_MAX
+    return renamed_due(error, rows[error.index or 0][2]) if error.argument == "due" else error
+
+
+def renamed_due(error: InvalidArgument, absolute: bool) -> InvalidArgument:
+    """The error as a store in this process raises it: a server's "due" is the user's `at` or `delay`."""
     if error.argument != "due":
         return error
-    argument = "at" if rows[error.index or 0][2] else "delay"
+    argument = "at" if absolute else "delay"
     words = f"{argument}: expected {error.expected}, found {error.found}"
     return type(error)(words, **{**vars(error), "argument": argument})
 

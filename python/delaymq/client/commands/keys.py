@@ -1,4 +1,4 @@
-"""Messages of a server by their keys."""
+"""Commands of both clients on messages by their keys."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
-from delaymq.client.commands.batches import KeyParts
-from delaymq.client.commands.publishing import AGAIN_FOR_S
+from delaymq.client.commands.batches import KeyParts, renamed_due
+from delaymq.client.commands.publishing import RETRY_FOR_S
 from delaymq.errors import InvalidArgument, NamesFull
-from delaymq.keys import made
+from delaymq.keys import new_ids
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
@@ -26,42 +26,44 @@ __all__ = ["AsyncClientKeyCommands", "ClientKeyCommands"]
 
 
 class ClientKeyCommands:
-    """The part of a client that speaks of messages by their keys; `Client` has these methods."""
+    """The methods of `Client` that address pending messages by their keys."""
 
-    _chosen: ClientOptions
+    _options: ClientOptions
 
     def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
-        """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`.
+        """Cancels the message that is pending under a key, as `delaymq.Store.cancel_key`.
 
-        Where its answer is lost it is asked again by itself, under an id that the client makes where none is given, and
-        answered as the first time. Where the server remembers no more ids, one without an id of yours is asked without.
+        If the answer is lost, the client repeats the request, under a generated id if `command_id` is None, and gets
+        the first answer. If the server has no room for another id and `command_id` is None, the request is sent without
+        an id.
 
         Raises:
-            WrongType, InvalidArgument, NamesFull: As there.
-            AmbiguousError: The answer was lost: it may be cancelled or not. Either none came in time when it was asked
-                again, or it had no id, since no more are remembered, or the client has `retry_ambiguous=False`.
-                `look_up_key` tells, and so does the same call again under the same `command_id`.
+            WrongType, InvalidArgument, NamesFull: As `delaymq.Store.cancel_key`.
+            AmbiguousError: The answer was lost: the message may or may not be cancelled. Either the repeated request
+                had no answer in time, or the request had no id, since the server had no room for one, or the client has
+                `retry_ambiguous=False`. `look_up_key` tells, and so does the same call with the same `command_id`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        outcomes: tuple[str, ...] = self._told(partial(_core.cancel_key_request, subject, key), command_id)
+        outcomes: tuple[str, ...] = self._command(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
     def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
-        """Takes back the messages that are pending under these keys, as `delaymq.Store.cancel_keys`.
+        """Cancels the messages that are pending under these keys, as `delaymq.Store.cancel_keys`.
 
-        What is lost and what has no room for an id is as `cancel_key` has it. More than 10,000 keys are cancelled in
-        several requests, each whole.
+        Lost answers, and a server without room for ids, are handled as by `cancel_key`. More than 10,000 keys are
+        cancelled in several requests, each of them atomic.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As there.
-            NamesFull: The server remembers no more ids, and one is given; what requests before have cancelled is.
-            AmbiguousError: As `cancel_key`; a `command_id` tells what became of each.
-            StoreError: The server is of a release that had no such command.
+            WrongType, InvalidArgument, TooLarge: As `delaymq.Store.cancel_keys`.
+            NamesFull: The server has no room for more ids, and `command_id` is given; earlier requests have taken
+                effect.
+            AmbiguousError: As `cancel_key`; the same call with the same `command_id` tells the outcome of each.
+            StoreError: The server is of a release without this command.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        asked = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
-        words = [word for request_of in asked.requests() for word in self._told(request_of, command_id)]
-        return [Outcome(word) for word in asked.told(words)]
+        parts = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
+        words = [word for request_of in parts.requests() for word in self._command(request_of, command_id)]
+        return [Outcome(word) for word in parts.merged(words)]
 
     def move_key(
         self,
@@ -75,15 +77,15 @@ class ClientKeyCommands:
         """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, NamesFull: As there.
+            WrongType, InvalidArgument, TooLarge, NamesFull: As `delaymq.Store.move_key`.
             AmbiguousError: As `cancel_key`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         due_ms, absolute = time_of(delay, at)
         try:
-            return moved(self._told(partial(_core.move_key_request, subject, key, due_ms, absolute), command_id))[0]
+            return moved(self._command(partial(_core.move_key_request, subject, key, due_ms, absolute), command_id))[0]
         except InvalidArgument as error:
-            raise _as_given(error, absolute) from None
+            raise renamed_due(error, absolute) from None
 
     def move_keys(
         self,
@@ -96,38 +98,38 @@ class ClientKeyCommands:
     ) -> list[Moved]:
         """Gives the messages that are pending under these keys another due time, as `delaymq.Store.move_keys`.
 
-        More than 10,000 keys are moved in several requests, each whole.
+        More than 10,000 keys are moved in several requests, each of them atomic.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As there; where a time is too far ahead, what requests before have
-                moved is.
+            WrongType, InvalidArgument, TooLarge: As `delaymq.Store.move_keys`; if a time is too far ahead, earlier
+                requests have taken effect.
             NamesFull, AmbiguousError, StoreError: As `cancel_keys`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        asked = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
+        parts = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
         answers: list[Moved] = []
-        for number, request_of in enumerate(asked.requests()):
+        for number, request_of in enumerate(parts.requests()):
             try:
-                answers.extend(moved(self._told(request_of, command_id)))
+                answers.extend(moved(self._command(request_of, command_id)))
             except InvalidArgument as error:
-                refused, (_, _, absolute) = asked.refused(error, number)
-                raise _as_given(refused, absolute) from None
-        return asked.told(answers)
+                error_of, (_, _, absolute) = parts.error_of(error, number)
+                raise renamed_due(error_of, absolute) from None
+        return parts.merged(answers)
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.look_up_key`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         return next(iter(self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
-        """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
+    def _command(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
+        """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""
         try:
             return self._call(
-                request_of(_named(command_id)), again=self._chosen.retry_ambiguous, again_for_s=AGAIN_FOR_S
+                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_s=RETRY_FOR_S
             )
         except NamesFull:
             if command_id is not None:
@@ -135,30 +137,30 @@ class ClientKeyCommands:
             return self._call(request_of(None))
 
     def _call(
-        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
     ) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError
 
 
 class AsyncClientKeyCommands:
-    """The part of a client that speaks of messages by their keys; `AsyncClient` has these methods.
+    """The methods of `AsyncClient` that address pending messages by their keys.
 
-    Each does what its twin of `delaymq.Client` does; errors are the same, and WrongLoop.
+    Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
     """
 
-    _chosen: ClientOptions
+    _options: ClientOptions
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
-        """Takes back the message that is pending under a key, as `delaymq.Client.cancel_key`."""
-        outcomes: tuple[str, ...] = await self._told(partial(_core.cancel_key_request, subject, key), command_id)
+        """Cancels the message that is pending under a key, as `delaymq.Client.cancel_key`."""
+        outcomes: tuple[str, ...] = await self._command(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
     async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
-        """Takes back the messages that are pending under these keys, as `delaymq.Client.cancel_keys`."""
-        asked = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
-        words = [word for request_of in asked.requests() for word in await self._told(request_of, command_id)]
-        return [Outcome(word) for word in asked.told(words)]
+        """Cancels the messages that are pending under these keys, as `delaymq.Client.cancel_keys`."""
+        parts = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
+        words = [word for request_of in parts.requests() for word in await self._command(request_of, command_id)]
+        return [Outcome(word) for word in parts.merged(words)]
 
     async def move_key(
         self,
@@ -173,9 +175,9 @@ class AsyncClientKeyCommands:
         due_ms, absolute = time_of(delay, at)
         request_of = partial(_core.move_key_request, subject, key, due_ms, absolute)
         try:
-            return moved(await self._told(request_of, command_id))[0]
+            return moved(await self._command(request_of, command_id))[0]
         except InvalidArgument as error:
-            raise _as_given(error, absolute) from None
+            raise renamed_due(error, absolute) from None
 
     async def move_keys(
         self,
@@ -187,25 +189,25 @@ class AsyncClientKeyCommands:
         command_id: str | None = None,
     ) -> list[Moved]:
         """Gives the messages that are pending under these keys another due time, as `delaymq.Client.move_keys`."""
-        asked = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
+        parts = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
         answers: list[Moved] = []
-        for number, request_of in enumerate(asked.requests()):
+        for number, request_of in enumerate(parts.requests()):
             try:
-                answers.extend(moved(await self._told(request_of, command_id)))
+                answers.extend(moved(await self._command(request_of, command_id)))
             except InvalidArgument as error:
-                refused, (_, _, absolute) = asked.refused(error, number)
-                raise _as_given(refused, absolute) from None
-        return asked.told(answers)
+                error_of, (_, _, absolute) = parts.error_of(error, number)
+                raise renamed_due(error_of, absolute) from None
+        return parts.merged(answers)
 
     async def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Client.look_up_key`."""
         return next(iter(await self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    async def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
-        """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
+    async def _command(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
+        """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""
         try:
             return await self._call(
-                request_of(_named(command_id)), again=self._chosen.retry_ambiguous, again_for_s=AGAIN_FOR_S
+                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_s=RETRY_FOR_S
             )
         except NamesFull:
             if command_id is not None:
@@ -213,21 +215,12 @@ class AsyncClientKeyCommands:
             return await self._call(request_of(None))
 
     async def _call(
-        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
     ) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError
 
 
-def _named(command_id: str | None) -> str:
-    """The id of a command, made where it has none."""
-    return made(1)[0] if command_id is None else command_id
-
-
-def _as_given(error: InvalidArgument, absolute: bool) -> InvalidArgument:
-    """The error as a store in this process would raise it, which knows what the time is called."""
-    if error.argument != "due":
-        return error
-    argument = "at" if absolute else "delay"
-    words = f"{argument}: expected {error.expected}, found {error.found}"
-    return type(error)(words, **{**vars(error), "argument": argument})
+def _id_or_new(command_id: str | None) -> str:
+    """The id of a command, a new one if the user gave none."""
+    return new_ids(1)[0] if command_id is None else command_id

@@ -1,4 +1,4 @@
-"""Bulk loads into a server, whose store lies where the rows were staged."""
+"""Bulk loads of both clients; the rows are staged in the folder of the server's store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
-from delaymq.bulk_load import Loaded, told_runs
+from delaymq.bulk_load import Loaded, run_rows
 
 if TYPE_CHECKING:
     from delaymq._core import Request
@@ -16,43 +16,44 @@ __all__ = ["AsyncClientBulkLoads", "ClientBulkLoads"]
 
 
 class ClientBulkLoads:
-    """The part of a client that asks for bulk loads; `Client` has these methods."""
+    """The methods of `Client` for bulk loads."""
 
     def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
         """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
 
-        They were staged in the folder of the server's store, which the stager saw by whatever path; only their names
-        and checks are sent. A lost answer is asked for again: the same job has the same answer. Loads wait for each
-        other in the server, so the `timeout` of the client has to be long enough for large ones.
+        The runs must have been staged in the folder of the server's store; only their names and checksums are sent. A
+        lost request is repeated, since the same job has the same answer. Loads of one server run one after the other,
+        so the client's `timeout` must be long enough for large ones.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull: As there.
-            AmbiguousError: No answer came in time, or what came behind a lost answer was a refusal: it may be stored or
-                not. The same call says so later.
+            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull: As
+                `delaymq.Store.load`.
+            AmbiguousError: No answer came in time, or a repeated request was refused: the messages may or may not be
+                stored. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        told: tuple[int, int, bool] = self._call(_core.load_request(job, told_runs(runs)), again=True)
-        return Loaded(*told)
+        rows: tuple[int, int, bool] = self._call(_core.load_request(job, run_rows(runs)), retry=True)
+        return Loaded(*rows)
 
-    def _call(self, request: Request, *, again: bool = False) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+    def _call(self, request: Request, *, retry: bool = False) -> Any:  # noqa: ANN401
+        """Sends the request and waits for its answer."""
         raise NotImplementedError
 
 
 class AsyncClientBulkLoads:
-    """The part of a client that asks for bulk loads; `AsyncClient` has these methods."""
+    """The methods of `AsyncClient` for bulk loads."""
 
     async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
         """Stores all messages of staged runs, or none, once for each job, as `delaymq.Client.load`.
 
         Raises:
             WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull,
-                AmbiguousError, Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As there.
+                AmbiguousError, Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.load`.
             WrongLoop: This is not the loop that made the client.
         """
-        told: tuple[int, int, bool] = await self._call(_core.load_request(job, told_runs(runs)), again=True)
-        return Loaded(*told)
+        rows: tuple[int, int, bool] = await self._call(_core.load_request(job, run_rows(runs)), retry=True)
+        return Loaded(*rows)
 
-    async def _call(self, request: Request, *, again: bool = False) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+    async def _call(self, request: Request, *, retry: bool = False) -> Any:  # noqa: ANN401
+        """Sends the request and waits for its answer."""
         raise NotImplementedError

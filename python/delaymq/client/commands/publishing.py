@@ -1,4 +1,4 @@
-"""What a client makes of a publish: its request, and the errors of its answer."""
+"""Publishes of both clients: their requests, and the errors of their answers."""
 
 from __future__ import annotations
 
@@ -6,50 +6,52 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from delaymq._arguments.publishes import sent
+from delaymq._arguments.publishes import publish_all
 from delaymq._core import Request
+from delaymq.client.commands.batches import renamed_due
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import InvalidArgument, TooLarge
-from delaymq.keys import named, terms_of
-from delaymq.message import Publish, about
+from delaymq.keys import id_for, terms_of
+from delaymq.message import Publish, meta_of
 
-__all__ = ["AGAIN_FOR_S", "Publication"]
+__all__ = ["RETRY_FOR_S", "Publication"]
 
-AGAIN_FOR_S = 50.0  # a server remembers an id for a minute at least; the rest is for what is on its way
+RETRY_FOR_S = 50.0  # a server remembers an id for at least a minute; the difference is for requests in transit
 
 
 class Publication:
-    """One publish, and what its arguments are called."""
+    """The request of one publish, and how the user passed its due times."""
 
-    __slots__ = ("_is_many", "_named_at", "is_safe", "plain", "request")
+    __slots__ = ("_is_many", "_used_at", "is_safe", "request", "without_ids")
 
     def __init__(
         self,
         request: Request,
-        named_at: Callable[[int], bool],
+        used_at: Callable[[int], bool],
         *,
         is_many: bool,
         is_safe: bool,
-        plain: Callable[[], Request] | None = None,
+        without_ids: Callable[[], Request] | None = None,
     ) -> None:
-        """Made by `one` and `many`.
+        """Use `one` or `many` instead.
 
         Args:
-            request: What is sent.
-            named_at: True where the due time of the message at this place was given as `at`.
-            is_many: Whether errors say which message they speak of.
-            is_safe: Whether the server knows it again, so that it may be sent twice and is stored once.
-            plain: What is sent instead where the server remembers no more ids; None where ids were asked for.
+            request: The request to send.
+            used_at: True if the due time of the message at an index was given as `at`.
+            is_many: Whether errors have an index.
+            is_safe: Whether the messages are deduplicated by ids, so that a repeated request stores them once.
+            without_ids: Encodes the request without generated ids, for a server without room for them; None if the user
+                asked for deduplication.
         """
         self.request = request
-        self._named_at = named_at
+        self._used_at = used_at
         self._is_many = is_many
         self.is_safe = is_safe
-        self.plain = plain
+        self.without_ids = without_ids
 
     @classmethod
-    def one(cls, message: Publish, *, names: bool) -> Publication:
-        """A publish of one message; with `names`, or a key and no id of its own, it is one that is told by its id.
+    def one(cls, message: Publish, *, with_ids: bool) -> Publication:
+        """A publish of one message. It is deduplicated with `with_ids`, or if it has a key and no id of its own.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish`.
@@ -57,21 +59,21 @@ class Publication:
         due, absolute = due_of(message.delay, message.at, message.level)
         due = jittered(due, message.jitter)
 
-        def told(by_id: bool) -> Request:
-            terms = terms_of(message.key, message.if_exists, by_id)
-            meta = about(named(message.message_id, by_id), message.tags, message.attributes)
+        def encode(has_id: bool) -> Request:
+            terms = terms_of(message.key, message.if_exists, has_id)
+            meta = meta_of(id_for(message.message_id, has_id), message.tags, message.attributes)
             return Request.publish(message.subject, message.body, due, absolute, meta, terms)
 
-        deduplicate = names or message.deduplicate
-        by_id = deduplicate or _may_be_named(message)
-        plain = None if by_id is deduplicate else partial(told, deduplicate)
+        deduplicate = with_ids or message.deduplicate
+        has_id = deduplicate or _can_get_id(message)
+        without_ids = None if has_id is deduplicate else partial(encode, deduplicate)
         try:
-            request = told(by_id)
+            request = encode(has_id)
         except TooLarge:
-            if plain is None:
+            if without_ids is None:
                 raise
-            request, by_id = plain(), deduplicate
-        return cls(request, lambda _: absolute, is_many=False, is_safe=by_id, plain=plain)
+            request, has_id = without_ids(), deduplicate
+        return cls(request, lambda _: absolute, is_many=False, is_safe=has_id, without_ids=without_ids)
 
     @classmethod
     def many(
@@ -80,81 +82,83 @@ class Publication:
         bodies: Sequence[bytes | bytearray | memoryview] | None,
         delays: Duration | Sequence[Duration],
         *,
-        names: bool,
+        with_ids: bool,
         jitter: Duration | None = None,
     ) -> Publication:
-        """A publish of many messages; with `names`, or where each has a key and no id of its own, they are told by ids.
+        """A publish of many messages. They are deduplicated with `with_ids`, or if each has a key and no id of its own.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
         """
         if isinstance(messages, str):
-            request = sent(Request, messages, bodies, delays, jitter, names=names)
-            return cls(request, lambda _: False, is_many=True, is_safe=names)
+            request = publish_all(Request, messages, bodies, delays, jitter, with_ids=with_ids)
+            return cls(request, lambda _: False, is_many=True, is_safe=with_ids)
         anything: object = messages
-        options = messages if bodies is not None or isinstance(anything, bytes) else _gathered(messages)
-        if not names and isinstance(options, list) and bodies is None and _are_keyed(options):
-            return cls._keyed(options, delays, jitter)
-        if names and isinstance(options, list):
-            options = [_named(row) for row in options]
-        request = sent(Request, options, bodies, delays, jitter)
+        options = messages if bodies is not None or isinstance(anything, bytes) else _as_list(messages)
+        if not with_ids and isinstance(options, list) and bodies is None and _can_all_get_ids(options):
+            return cls._many_keyed(options, delays, jitter)
+        if with_ids and isinstance(options, list):
+            options = [_with_id(row) for row in options]
+        request = publish_all(Request, options, bodies, delays, jitter)
         is_safe = isinstance(options, list) and all(row.deduplicate for row in options)
-        return cls(request, partial(_has_time, options), is_many=True, is_safe=is_safe)
+        return cls(request, partial(_uses_at, options), is_many=True, is_safe=is_safe)
 
     @classmethod
-    def _keyed(cls, rows: list[Publish], delays: Duration | Sequence[Duration], jitter: Duration | None) -> Publication:
-        """A publish of messages with keys, each told by an id that it is given, if there is room for these."""
-        plain = partial(sent, Request, rows, None, delays, jitter)
+    def _many_keyed(
+        cls, rows: list[Publish], delays: Duration | Sequence[Duration], jitter: Duration | None
+    ) -> Publication:
+        """A publish of messages with keys, with generated ids if the request is not too large with them."""
+        without_ids = partial(publish_all, Request, rows, None, delays, jitter)
         try:
-            request, is_safe = sent(Request, [_named(row) for row in rows], None, delays, jitter), True
+            request, is_safe = publish_all(Request, [_with_id(row) for row in rows], None, delays, jitter), True
         except TooLarge:
-            request, is_safe = plain(), _are_told(rows)
-        at = partial(_has_time, rows)
-        return cls(request, at, is_many=True, is_safe=is_safe, plain=None if _are_told(rows) else plain)
+            request, is_safe = without_ids(), _are_deduplicated(rows)
+        at = partial(_uses_at, rows)
+        return cls(
+            request, at, is_many=True, is_safe=is_safe, without_ids=None if _are_deduplicated(rows) else without_ids
+        )
 
     def raised(self, error: InvalidArgument) -> InvalidArgument:
-        """The error as a store in this process would raise it, which knows how the arguments are called."""
+        """The error as a store in this process raises it, with the name of the user's argument."""
         index = error.index or 0
         if not self._is_many:
             error.index = None
-        if error.argument != "due":
-            return error
-        argument = "at" if self._named_at(index) else "delay"
-        words = f"{argument}: expected {error.expected}, found {error.found}"
-        return type(error)(words, **{**vars(error), "argument": argument})
+        return renamed_due(error, self._used_at(index)) if error.argument == "due" else error
 
 
-def _gathered(messages: Iterable[Publish]) -> Iterable[Publish]:
-    """The messages in a list, as they are read twice; what is no iterable is refused where it is encoded."""
+def _as_list(messages: Iterable[Publish]) -> Iterable[Publish]:
+    """The messages as a list, since they are read twice; a non-iterable is refused when it is encoded."""
     anything: object = messages
     return list(messages) if isinstance(anything, Iterable) else messages
 
 
-def _are_keyed(rows: Sequence[object]) -> bool:
-    """Whether each is known again by its id at no more cost than its key has already."""
-    return bool(rows) and all(isinstance(row, Publish) and (row.deduplicate or _may_be_named(row)) for row in rows)
+def _can_all_get_ids(rows: Sequence[object]) -> bool:
+    """True if every message may have a generated id, at no cost beyond that of its key."""
+    return bool(rows) and all(isinstance(row, Publish) and (row.deduplicate or _can_get_id(row)) for row in rows)
 
 
-def _may_be_named(message: Publish) -> bool:
-    """Whether it waits to be applied anyway, and may be given an id. One of its own is not judged by unasked: the next
-    message of the same id is another one.
+def _can_get_id(message: Publish) -> bool:
+    """True if the message may have a generated id: it has to be applied before its answer anyway, because of its key.
+
+    A message with an id of its own is not deduplicated unless the user asks for it: the next message with that id is
+    another one.
     """
     return message.key is not None and message.message_id is None
 
 
-def _are_told(rows: Sequence[Publish]) -> bool:
-    """Whether each was to be told by its id."""
+def _are_deduplicated(rows: Sequence[Publish]) -> bool:
+    """True if the user asked to deduplicate every message."""
     return all(row.deduplicate for row in rows)
 
 
-def _has_time(rows: Iterable[Publish], index: int) -> bool:
-    """Whether the message at this place was given a time, and no delay."""
+def _uses_at(rows: Iterable[Publish], index: int) -> bool:
+    """True if the message at this index has an absolute due time."""
     return list(rows)[index].at is not None
 
 
-def _named(row: Publish) -> Publish:
-    """The same, told by its id."""
+def _with_id(row: Publish) -> Publish:
+    """The message, deduplicated by its id."""
     anything: object = row
     if not isinstance(anything, Publish):
-        return row  # refused where it is encoded
+        return row  # it is refused when it is encoded
     return replace(row, deduplicate=True)

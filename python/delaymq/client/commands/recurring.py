@@ -1,4 +1,4 @@
-"""Messages of a server that recur."""
+"""Recurring messages of both clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
 from delaymq.message import NO_TAGS
-from delaymq.recurring import CatchUp, Recurring, about_series, asked_series, told
+from delaymq.recurring import CatchUp, Recurring, series_meta, series_of, series_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["AsyncClientRecurringCommands", "ClientRecurringCommands"]
 
 
 class ClientRecurringCommands:
-    """The part of a client that sends messages again and again; `Client` has these methods."""
+    """The methods of `Client` for recurring messages."""
 
     def recur(
         self,
@@ -38,33 +38,33 @@ class ClientRecurringCommands:
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
     ) -> Recurring:
-        """Sends a message again and again, one pending at a time, as `delaymq.Store.recur`.
+        """Publishes a message again and again, one pending at a time, as `delaymq.Store.recur`.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, NamesFull, DiskFull: As there.
+            WrongType, InvalidArgument, TooLarge, NamesFull, DiskFull: As `delaymq.Store.recur`.
             AmbiguousError: The answer was lost: the series may have begun; `recurring` tells.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        asked = asked_series(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
-        _, rows = self._call(_core.recur_request(subject, body, asked, about_series(name, tags, attributes)))
-        return told(rows[0])
+        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        _, rows = self._call(_core.recur_request(subject, body, request, series_meta(name, tags, attributes)))
+        return series_of(rows[0])
 
     def end_recurring(self, subject: str, name: str) -> bool:
-        """Ends a series; its pending message is cancelled, as `delaymq.Store.end_recurring`.
+        """Ends a series and cancels its pending message, as `delaymq.Store.end_recurring`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
-            AmbiguousError: The answer was lost: it may have ended; asked again it says False then.
+            WrongType, InvalidArgument: As `delaymq.Store.end_recurring`.
+            AmbiguousError: The answer was lost: the series may have ended, in which case the same call returns False.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         ended: int = self._call(_core.end_recurring_request(subject, name))
         return ended > 0
 
     def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """All series, of a subject or of all, as `delaymq.Store.recurring`; many come in pieces.
+        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`; a long list takes several requests.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.recurring`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         found: list[Row] = []
@@ -73,17 +73,17 @@ class ClientRecurringCommands:
             after, rows = self._call(_core.recurring_request(subject, after), reads=True)
             found += rows
             if not after:
-                return [told(row) for row in found]
+                return [series_of(row) for row in found]
 
     def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError
 
 
 class AsyncClientRecurringCommands:
-    """The part of a client that sends messages again and again; `AsyncClient` has these methods.
+    """The methods of `AsyncClient` for recurring messages.
 
-    Each does what its twin of `delaymq.Client` does; errors are the same, and WrongLoop.
+    Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
     """
 
     async def recur(
@@ -101,10 +101,10 @@ class AsyncClientRecurringCommands:
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
     ) -> Recurring:
-        """Sends a message again and again, one pending at a time, as `delaymq.Client.recur`."""
-        asked = asked_series(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
-        _, rows = await self._call(_core.recur_request(subject, body, asked, about_series(name, tags, attributes)))
-        return told(rows[0])
+        """Publishes a message again and again, as `delaymq.Client.recur`."""
+        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        _, rows = await self._call(_core.recur_request(subject, body, request, series_meta(name, tags, attributes)))
+        return series_of(rows[0])
 
     async def end_recurring(self, subject: str, name: str) -> bool:
         """Ends a series; its pending message is cancelled, as `delaymq.Client.end_recurring`."""
@@ -112,15 +112,15 @@ class AsyncClientRecurringCommands:
         return ended > 0
 
     async def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """All series, of a subject or of all, as `delaymq.Client.recurring`."""
+        """Lists the series of one subject, or of all, as `delaymq.Client.recurring`."""
         found: list[Row] = []
         after = 0
         while True:
             after, rows = await self._call(_core.recurring_request(subject, after), reads=True)
             found += rows
             if not after:
-                return [told(row) for row in found]
+                return [series_of(row) for row in found]
 
     async def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
-        """Asks and waits."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What an operator asks of a server, in coroutines."""
+"""Administration of a server, for coroutines."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ __all__ = ["AsyncClientAdministration"]
 
 
 class AsyncClientAdministration:
-    """The part of a client that is for operators; `AsyncClient` has these methods.
+    """The methods of `AsyncClient` for operators.
 
-    Each does what its twin of `delaymq.Client` does; errors are the same, and WrongLoop.
+    Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
     """
 
     async def groups(self) -> list[Group]:
-        """All groups, by subject, as `delaymq.Client.groups`."""
+        """Lists all groups, by subject, as `delaymq.Client.groups`."""
         return by_subject([Group(**fields) for fields in await self._listed(Request.groups)])
 
     async def subjects(self) -> list[Subject]:
-        """All subjects, in the order in which they came to be, as `delaymq.Client.subjects`."""
+        """Lists all subjects, in the order in which they were created, as `delaymq.Client.subjects`."""
         return [subject_of(fields) for fields in await self._listed(Request.subjects)]
 
     async def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
-        """Makes a group without consuming for it, as `delaymq.Client.start_group`."""
+        """Creates a group without a consumer, as `delaymq.Client.start_group`."""
         await self._call(Request.start_group(subject, group, start))
 
     async def reset_group(self, subject: str, group: str, start: Start) -> None:
-        """Lets a group begin again, as `delaymq.Client.reset_group`."""
+        """Resets a group to an earlier or later position, as `delaymq.Client.reset_group`."""
         await self._call(Request.reset_group(subject, group, start))
 
     async def remove_group(self, subject: str, group: str) -> None:
-        """Removes a group for ever, as `delaymq.Client.remove_group`."""
+        """Removes a group for good, as `delaymq.Client.remove_group`."""
         await self._call(Request.remove_group(subject, group))
 
     async def consumers(self, subject: str, group: str) -> list[Consumer]:
-        """Who consumes for a group, as `delaymq.Client.consumers`."""
+        """Lists the consumers of a group, as `delaymq.Client.consumers`."""
         rows = await self._listed(lambda after: Request.consumers(subject, group, after))
         return [Consumer(**fields) for fields in rows]
 
@@ -63,7 +63,7 @@ class AsyncClientAdministration:
         return held
 
     async def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
-        """The dead letters of a group, the oldest first, as `delaymq.Client.dead_letters`."""
+        """Lists the dead letters of a group, the oldest first, as `delaymq.Client.dead_letters`."""
         left, after = checked_limit(limit), 0
         found: list[DeadLetter] = []
         while True:
@@ -74,18 +74,18 @@ class AsyncClientAdministration:
                 return found
 
     async def redrive(self, subject: str, group: str, limit: int | None = None) -> int:
-        """Brings dead letters back, the oldest first, as `delaymq.Client.redrive`."""
+        """Delivers dead letters to their group again, the oldest first, as `delaymq.Client.redrive`."""
         request = Request.redrive(subject, group, None if limit is None else checked_limit(limit))
         count: int = await self._call(request)
         return count
 
     async def expire(self, subject: str, older_than: Duration) -> int:
-        """Gives up ready messages that nobody took for too long, as `delaymq.Client.expire`."""
+        """Expires ready messages that no consumer took for too long, as `delaymq.Client.expire`."""
         count: int = await self._call(Request.expire(subject, delay_ms(older_than, "older_than")))
         return count
 
     async def _listed(self, piece: Callable[[int], Request]) -> list[dict[str, Any]]:
-        """All rows of a list that comes in pieces."""
+        """All rows of a list, which takes several requests if it is long."""
         rows: list[dict[str, Any]] = []
         after = 0
         while True:
@@ -94,6 +94,6 @@ class AsyncClientAdministration:
             if not after:
                 return rows
 
-    async def _call(self, request: Request, *, reads: bool = False, again: bool = False) -> Any:  # noqa: ANN401
-        """Asks and waits; the client knows how."""
+    async def _call(self, request: Request, *, reads: bool = False, retry: bool = False) -> Any:  # noqa: ANN401
+        """Sends the request and waits for its answer."""
         raise NotImplementedError

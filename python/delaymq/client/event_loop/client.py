@@ -1,4 +1,4 @@
-"""The client of an event loop: `delaymq.connect_async(url)`."""
+"""The client for coroutines: `delaymq.connect_async(url)`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.opening import Opening
@@ -21,17 +21,17 @@ from delaymq._core import Request
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import AsyncClientKeyCommands
 from delaymq.client.commands.loading import AsyncClientBulkLoads
-from delaymq.client.commands.publishing import AGAIN_FOR_S, Publication
+from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
 from delaymq.client.commands.recurring import AsyncClientRecurringCommands
 from delaymq.client.event_loop.administration import AsyncClientAdministration
-from delaymq.client.event_loop.calls import LoopCalls, Watchers, awaited
+from delaymq.client.event_loop.calls import LoopCalls, Watchers, await_answer
 from delaymq.client.event_loop.pending import AsyncClientPendingQueries
 from delaymq.client.event_loop.subscription_state import AsyncSubscriptionState
 from delaymq.client.event_loop.transport import LoopTransport
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
 from delaymq.client.session.pending_request import PendingRequest
 from delaymq.client.threads.client import IN_FLIGHT_MAX
-from delaymq.client.threads.waiting import into
+from delaymq.client.threads.waiting import callback_for
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.message import NO_TAGS, Publish
@@ -57,21 +57,21 @@ class AsyncClient(
 ):
     """A connection to a delaymq server, for the coroutines of one event loop.
 
-    Everything is as in `delaymq.Client`. No coroutine that waits needs a thread, and none polls.
+    The methods are those of `delaymq.Client`. A coroutine that waits needs no thread, and none polls.
     """
 
     def __init__(self, options: ClientOptions, transport: LoopTransport) -> None:
-        """Made by `connect_async`."""
+        """Use `connect_async` instead."""
         loop = asyncio.get_running_loop()
-        self._chosen = options
+        self._options = options
         self._transport = transport
         self._session = transport.session
         self._watchers = Watchers()
-        # A subscription finds here what an embedded store has there.
+        # The same interfaces as those of a store in this process, for `AsyncSubscription`.
         calls, watchers = cast("BlockingCalls", LoopCalls(loop)), cast("Wakeups", self._watchers)
         self._event_loop = EventLoop(loop, calls, watchers)
         self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
-        self._consuming: weakref.WeakSet[AsyncSubscriptionState] = weakref.WeakSet()  # the session holds them
+        self._states: weakref.WeakSet[AsyncSubscriptionState] = weakref.WeakSet()  # the session holds them
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -91,13 +91,13 @@ class AsyncClient(
             async with delaymq.connect_async("delaymq://127.0.0.1:20801") as store:
                 await store.publish("order.timeout", b"42", delay=30)
 
-        Arguments and errors are those of `delaymq.connect`. One client belongs to the loop that made it.
+        Arguments and errors are those of `delaymq.connect`. A client belongs to the loop that made it.
         """
 
         async def connect() -> Self:
             options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
             opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            transport = LoopTransport(options, into(opened))
+            transport = LoopTransport(options, callback_for(opened))
             try:
                 await opened
             except BaseException:
@@ -109,13 +109,13 @@ class AsyncClient(
 
     @property
     def is_open(self) -> bool:
-        """True until it is closed, in the process that made it; also while there is no connection."""
+        """True until it is closed, in the process that made it; also while the connection is lost."""
         return self._session.closed is None and self._session.is_here
 
     @property
     def url(self) -> str:
-        """Where the server is."""
-        return str(self._chosen.address)
+        """The address of the server."""
+        return str(self._options.address)
 
     async def publish(
         self,
@@ -133,19 +133,19 @@ class AsyncClient(
         deduplicate: bool = False,
         jitter: Duration | None = None,
     ) -> Receipt:
-        """Stores one message, as `delaymq.Client.publish` does.
+        """Stores one message, as `delaymq.Client.publish`.
 
-        Cancelled while it waits, the message is stored or it is not, and never twice.
+        If the coroutine is cancelled while it waits, the message may or may not be stored, and never twice.
 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
-                Busy, Stopping, Closed, ForkedProcess: As there.
+                Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish`.
             WrongLoop: This is not the loop that made the client.
         """
         message = Publish(
             subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
         )
-        return (await self._published(Publication.one(message, names=self._chosen.deduplicate)))[0]
+        return (await self._published(Publication.one(message, with_ids=self._options.deduplicate)))[0]
 
     @overload
     async def publish_many(
@@ -168,32 +168,32 @@ class AsyncClient(
         *,
         jitter: Duration | None = None,
     ) -> Receipts:
-        """Stores up to 10,000 messages of 8 MiB together, all or none, as `delaymq.Client.publish_many` does.
+        """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Client.publish_many`.
 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
-                Busy, Stopping, Closed, ForkedProcess: As there.
+                Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish_many`.
             WrongLoop: This is not the loop that made the client.
         """
         return await self._published(
-            Publication.many(messages, bodies, delays, names=self._chosen.deduplicate, jitter=jitter)
+            Publication.many(messages, bodies, delays, with_ids=self._options.deduplicate, jitter=jitter)
         )
 
     async def _published(self, publication: Publication) -> Receipts:
         receipts: Receipts
         try:
-            request, again = publication.request, publication.is_safe and self._chosen.retry_ambiguous
-            receipts = await self._call(request, again=again, again_for_s=AGAIN_FOR_S)
+            request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
+            receipts = await self._call(request, retry=retry, retry_for_s=RETRY_FOR_S)
         except NamesFull as error:
-            if publication.plain is None or error.argument != "message_id":
+            if publication.without_ids is None or error.argument != "message_id":
                 raise
-            receipts = await self._call(publication.plain())
+            receipts = await self._call(publication.without_ids())
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts
 
     async def cancel(self, receipt: Receipt) -> Outcome:
-        """Takes a message back, if it is still pending. The answer is durable.
+        """Cancels a message that is still pending. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
@@ -203,7 +203,7 @@ class AsyncClient(
         return (await self.cancel_many((receipt,)))[0]
 
     async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
@@ -212,11 +212,11 @@ class AsyncClient(
         """
         self._event_loop.check()
         self._session.check()
-        requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
-        return [Outcome(word) for request in requests for word in await self._call(request, again=True)]
+        requests = cancels(receipt_list(receipts), self._session.stream)
+        return [Outcome(word) for request in requests for word in await self._call(request, retry=True)]
 
     async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a message that is still pending another due time, and a new receipt. It is durable.
+        """Gives a pending message another due time and a new receipt. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
@@ -232,7 +232,7 @@ class AsyncClient(
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]:
-        """Gives messages another due time, with one wait for all; each is judged alone.
+        """Gives pending messages another due time, with one wait for all; each has its own outcome.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
@@ -247,7 +247,7 @@ class AsyncClient(
         found: list[Moved] = []
         for place, request in enumerate(moves(rows, self._session.stream)):
             try:
-                found.extend(moved(await self._call(request, again=True, again_for_s=AGAIN_FOR_S)))
+                found.extend(moved(await self._call(request, retry=True, retry_for_s=RETRY_FOR_S)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found
@@ -260,7 +260,7 @@ class AsyncClient(
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
     ) -> Opening[AsyncSubscription]:
-        """Becomes a consumer of a group, when it is awaited or entered with `async with`.
+        """Adds a consumer to a group, when it is awaited or entered with `async with`.
 
         Arguments and errors are those of `delaymq.Client.subscribe`, and WrongLoop.
         """
@@ -270,7 +270,7 @@ class AsyncClient(
             self._session.check()
             state = AsyncSubscriptionState(self._session, (subject, group), start, in_flight_max, self._watchers)
             await state.open()
-            self._consuming.add(state)
+            self._states.add(state)
             subscription = AsyncSubscription(
                 cast("_core.Subscription", state),
                 subject,
@@ -286,7 +286,7 @@ class AsyncClient(
         return Opening(subscribe)
 
     async def status(self) -> Status:
-        """What the store of the server holds and how it is.
+        """The state of the server's store, as counts and flags.
 
         Raises:
             Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
@@ -300,22 +300,24 @@ class AsyncClient(
         return self._session.stream
 
     async def _call(
-        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
     ) -> Any:  # noqa: ANN401
         self._event_loop.check()
         answer: asyncio.Future[Any] = self._event_loop.loop.create_future()
-        asked = PendingRequest(request, into(answer), reads=reads, again=reads or again, again_for_s=again_for_s)
-        self._session.ask(asked)
-        return await awaited(self._session, asked, answer, self._chosen.timeout_s)
+        pending = PendingRequest(
+            request, callback_for(answer), reads=reads, retry=reads or retry, retry_for_s=retry_for_s
+        )
+        self._session.ask(pending)
+        return await await_answer(self._session, pending, answer, self._options.timeout_s)
 
     async def close(self) -> None:
-        """Ends all subscriptions, waits until what they acknowledged is durable, and disconnects.
+        """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.
 
-        A second call does nothing. Cancelled, it goes on to its end all the same.
+        A second call does nothing. If the coroutine is cancelled, closing goes on.
 
         Raises:
-            AmbiguousError: The connection was lost before some of that was known to be durable.
-            StoreError: The server refused it.
+            AmbiguousError: The connection was lost before all acknowledgements were known to be durable.
+            StoreError: The server refused one.
             ForkedProcess: The client was made by the parent process; nothing was touched.
             WrongLoop: This is not the loop that made the client.
         """
@@ -328,8 +330,8 @@ class AsyncClient(
     async def _close(self) -> None:
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
-            subscription._forget()  # noqa: SLF001 - nobody is warned any more
-        for state in list(self._consuming):
+            subscription._forget()  # noqa: SLF001 - disarms its warning
+        for state in list(self._states):
             try:
                 await state.close(with_client=True)
             except StoreError as failure:
@@ -365,4 +367,4 @@ class AsyncClient(
 
 
 connect_async = AsyncClient.connect
-"""`AsyncClient.connect`, for those who name no class; `delaymq.connect_async` is this."""
+"""Connects to a server: `AsyncClient.connect` as a function, which is `delaymq.connect_async`."""

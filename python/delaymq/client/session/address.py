@@ -1,4 +1,4 @@
-"""Where a server is: `delaymq://host:port`."""
+"""The address of a server: `delaymq://host:port`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from delaymq._arguments.argument_errors import refused, wrong_type
 
 __all__ = ["PORT", "Address"]
 
-PORT = 20801  # what `delaymq serve` listens on by default
+PORT = 20801  # the default port of `delaymq serve`
 EXPECTED = "delaymq://host:port"
 
 
@@ -27,11 +27,11 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """The address that a URL names.
+        """Parses a URL.
 
         Raises:
             WrongType: It is not a str.
-            InvalidArgument: It is none of a delaymq server.
+            InvalidArgument: It is not the URL of a delaymq server.
         """
         anything: object = url
         if not isinstance(anything, str):
@@ -39,7 +39,7 @@ class Address:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
-            (host or "").encode("idna")  # as whoever looks the name up does: UnicodeError is a ValueError
+            (host or "").encode("idna")  # as name resolution does; UnicodeError is a ValueError
         except ValueError:
             raise refused("url", EXPECTED, url) from None
         beside = (parts.username, parts.password, parts.path.removesuffix("/"), parts.query, parts.fragment)

@@ -1,4 +1,4 @@
-"""What a client was told when it was made."""
+"""The options of a client."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from delaymq.durations import Duration, delay_ms
 
 __all__ = ["TIMEOUT_S", "ClientOptions"]
 
-TIMEOUT_S = 30.0  # how long a call waits for its answer
-HELLO_S = 10.0  # how long a server may take to answer the first request
-PING_S = 10.0  # after so long without a word, from here or from there, the server is asked for one
-SILENCE_S = 30.0  # after so long it is given up
+TIMEOUT_S = 30.0  # default timeout of a call
+HELLO_S = 10.0  # timeout of the first request of a connection
+PING_S = 10.0  # after this time without traffic in one of the directions, the client pings the server
+SILENCE_S = 30.0  # after this time without a byte from the server, the connection is closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,14 @@ class ClientOptions:
     """The options of a client.
 
     Attributes:
-        address: Where the server is.
-        token: Proves that the client may connect, or empty.
+        address: The address of the server.
+        token: The token that authorizes the client, or empty.
         timeout_s: How long a call waits for its answer.
         deduplicate: Whether everything is published with `deduplicate`.
-        retry_ambiguous: Whether what the server knows again by an id is sent again where its answer was lost.
-        hello_s: How long the server may take to answer the first request.
-        ping_s: After so long without a word, from here or from there, the server is asked for one.
-        silence_s: After so long without a word the connection is given up.
+        retry_ambiguous: Whether a request that the server deduplicates is repeated if its answer was lost.
+        hello_s: Timeout of the first request of a connection.
+        ping_s: After this time without traffic in one of the directions, the client pings the server.
+        silence_s: After this time without a byte from the server, the connection is closed.
     """
 
     address: Address
@@ -45,7 +45,7 @@ class ClientOptions:
     def made(
         cls, url: str, token: str | bytes | None, timeout: Duration, *, deduplicate: bool, retry_ambiguous: bool
     ) -> ClientOptions:
-        """The options, checked.
+        """Checks the arguments of `connect`.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `delaymq.connect`.

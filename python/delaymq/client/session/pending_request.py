@@ -1,4 +1,4 @@
-"""A request of a client: what came of it, and what a lost connection means for it."""
+"""A request of a client that waits for its answer, and what a lost connection means for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delaymq import _core
 __all__ = ["OnAnswer", "PendingRequest"]
 
 OnAnswer: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Is told the value of the answer, or what went wrong."""
+"""Called with the value of the answer, or with the error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -20,29 +20,29 @@ class PendingRequest:
     """One request.
 
     Attributes:
-        request: What is sent.
-        heard: Is told what came of it, once.
-        reads: It changes nothing.
-        again: Where the connection is lost before the answer came it is asked again.
-        number: The subscription that it is of, which ends with its connection; 0 for none.
-        one_way: No answer is wanted, and none is waited for.
-        call: What its answer names, on the connection that it was sent on last; None before it was sent.
-        again_for_s: For so long after it was sent first.
-        sent_at: When that was, in seconds of the monotonic clock.
-        in_doubt: It may have been done on a connection that was lost before the answer came, and is asked again.
+        request: The encoded request.
+        on_answer: Called once, with the answer or the error.
+        reads: The request changes nothing.
+        retry: If the connection is lost before the answer came, the request is sent again on the next one.
+        number: The subscription that the request belongs to, which ends with its connection; 0 for none.
+        one_way: The request has no answer, except an error.
+        call: The id of the call on the connection on which it was last sent; None before it was sent.
+        retry_for_s: How long after it was first sent it may be repeated.
+        sent_at: When it was first sent, in seconds of the monotonic clock.
+        in_doubt: It may have been executed on a connection that was lost, and is to be repeated.
     """
 
     request: _core.Request
-    heard: OnAnswer
+    on_answer: OnAnswer
     reads: bool = False
-    again: bool = False
+    retry: bool = False
     number: int = 0
     one_way: bool = False
     call: int | None = None
-    again_for_s: float = math.inf
+    retry_for_s: float = math.inf
     sent_at: float = 0.0
     in_doubt: bool = False
 
     def is_too_late(self, now: float) -> bool:
-        """Whether it may have been done, and asking again could do it twice."""
-        return self.in_doubt and now - self.sent_at > self.again_for_s
+        """True if the request may have been executed, and repeating it could execute it twice."""
+        return self.in_doubt and now - self.sent_at > self.retry_for_s

@@ -1,7 +1,7 @@
-"""The requests of a client: those that wait for a connection, and those that are under way on one.
+"""The requests of a client: those that wait for a connection, and those in progress on one.
 
-What is under way when a connection is lost is asked again on the next where that does no harm, and else
-is told that nobody knows its end.
+When a connection is lost, a request in progress is repeated on the next one if that is safe; otherwise
+it fails with `AmbiguousError`.
 """
 
 from __future__ import annotations
@@ -26,137 +26,137 @@ if TYPE_CHECKING:
     from delaymq.client.session.options import ClientOptions
     from delaymq.client.session.pending_request import PendingRequest
 
-__all__ = ["LASTING", "Requests"]
+__all__ = ["PERMANENT", "Requests"]
 
-LASTING = (Unauthorized, ProtocolError)  # troubles that time does not heal: nobody waits for their end
+PERMANENT = (Unauthorized, ProtocolError)  # errors that reconnecting does not resolve: requests fail at once
 
 
 class Requests:
-    """Whoever calls this has the session's lock."""
+    """The requests of one session. The caller holds the session's lock."""
 
     def __init__(self, options: ClientOptions) -> None:
-        """No request yet, and no connection."""
-        self._where = options.address
+        """Begins without a request and without a connection."""
+        self._address = options.address
         self._timeout = f"{options.timeout_s:g} s"
         self._caller: _core.Caller | None = None
-        self._trouble: StoreError | None = None  # why the last connection ended
-        self._is_lasting = False
+        self._cause: StoreError | None = None  # the error that ended the last connection
+        self._is_permanent = False
         self._under_way: dict[int, PendingRequest] = {}
         self._waiting: deque[PendingRequest] = deque()
-        self.said_at = 0.0  # when something was handed to a connection last
+        self.last_sent_at = 0.0  # when a request was last passed to a connection, by the monotonic clock
 
-    def add(self, asked: PendingRequest) -> None:
-        """One more; it is sent by `send`, in its turn."""
-        if self._is_lasting:
-            asked.heard(None, self._trouble)
+    def add(self, pending: PendingRequest) -> None:
+        """Adds a request; `send` sends it in its turn."""
+        if self._is_permanent:
+            pending.on_answer(None, self._cause)
         else:
-            self._waiting.append(asked)
+            self._waiting.append(pending)
 
-    def begin(self, caller: _core.Caller, *, is_elsewhere: bool = False) -> None:
-        """There is a connection that takes requests; where it leads to another store, what is in doubt stays so."""
-        self._caller, self._is_lasting = caller, False
-        if is_elsewhere:
-            self._leave_in_doubt()
+    def begin(self, caller: _core.Caller, *, is_other_store: bool = False) -> None:
+        """Sets the connection that takes requests. If it leads to another store, requests in doubt fail."""
+        self._caller, self._is_permanent = caller, False
+        if is_other_store:
+            self._fail_in_doubt()
         self.send()
 
-    def _leave_in_doubt(self) -> None:
-        """Another store knows nothing again, and would do it a second time."""
-        words = f"{self._where} has another store now: it may have been done in the one before or not"
+    def _fail_in_doubt(self) -> None:
+        """Fails requests in doubt: another store could not deduplicate them."""
+        words = f"{self._address} has another store now: it may have been done in the one before or not"
         left = list(self._waiting)
-        self._waiting = deque(asked for asked in left if not asked.in_doubt)
-        for asked in left:
-            if asked.in_doubt:
-                asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
+        self._waiting = deque(pending for pending in left if not pending.in_doubt)
+        for pending in left:
+            if pending.in_doubt:
+                pending.on_answer(None, AmbiguousError(words, reason=str(self._cause)))
 
     def send(self) -> None:
-        """Hands over to the connection what it has room for, in order."""
+        """Passes as many requests to the connection as it has room for, in order."""
         caller, waiting = self._caller, self._waiting
         while caller is not None and waiting:
-            asked = waiting.popleft()  # before it is sent: Ctrl-C in between must not have it sent twice
-            if not self.sent(caller, asked):
-                waiting.appendleft(asked)
+            pending = waiting.popleft()  # first, so that a KeyboardInterrupt in between cannot send it twice
+            if not self.sent(caller, pending):
+                waiting.appendleft(pending)
                 return
 
-    def sent(self, caller: _core.Caller, asked: PendingRequest) -> bool:
-        """Hands one over; False where there is no room for it now."""
-        now = self.said_at = time.monotonic()
-        if asked.is_too_late(now):
-            words = f"{self._where} was lost for too long to ask again for what it may have done"
-            asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
+    def sent(self, caller: _core.Caller, pending: PendingRequest) -> bool:
+        """Passes a request to the connection; False if it has no room now."""
+        now = self.last_sent_at = time.monotonic()
+        if pending.is_too_late(now):
+            words = f"{self._address} was lost for too long to ask again for what it may have done"
+            pending.on_answer(None, AmbiguousError(words, reason=str(self._cause)))
             return True
-        if asked.one_way:
-            return caller.tell(asked.request)
-        call = caller.ask(asked.request)
+        if pending.one_way:
+            return caller.tell(pending.request)
+        call = caller.ask(pending.request)
         if call is None:
             return False
-        if not asked.in_doubt:
-            asked.sent_at = now
-        asked.call = call
-        self._under_way[call] = asked
+        if not pending.in_doubt:
+            pending.sent_at = now
+        pending.call = call
+        self._under_way[call] = pending
         return True
 
     def answered(self, call: int, value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - of any request
-        """An answer came; one that nobody waits for is let be."""
-        asked = self._under_way.pop(call, None)
-        if asked is None:
+        """Handles an answer; it is ignored if its request has been withdrawn."""
+        pending = self._under_way.pop(call, None)
+        if pending is None:
             return
-        if isinstance(error, Stopping) and asked.again:
-            # Nothing was done; the connection is about to end, and the next one is asked.
-            self._under_way[call] = asked
-            asked.call = call if asked.in_doubt else None
+        if isinstance(error, Stopping) and pending.retry:
+            # The request was not executed. The connection is about to end; the request is repeated on the next one.
+            self._under_way[call] = pending
+            pending.call = call if pending.in_doubt else None
             return
-        if error is not None and asked.in_doubt:  # that it is refused now says nothing of the first time
-            words = f"{self._where} refused it after a lost answer: it may have been done or not: {error}"
+        if error is not None and pending.in_doubt:  # the refusal tells nothing about the first attempt
+            words = f"{self._address} refused it after a lost answer: it may have been done or not: {error}"
             doubt = AmbiguousError(words, reason=str(error))
             doubt.__cause__ = error
             error = doubt
-        asked.heard(value, error)
+        pending.on_answer(value, error)
 
-    def give_up(self, asked: PendingRequest) -> DelaymqError:
-        """Nobody waits for this any more; the error that says what is known of it."""
-        was_waiting = asked in self._waiting
+    def withdraw(self, pending: PendingRequest) -> DelaymqError:
+        """Removes a request, and returns the error that describes its state."""
+        was_waiting = pending in self._waiting
         if was_waiting:
-            self._waiting.remove(asked)
-        elif asked.call is not None:
-            self._under_way.pop(asked.call, None)
+            self._waiting.remove(pending)
+        elif pending.call is not None:
+            self._under_way.pop(pending.call, None)
             if self._caller is not None:
-                self._caller.forget(asked.call)
-        reason = None if self._trouble is None else str(self._trouble)
-        if asked.call is None and self._caller is None:
+                self._caller.forget(pending.call)
+        reason = None if self._cause is None else str(self._cause)
+        if pending.call is None and self._caller is None:
             return Unreachable(
-                f"no connection to {self._where} within {self._timeout}; nothing was asked", reason=reason
+                f"no connection to {self._address} within {self._timeout}; nothing was asked", reason=reason
             )
-        if asked.call is None and was_waiting:
-            return TimedOut(f"{self._where} took no more requests within {self._timeout}; nothing was asked")
-        words = f"{self._where} did not answer within {self._timeout}"
-        if asked.reads:
+        if pending.call is None and was_waiting:
+            return TimedOut(f"{self._address} took no more requests within {self._timeout}; nothing was asked")
+        words = f"{self._address} did not answer within {self._timeout}"
+        if pending.reads:
             return TimedOut(words, reason=reason)
         return AmbiguousError(f"{words}: it may have been done or not", reason="no answer in time")
 
-    def lose(self, trouble: StoreError, *, was_ready: bool) -> None:
-        """The connection is gone, or none could be made: each goes on, or is told why not."""
-        self._caller, self._trouble = None, trouble
-        is_lasting = self._is_lasting = not was_ready and isinstance(trouble, LASTING)
-        words = f"the connection to {self._where} was lost before the answer came: it may have been done or not"
+    def lose(self, cause: StoreError, *, was_ready: bool) -> None:
+        """Handles a lost or failed connection: each request waits for the next one, or fails."""
+        self._caller, self._cause = None, cause
+        is_permanent = self._is_permanent = not was_ready and isinstance(cause, PERMANENT)
+        words = f"the connection to {self._address} was lost before the answer came: it may have been done or not"
         left = [*self._under_way.values(), *self._waiting]
         self._under_way.clear()
         self._waiting.clear()
-        for asked in left:
-            in_doubt = asked.call is not None and not asked.reads
-            if asked.number or (in_doubt and (is_lasting or not asked.again)):
-                asked.heard(None, AmbiguousError(words, reason=str(trouble)))
-            elif is_lasting:
-                asked.heard(None, trouble)
+        for pending in left:
+            in_doubt = pending.call is not None and not pending.reads
+            if pending.number or (in_doubt and (is_permanent or not pending.retry)):
+                pending.on_answer(None, AmbiguousError(words, reason=str(cause)))
+            elif is_permanent:
+                pending.on_answer(None, cause)
             else:
-                asked.in_doubt = in_doubt
-                self._waiting.append(asked)
+                pending.in_doubt = in_doubt
+                self._waiting.append(pending)
 
     def end(self, why: BaseException) -> None:
-        """Nothing is asked from now on; what is left is told so, and why."""
+        """Fails all requests, with the reason."""
         left = [*self._under_way.values(), *self._waiting]
         self._under_way.clear()
         self._waiting.clear()
         words = f"{why} before the answer came: it may have been done or not"
-        for asked in left:
-            in_doubt = asked.call is not None and not asked.reads
-            asked.heard(None, AmbiguousError(words, reason=str(why)) if in_doubt else type(why)(str(why)))
+        for pending in left:
+            in_doubt = pending.call is not None and not pending.reads
+            pending.on_answer(None, AmbiguousError(words, reason=str(why)) if in_doubt else type(why)(str(why)))

@@ -1,4 +1,4 @@
-"""A connection whose both ends are one: it is known for what it is, and lets go of the port of the server."""
+"""Detection of a TCP connection to itself, which would occupy the port of the server."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:  # a plain client does not bring asyncio
 
 __all__ = ["self_connection_error"]
 
-AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER: what is closed does not wait at its port
+AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER with a time of 0: closing the socket frees its port at once
 
 
 def self_connection_error(connected: socket.socket | TransportSocket, address: Address) -> Unreachable | None:
-    """Why nobody answers, where a connection came back to its own end; close it then, which frees the port at once.
+    """The error for a socket that is connected to itself, or None. Close the socket then, which frees the port at once.
 
-    A socket that connects to itself has met its peer as TCP sees it (RFC 9293, 3.5, simultaneous open). It happens to
-    who asks a port of this machine again and again while nobody listens there, if it is one of those that the system
-    gives to own ends: 5 of 240,000 tries were given that very one (Linux 6.18). A server that starts then finds it
-    taken.
+    A socket that connects to its own port meets itself by TCP's simultaneous open (RFC 9293, 3.5). This happens to a
+    client that keeps reconnecting to a local port on which no server listens, if the port is in the system's range of
+    ephemeral ports: in 5 of 240,000 attempts the system assigned that very port (Linux 6.18). A server that starts then
+    finds its port in use.
     """
     try:
         if connected.getsockname() != connected.getpeername():
             return None
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
     except OSError:
-        return None  # it is over already, as whoever reads from it will be told
+        return None  # the connection has ended already, which the next read reports
     reason = "the connection came back to itself"
     return Unreachable(f"no server answers at {address}: {reason}", reason=reason)

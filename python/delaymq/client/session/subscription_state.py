@@ -1,8 +1,8 @@
-"""One subscription of a client: what was delivered and not handed over, and what of it was settled.
+"""The state of a client's subscription: messages that have arrived, and messages that were settled.
 
-It is what a `Subscription` stands on, as the core's own is for a store. What an older connection
-delivered goes back to the group there, so none of it is handed over any more; the settling of such a
-message is in doubt, and `flush` says so.
+It is the source of a `Subscription`, as the core's subscription is for a store. When a connection is
+lost, the messages that it delivered go back to the group: those that were not handed over are dropped,
+and settling the others is ambiguous, which `flush` reports.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
 
 __all__ = ["CLIENT_CLOSED", "SubscriptionState"]
 
-PREFETCH = 256  # messages that are asked for ahead of those who take them, at first
+PREFETCH = 256  # messages that are requested ahead of the consumer, at first
 CLIENT_CLOSED = "the client is closed"
-SETTLED_MAX = 256  # settled messages that are sent without waiting for more
+SETTLED_MAX = 256  # settled messages that are sent at once, without waiting for more
 
 
 class SubscriptionState:
-    """The side of a subscription that threads and event loops share. The lock is the session's."""
+    """The state that the subscriptions for threads and for event loops share, guarded by the session's lock."""
 
     def __init__(self, session: Session, names: tuple[str, str], start: str, in_flight_max: int) -> None:
-        """A subscription that is not made yet; `open` makes it."""
+        """A subscription that the server does not have yet."""
         self._session = session
         self._names = names
         self._start = start
         self._in_flight_max = in_flight_max
-        self.number = 0  # on this connection; 0 while there is none
+        self.number = 0  # the number on this connection; 0 without one
         self.consumer = ""
         self.stopped = False
         self._closed: str | None = None
         self._opened: OnAnswer | None = None
-        self._trouble: BaseException | None = None
-        self._refused_for = ""
+        self._cause: BaseException | None = None
+        self._last_refusal = ""
         self._ready: deque[Delivery] = deque()
         self._prefetch = 0
         self._credit = 0
-        self._done: list[int] = []
-        self._backs: list[tuple[int, int]] = []
-        self._away: dict[str, list[int]] = {}
-        self._settled = 0  # acknowledgements sent, ever; those after the first `_confirmed` may be lost yet
+        self._acks: list[int] = []
+        self._nacks: list[tuple[int, int]] = []
+        self._dead: dict[str, list[int]] = {}
+        self._settled = 0  # acknowledgements sent so far; those after the first `_confirmed` may still be lost
         self._confirmed = 0
-        self._unanswered: dict[PendingRequest, int] = {}  # what else was settled, with how many messages each
-        self._doubtful = 0
+        self._unanswered: dict[PendingRequest, int] = {}  # other settling requests, with their numbers of messages
+        self._ambiguous = 0
         self._refusal: BaseException | None = None
 
-    def news(self) -> None:
-        """Something came for those who wait."""
+    def notify(self) -> None:
+        """Wakes the waiters."""
         raise NotImplementedError
 
-    # Being subscribed. All of this is called by the session, with its lock held.
+    # The subscription itself. The session calls these methods, with its lock held.
 
     def subscribe(self, number: int) -> _core.Request:
-        """The request that makes it, under this number.
+        """The request that creates it under this number.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.subscribe`.
@@ -70,61 +70,61 @@ class SubscriptionState:
         return _core.Request.subscribe(number, (*self._names, self.consumer), self._start, self._in_flight_max)
 
     def subscribed(self, number: int, consumer: str) -> None:
-        """It is made."""
-        self.number, self.consumer, self._trouble, self._credit = number, consumer, None, 0
-        self._refused_for = ""
-        self._tell_opened(None)
+        """Handles its creation at the server."""
+        self.number, self.consumer, self._cause, self._credit = number, consumer, None, 0
+        self._last_refusal = ""
+        self._report_opened(None)
         self._top_up()
-        self.news()
+        self.notify()
 
     def refused(self, error: BaseException) -> None:
-        """It cannot be made, or not made again."""
-        self._trouble = error
-        self._tell_opened(error)
-        self.news()
+        """Handles a permanent refusal."""
+        self._cause = error
+        self._report_opened(error)
+        self.notify()
 
-    def refused_again(self, error: BaseException) -> bool:
-        """It cannot be made again now; True where that was not known."""
-        words, self._refused_for = self._refused_for, str(error)
-        return words != self._refused_for
+    def refused_temporarily(self, error: BaseException) -> bool:
+        """Handles a temporary refusal; True if its reason is new."""
+        words, self._last_refusal = self._last_refusal, str(error)
+        return words != self._last_refusal
 
-    def _tell_opened(self, error: BaseException | None) -> None:
+    def _report_opened(self, error: BaseException | None) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened(None, error)
 
     def disconnected(self) -> None:
-        """The connection is lost, and what it delivered goes back to the group."""
-        self.number, self._trouble = 0, None
-        queued = len(self._done) + len(self._backs) + sum(map(len, self._away.values()))
-        self._doubtful += self._unconfirmed + queued
-        self._forget_unconfirmed()
+        """Handles a lost connection, whose messages go back to the group."""
+        self.number, self._cause = 0, None
+        queued = len(self._acks) + len(self._nacks) + sum(map(len, self._dead.values()))
+        self._ambiguous += self._unconfirmed + queued
+        self._clear_unconfirmed()
         self._credit = 0
-        for left in (self._ready, self._done, self._backs, self._away):
+        for left in (self._ready, self._acks, self._nacks, self._dead):
             left.clear()
 
     def ended(self) -> None:
-        """The client is closed."""
+        """Handles the end of the client."""
         self.disconnected()
         if self._closed is None:
             self._closed = CLIENT_CLOSED
-        self._tell_opened(Closed(self._closed))
-        self.news()
+        self._report_opened(Closed(self._closed))
+        self.notify()
 
-    # What comes.
+    # Deliveries.
 
     def delivered(self, deliveries: list[Delivery]) -> None:
-        """Messages came."""
+        """Buffers messages."""
         self._credit = max(0, self._credit - len(deliveries))
         if not self.stopped:
             self._ready.extend(deliveries)
-            self.news()
+            self.notify()
 
-    def taken(self, count_max: int, *, tops_up: bool = True) -> list[Delivery]:
-        """Up to so many of what came; more is asked for, unless that is done otherwise.
+    def take(self, count_max: int, *, tops_up: bool = True) -> list[Delivery]:
+        """Up to `count_max` buffered messages. With `tops_up`, more are requested if few are left.
 
         Raises:
-            StoreError: The subscription cannot be made again.
+            StoreError: The server refused to create the subscription again.
         """
         if self._closed == CLIENT_CLOSED:
             raise Closed(CLIENT_CLOSED)
@@ -136,8 +136,8 @@ class SubscriptionState:
             ready.clear()
         else:
             found = [ready.popleft() for _ in range(count_max)]
-        if not found and self._trouble is not None:
-            raise self._trouble
+        if not found and self._cause is not None:
+            raise self._cause
         self._prefetch = min(self._in_flight_max, max(self._prefetch, count_max, PREFETCH))
         if tops_up and (not found or len(ready) + self._credit <= self._prefetch // 2):
             self._top_up()
@@ -146,26 +146,26 @@ class SubscriptionState:
         return found
 
     def _top_up(self) -> None:
-        """Lets the server send as many as there is room for here."""
+        """Gives the server credit for as many messages as the buffer has room for."""
         room = self._prefetch - len(self._ready) - self._credit
         if self.number and room > 0 and not self.stopped:
             self._credit += room
             self._tell(_core.Request.credit(self.number, room))
 
-    def looked(self, heard: OnAnswer) -> PendingRequest | None:
-        """Has the server send what is ready, and then say so; None where there is no connection."""
+    def request_ready(self, on_answer: OnAnswer) -> PendingRequest | None:
+        """Asks the server to send all ready messages and then an answer; None without a connection."""
         if not self.number:
             return None
         room = max(0, self._prefetch - len(self._ready) - self._credit)
         self._credit += room
-        asked = PendingRequest(_core.Request.credit(self.number, room), heard, reads=True, number=self.number)
-        self._session.ask(asked)
-        return asked
+        pending = PendingRequest(_core.Request.credit(self.number, room), on_answer, reads=True, number=self.number)
+        self._session.ask(pending)
+        return pending
 
     def _tell(self, request: _core.Request) -> None:
-        self._session.ask(PendingRequest(request, _unheard, number=self.number, one_way=True))
+        self._session.ask(PendingRequest(request, _ignore, number=self.number, one_way=True))
 
-    # What is settled.
+    # Settling.
 
     def _check_open(self) -> None:
         self._session.check()
@@ -181,7 +181,7 @@ class SubscriptionState:
         self.acknowledge_many([key])
 
     def acknowledge_many(self, keys: list[int], /) -> None:
-        """Queues acknowledgements; with none it says whether any would be taken.
+        """Queues acknowledgements; an empty list checks whether any would be accepted.
 
         Raises:
             Closed, ForkedProcess: As `Subscription.ack`.
@@ -193,15 +193,15 @@ class SubscriptionState:
                 current = [key for key in keys if of(key, number)]
             else:
                 current = []
-            self._doubtful += len(keys) - len(current)
-            self._done += current
-            self._queued(len(self._done))
+            self._ambiguous += len(keys) - len(current)
+            self._acks += current
+            self._after_queueing(len(self._acks))
 
     def give_back(self, key: int, delay_ms: int, /) -> None:
         """Queues a redelivery.
 
         Raises:
-            InvalidArgument: The delay is longer than the store's longest.
+            InvalidArgument: The delay is longer than the store's `delay_max`.
             Closed, ForkedProcess: As `Message.nack`.
         """
         self._check_open()
@@ -213,142 +213,142 @@ class SubscriptionState:
             )
         with self._session.lock:
             if self._is_current(key):
-                self._backs.append((key, delay_ms))
-                self._queued(len(self._backs))
+                self._nacks.append((key, delay_ms))
+                self._after_queueing(len(self._nacks))
 
     def dead_letter(self, key: int, reason: str, /) -> None:
-        """Queues that a message is put away.
+        """Queues a dead letter.
 
         Raises:
             WrongType, TooLarge: `reason` is refused.
             Closed, ForkedProcess: As `Message.dead_letter`.
         """
         self._check_open()
-        _core.Request.put_away(self.number, [], reason)  # refuses what is no reason
+        _core.Request.put_away(self.number, [], reason)  # checks the reason
         with self._session.lock:
             if self._is_current(key):
-                self._away.setdefault(reason, []).append(key)
-                self._queued(len(self._away[reason]))
+                self._dead.setdefault(reason, []).append(key)
+                self._after_queueing(len(self._dead[reason]))
 
     def _is_current(self, key: int) -> bool:
         if self.number and _core.Caller.delivered_to(key, self.number):
             return True
-        self._doubtful += 1
+        self._ambiguous += 1
         return False
 
-    def _queued(self, count: int) -> None:
+    def _after_queueing(self, count: int) -> None:
         if count >= SETTLED_MAX:
             self.push_settled()
         elif count:
-            self._session.soon(self)
+            self._session.schedule_settling(self)
 
     def push_settled(self) -> None:
-        """Sends what was settled."""
+        """Sends all queued acknowledgements, redeliveries and dead letters."""
         if not self.number:
             return
-        if self._done:
-            done, self._done = self._done, []
+        if self._acks:
+            done, self._acks = self._acks, []
             self._settled += len(done)
             self._tell(_core.Request.acknowledge(self.number, done))
-            self._session.unconfirmed()
-        if self._backs:
-            backs, self._backs = self._backs, []
+            self._session.schedule_confirmation()
+        if self._nacks:
+            backs, self._nacks = self._nacks, []
             self._settle(_core.Request.give_back(self.number, backs), len(backs))
-        for reason, keys in self._away.items():
+        for reason, keys in self._dead.items():
             self._settle(_core.Request.put_away(self.number, keys, reason), len(keys))
-        self._away.clear()
+        self._dead.clear()
 
     def _settle(self, request: _core.Request, count: int) -> None:
-        def heard(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401 - there is none
+        def on_answer(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401 - there is none
             if isinstance(error, AmbiguousError):
-                return  # the connection was lost, and `disconnected` has counted them
-            self._unanswered.pop(asked, None)
+                return  # the connection was lost: `disconnected` has counted the messages
+            self._unanswered.pop(pending, None)
             if error is not None:
                 self._refusal = error
 
-        asked = PendingRequest(request, heard, number=self.number)
-        self._unanswered[asked] = count
-        self._session.ask(asked)
+        pending = PendingRequest(request, on_answer, number=self.number)
+        self._unanswered[pending] = count
+        self._session.ask(pending)
 
     @property
     def _unconfirmed(self) -> int:
         """How many messages were settled on this connection and may not be durable."""
         return self._settled - self._confirmed + sum(self._unanswered.values())
 
-    def _forget_unconfirmed(self) -> None:
+    def _clear_unconfirmed(self) -> None:
         self._confirmed = self._settled
         self._unanswered.clear()
 
     def confirm(self) -> None:
-        """Asks whether what was acknowledged is durable, so that little is in doubt when a connection is lost."""
+        """Asks whether acknowledgements are durable, so that few are ambiguous if the connection is lost."""
         if self.number and self._unconfirmed:
-            self.flushed(_unheard)
+            self.request_flush(_ignore)
 
-    def flushed(self, heard: OnAnswer) -> PendingRequest | None:
-        """Asks for everything that was settled to be durable; None where nothing needs to be asked.
+    def request_flush(self, on_answer: OnAnswer) -> PendingRequest | None:
+        """Asks the server to make everything settled durable; None if there is nothing to ask.
 
         Raises:
-            AmbiguousError: Some of it is in doubt.
+            AmbiguousError: Some of it is ambiguous.
             StoreError: Some of it was refused.
         """
         self.push_settled()
-        if heard is not _unheard:
-            self.raise_doubts()
+        if on_answer is not _ignore:
+            self.raise_ambiguous()
         if not self.number:
             return None
-        # Several may be under way at once: each answer is for what was sent before it was asked, and no more.
-        mark, before = self._settled, list(self._unanswered)
+        # Several may be in progress: each answer covers only the messages that were sent before its request.
+        settled_before, unanswered_before = self._settled, list(self._unanswered)
 
-        def told(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
+        def on_flushed(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
             if error is None:
-                self._confirmed = max(self._confirmed, mark)
-                for settled in before:
+                self._confirmed = max(self._confirmed, settled_before)
+                for settled in unanswered_before:
                     self._unanswered.pop(settled, None)
-                if heard is not _unheard and (self._refusal is not None or self._doubtful):
-                    error = self._doubt()
-            elif isinstance(error, AmbiguousError) and heard is not _unheard:
-                self._doubtful = 0  # this tells of them
-            heard(None, error)
+                if on_answer is not _ignore and (self._refusal is not None or self._ambiguous):
+                    error = self._pop_error()
+            elif isinstance(error, AmbiguousError) and on_answer is not _ignore:
+                self._ambiguous = 0  # this error reports them
+            on_answer(None, error)
 
-        asked = PendingRequest(_core.Request.flush(self.number), told, reads=True, number=self.number)
-        self._session.ask(asked)
-        return asked
+        pending = PendingRequest(_core.Request.flush(self.number), on_flushed, reads=True, number=self.number)
+        self._session.ask(pending)
+        return pending
 
-    def leave(self, *, was_told: bool) -> None:
-        """The subscription has ended.
+    def finish(self, *, was_confirmed: bool) -> None:
+        """Ends the subscription.
 
         Args:
-            was_told: The server said so, after all that was settled was durable.
+            was_confirmed: The server has confirmed the end, after everything settled was durable.
 
         Raises:
-            AmbiguousError: Some of what was settled is in doubt.
-            StoreError: Some of it was refused.
+            AmbiguousError: Some settled messages are ambiguous.
+            StoreError: Some were refused.
         """
-        if not was_told:
-            self._doubtful += self._unconfirmed
-        self._forget_unconfirmed()
-        self.raise_doubts()
+        if not was_confirmed:
+            self._ambiguous += self._unconfirmed
+        self._clear_unconfirmed()
+        self.raise_ambiguous()
 
-    def raise_doubts(self) -> None:
-        """Says once what may not have been done.
+    def raise_ambiguous(self) -> None:
+        """Raises, once, for settled messages that may not be durable.
 
         Raises:
             AmbiguousError: A connection was lost before it was known.
-            StoreError: It was refused.
+            StoreError: The server refused some.
         """
-        error = self._doubt()
+        error = self._pop_error()
         if error is not None:
             raise error
 
-    def _doubt(self) -> BaseException | None:
+    def _pop_error(self) -> BaseException | None:
         refusal, self._refusal = self._refusal, None
-        doubtful, self._doubtful = self._doubtful, 0
+        ambiguous, self._ambiguous = self._ambiguous, 0
         if refusal is not None:
             return refusal
-        if not doubtful:
+        if not ambiguous:
             return None
         return AmbiguousError(
-            f"a connection was lost before {doubtful} of the messages that were settled were known to be: "
+            f"a connection was lost before {ambiguous} of the messages that were settled were known to be: "
             "they may come again",
             reason="the connection was lost",
         )
@@ -372,5 +372,5 @@ class SubscriptionState:
         return self._session.now_ms()
 
 
-def _unheard(_answer: Any, _error: BaseException | None) -> None:  # noqa: ANN401
-    """Nobody waits for it."""
+def _ignore(_answer: Any, _error: BaseException | None) -> None:  # noqa: ANN401
+    """Ignores an answer."""

@@ -1,4 +1,4 @@
-"""What an operator asks of a server."""
+"""Administration of a server."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["ClientAdministration"]
 
 
 class ClientAdministration:
-    """The part of a client that is for operators; `Client` has these methods.
+    """The methods of `Client` for operators.
 
-    Each does what its twin of `delaymq.Store` does. One that changes something raises AmbiguousError
-    where the connection is lost before the answer came.
+    Each does what the method of `delaymq.Store` does. A method that changes something raises AmbiguousError
+    if the connection is lost before its answer.
     """
 
     def groups(self) -> list[Group]:
-        """All groups, by subject, as `delaymq.Store.groups`.
+        """Lists all groups, by subject, as `delaymq.Store.groups`.
 
         Raises:
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
@@ -41,7 +41,7 @@ class ClientAdministration:
         return by_subject([Group(**fields) for fields in self._listed(Request.groups)])
 
     def subjects(self) -> list[Subject]:
-        """All subjects, in the order in which they came to be, as `delaymq.Store.subjects`.
+        """Lists all subjects, in the order in which they were created, as `delaymq.Store.subjects`.
 
         Raises:
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
@@ -49,37 +49,37 @@ class ClientAdministration:
         return [subject_of(fields) for fields in self._listed(Request.subjects)]
 
     def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
-        """Makes a group without consuming for it, as `delaymq.Store.start_group`.
+        """Creates a group without a consumer, as `delaymq.Store.start_group`.
 
         Raises:
-            WrongType, InvalidArgument, DiskFull: As there.
+            WrongType, InvalidArgument, DiskFull: As `delaymq.Store.start_group`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         self._call(Request.start_group(subject, group, start))
 
     def reset_group(self, subject: str, group: str, start: Start) -> None:
-        """Lets a group begin again, as `delaymq.Store.reset_group`.
+        """Resets a group to an earlier or later position, as `delaymq.Store.reset_group`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.reset_group`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         self._call(Request.reset_group(subject, group, start))
 
     def remove_group(self, subject: str, group: str) -> None:
-        """Removes a group for ever, as `delaymq.Store.remove_group`.
+        """Removes a group for good, as `delaymq.Store.remove_group`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.remove_group`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         self._call(Request.remove_group(subject, group))
 
     def consumers(self, subject: str, group: str) -> list[Consumer]:
-        """Who consumes for a group, as `delaymq.Store.consumers`.
+        """Lists the consumers of a group, as `delaymq.Store.consumers`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.consumers`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         rows = self._listed(lambda after: Request.consumers(subject, group, after))
@@ -88,21 +88,21 @@ class ClientAdministration:
     def end_consumer(self, subject: str, group: str, consumer: str) -> int:
         """Ends a consumer that a client of QMQ named, as `delaymq.Store.end_consumer`.
 
-        The server's own delay and number of attempts hold (`server.qmq_retry_seconds`,
+        The delay and the maximum of attempts are those of the server (`server.qmq_retry_seconds`,
         `server.qmq_attempts_max`).
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.end_consumer`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         held: int = self._call(Request.end_consumer(subject, group, consumer))
         return held
 
     def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
-        """The dead letters of a group, the oldest first, as `delaymq.Store.dead_letters`.
+        """Lists the dead letters of a group, the oldest first, as `delaymq.Store.dead_letters`.
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.dead_letters`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         left, after = checked_limit(limit), 0
@@ -115,27 +115,27 @@ class ClientAdministration:
                 return found
 
     def redrive(self, subject: str, group: str, limit: int | None = None) -> int:
-        """Brings dead letters back, the oldest first, as `delaymq.Store.redrive`.
+        """Delivers dead letters to their group again, the oldest first, as `delaymq.Store.redrive`.
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.redrive`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         count: int = self._call(Request.redrive(subject, group, None if limit is None else checked_limit(limit)))
         return count
 
     def expire(self, subject: str, older_than: Duration) -> int:
-        """Gives up ready messages that nobody took for too long, as `delaymq.Store.expire`.
+        """Expires ready messages that no consumer took for too long, as `delaymq.Store.expire`.
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.expire`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         count: int = self._call(Request.expire(subject, delay_ms(older_than, "older_than")))
         return count
 
     def _listed(self, piece: Callable[[int], Request]) -> list[dict[str, Any]]:
-        """All rows of a list that comes in pieces."""
+        """All rows of a list, which takes several requests if it is long."""
         rows: list[dict[str, Any]] = []
         after = 0
         while True:
@@ -145,10 +145,10 @@ class ClientAdministration:
                 return rows
 
     def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401 - whatever it is answered with
-        """Asks and waits; the client knows how."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError
 
 
 def by_subject(groups: list[Group]) -> list[Group]:
-    """In the order in which a store lists them; a server does by their age."""
+    """Groups in the order of `Store.groups`; a server lists them by age."""
     return sorted(groups, key=lambda group: (group.subject, group.name))

@@ -1,4 +1,4 @@
-"""The client of threads: `delaymq.connect(url)`."""
+"""The client for threads: `delaymq.connect(url)`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._core import Request
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import ClientKeyCommands
 from delaymq.client.commands.loading import ClientBulkLoads
-from delaymq.client.commands.publishing import AGAIN_FOR_S, Publication
+from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
 from delaymq.client.commands.recurring import ClientRecurringCommands
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
 from delaymq.client.session.pending_request import PendingRequest
@@ -25,7 +25,7 @@ from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
 from delaymq.client.threads.subscription_state import BlockingSubscriptionState
 from delaymq.client.threads.transport import SocketThread
-from delaymq.client.threads.waiting import Answer, into, waited
+from delaymq.client.threads.waiting import Answer, callback_for, wait_for
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.message import NO_TAGS, Publish
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "connect"]
 
-IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
+IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
 class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, ClientRecurringCommands, ClientBulkLoads):
-    """A connection to a delaymq server, with the face of a `Store`.
+    """A connection to a delaymq server, with the methods of a `Store`.
 
-    Threads may share it; a forked child may not use it. Close it, or use it as a context manager. Where
-    the connection is lost another is made by itself, and what is asked meanwhile waits for it.
+    Threads may share a client; a forked child may not use it. Close it, or use it as a context manager. If
+    the connection is lost, the client reconnects by itself, and calls made meanwhile wait for it.
     """
 
     def __init__(self, options: ClientOptions, thread: SocketThread) -> None:
-        """Made by `connect`."""
-        self._chosen = options
+        """Use `connect` instead."""
+        self._options = options
         self._thread = thread
         self._session = thread.session
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
-        self._consuming: weakref.WeakSet[BlockingSubscriptionState] = weakref.WeakSet()  # the session holds them
+        self._states: weakref.WeakSet[BlockingSubscriptionState] = weakref.WeakSet()  # the session holds them
 
     @classmethod
     def connect(
@@ -75,27 +75,28 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
                 store.publish("order.timeout", b"42", delay=30)
 
         Args:
-            url: Where the server is; without a port it is 20801.
-            token: What proves to the server that it may connect, where it asks for that.
+            url: The address of the server; the default port is 20801.
+            token: The token that authorizes the client, if the server requires one.
             timeout: How long a call waits for its answer, a timedelta or seconds; 30 seconds by default.
-            deduplicate: Publishes everything with `deduplicate`, so that a publish whose answer was lost is sent again
-                by itself and stored once. What has no id is given one. Each takes its place among the ids that the
-                server remembers, 1,747 a second for ever, and waits to be applied.
-            retry_ambiguous: True sends again by itself what the server knows again by its id, and so does once: what
-                is published with `deduplicate`, or with a key and no `message_id`, and what is asked by keys.
-                Where one of these had no id, AmbiguousError is raised, as for every other publish: nothing is
-                ever done twice. False raises it for these, too. What names receipts is asked again in any case.
+            deduplicate: True publishes everything with `deduplicate`, so that a publish whose answer was lost is
+                repeated and stored once. Messages without an id are given one. The server has room for 1,747 ids a
+                second on average, and each publish waits until it is applied.
+            retry_ambiguous: True repeats a request whose answer was lost, if the server deduplicates it: publishes
+                with `deduplicate`, or with a key and no `message_id`, and commands by keys. If such a request
+                had no id, AmbiguousError is raised, as for every other publish: no request is ever executed twice.
+                    False
+                raises it for these requests, too. Commands with receipts are repeated in any case.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
-            Unreachable: No server answers there.
-            TimedOut: What answers there says nothing.
-            ProtocolError: What answers there is no delaymq server, or of another version.
-            Unauthorized: The server wants a token, or another one.
+            Unreachable: No server answers at the address.
+            TimedOut: The peer is silent.
+            ProtocolError: The peer is no delaymq server, or of another version.
+            Unauthorized: The server requires a token, or another one.
         """
         options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
         opened = Answer()
-        thread = SocketThread(options, into(opened))
+        thread = SocketThread(options, callback_for(opened))
         try:
             opened.result()
         except BaseException:
@@ -105,13 +106,13 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
 
     @property
     def is_open(self) -> bool:
-        """True until it is closed, in the process that made it; also while there is no connection."""
+        """True until it is closed, in the process that made it; also while the connection is lost."""
         return self._session.closed is None and self._session.is_here
 
     @property
     def url(self) -> str:
-        """Where the server is."""
-        return str(self._chosen.address)
+        """The address of the server."""
+        return str(self._options.address)
 
     def publish(
         self,
@@ -129,23 +130,23 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         deduplicate: bool = False,
         jitter: Duration | None = None,
     ) -> Receipt:
-        """Stores one message, to be delivered when it is due, as `delaymq.Store.publish` does.
+        """Stores one message, to be delivered when it is due, as `delaymq.Store.publish`.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As there.
-            AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. With `deduplicate`, or a key and no `message_id`, only where it was sent
-                again and was refused then, or had no answer in time. The same call again, with `deduplicate` and
-                the same `message_id`, stores it once.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As `delaymq.Store.publish`.
+            AmbiguousError: The connection was lost, or the timeout was over, before the answer came: the message may
+                or may not be stored. With `deduplicate`, or a key and no `message_id`, this is raised only if the
+                repeated request was refused or had no answer in time. The same call with `deduplicate` and the
+                same `message_id` stores the message once.
             Unreachable: There was no connection in time; nothing was stored.
-            Busy, Stopping: The server takes nothing now; nothing was stored.
+            Busy, Stopping: The server accepts no requests now; nothing was stored.
             Closed: The client is closed.
             ForkedProcess: The client was made by the parent process.
         """
         message = Publish(
             subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
         )
-        return self._published(Publication.one(message, names=self._chosen.deduplicate))[0]
+        return self._published(Publication.one(message, with_ids=self._options.deduplicate))[0]
 
     @overload
     def publish_many(
@@ -168,32 +169,32 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         *,
         jitter: Duration | None = None,
     ) -> Receipts:
-        """Stores up to 10,000 messages of 8 MiB together, all or none, as `delaymq.Store.publish_many` does.
+        """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Store.publish_many`.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As there.
+            WrongType, InvalidArgument, TooLarge: As `delaymq.Store.publish_many`.
             DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed,
                 ForkedProcess: As `publish`.
         """
         return self._published(
-            Publication.many(messages, bodies, delays, names=self._chosen.deduplicate, jitter=jitter)
+            Publication.many(messages, bodies, delays, with_ids=self._options.deduplicate, jitter=jitter)
         )
 
     def _published(self, publication: Publication) -> Receipts:
         receipts: Receipts
         try:
-            request, again = publication.request, publication.is_safe and self._chosen.retry_ambiguous
-            receipts = self._call(request, again=again, again_for_s=AGAIN_FOR_S)
+            request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
+            receipts = self._call(request, retry=retry, retry_for_s=RETRY_FOR_S)
         except NamesFull as error:
-            if publication.plain is None or error.argument != "message_id":
+            if publication.without_ids is None or error.argument != "message_id":
                 raise
-            receipts = self._call(publication.plain())
+            receipts = self._call(publication.without_ids())
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts
 
     def cancel(self, receipt: Receipt) -> Outcome:
-        """Takes a message back, if it is still pending, for all groups. The answer is durable.
+        """Cancels a message that is still pending, for all groups. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel`.
@@ -203,23 +204,23 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         return self.cancel_many((receipt,))[0]
 
     def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
 
-        A lost answer is asked for again: the same cancel has the same outcome. More than 10,000 are
-        cancelled in several requests: where one is refused, those before it are done.
+        A request whose answer was lost is repeated: the same cancel has the same outcome. More than 10,000 messages
+        take several requests: if one is refused, the earlier ones have taken effect.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel_many`.
-            AmbiguousError: An answer was lost, and none came in time when it was asked again, or the
-                client was closed: they may be cancelled or not. The same call says so later.
+            AmbiguousError: An answer was lost, and the repeated request had none in time, or the client was
+                closed: the messages may or may not be cancelled. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         self._session.check()
-        requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
-        return [Outcome(word) for request in requests for word in self._call(request, again=True)]
+        requests = cancels(receipt_list(receipts), self._session.stream)
+        return [Outcome(word) for request in requests for word in self._call(request, retry=True)]
 
     def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a message that is still pending another due time, for all groups, and a new receipt. It is durable.
+        """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move`.
@@ -235,16 +236,16 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]:
-        """Gives messages another due time, with one wait for all; each is judged alone.
+        """Gives pending messages another due time, with one wait for all; each has its own outcome.
 
-        A lost answer is asked for again: the same move has the same outcome, as long as the server remembers
-        it, which is for ten minutes, or until 1,048,576 more were made. More than 10,000 are moved in several requests:
-        where one is refused, those before it are done.
+        A request whose answer was lost is repeated: the same move has the same outcome while the server remembers it,
+        which is for ten minutes, or until 1,048,576 more moves. More than 10,000 messages take several requests: if one
+        is refused, the earlier ones have taken effect.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.
-            AmbiguousError: An answer was lost, and none came in time when it was asked again, or the
-                client was closed: they may be moved or not. The same call says so later.
+            AmbiguousError: An answer was lost, and the repeated request had none in time, or the client was
+                closed: the messages may or may not be moved. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         return self._moved(moves_of(receipts, delay, at))
@@ -254,7 +255,7 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         found: list[Moved] = []
         for place, request in enumerate(moves(rows, self._session.stream)):
             try:
-                found.extend(moved(self._call(request, again=True, again_for_s=AGAIN_FOR_S)))
+                found.extend(moved(self._call(request, retry=True, retry_for_s=RETRY_FOR_S)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found
@@ -267,25 +268,25 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
     ) -> Subscription:
-        """Becomes a consumer of a group, as `delaymq.Store.subscribe` does.
+        """Adds a consumer to a group, as `delaymq.Store.subscribe`.
 
-        Where the connection is lost the subscription is made again. What was handed over before and is
-        acknowledged only then may come again.
+        If the connection is lost, the subscription is created again. Messages that were delivered before and are
+        acknowledged later may be delivered again.
 
         Raises:
-            WrongType, InvalidArgument, Poisoned: As there.
+            WrongType, InvalidArgument, Poisoned: As `delaymq.Store.subscribe`.
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
         self._session.check()
         state = BlockingSubscriptionState(self._session, (subject, group), start, in_flight_max)
         state.open()
-        self._consuming.add(state)
+        self._states.add(state)
         subscription = Subscription(state, subject, group, in_flight_max, self, pull_messages=1)
         self._subscriptions.add(subscription)
         return subscription
 
     def status(self) -> Status:
-        """What the store of the server holds and how it is.
+        """The state of the server's store, as counts and flags.
 
         Raises:
             Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
@@ -297,22 +298,24 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
         return self._session.stream
 
     def _call(
-        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
     ) -> Any:  # noqa: ANN401
         session = self._session
         answer = Answer()
-        asked = PendingRequest(request, into(answer), reads=reads, again=reads or again, again_for_s=again_for_s)
-        session.ask(asked)
-        return waited(session, asked, answer, self._chosen.timeout_s)
+        pending = PendingRequest(
+            request, callback_for(answer), reads=reads, retry=reads or retry, retry_for_s=retry_for_s
+        )
+        session.ask(pending)
+        return wait_for(session, pending, answer, self._options.timeout_s)
 
     def close(self) -> None:
-        """Ends all subscriptions, waits until what they acknowledged is durable, and disconnects.
+        """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.
 
         A second call does nothing.
 
         Raises:
-            AmbiguousError: The connection was lost before some of that was known to be durable.
-            StoreError: The server refused it.
+            AmbiguousError: The connection was lost before all acknowledgements were known to be durable.
+            StoreError: The server refused one.
             ForkedProcess: The client was made by the parent process; nothing was touched.
         """
         if not self._session.is_here:
@@ -324,11 +327,11 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
             self._thread.end()
 
     def _close_subscriptions(self) -> None:
-        """Raises what the first of them raises."""
+        """Closes every subscription, then raises the first error, if any."""
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
-            subscription._forget()  # noqa: SLF001 - nobody is warned any more
-        for state in list(self._consuming):
+            subscription._forget()  # noqa: SLF001 - disarms its warning
+        for state in list(self._states):
             try:
                 state.close(with_client=True)
             except StoreError as failure:
@@ -356,7 +359,7 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
                 )
             finally:
                 with contextlib.suppress(StoreError):
-                    if self._thread.is_current:  # nobody else would read the answers
+                    if self._thread.is_current:  # called by the garbage collector in the thread that reads the answers
                         self._thread.end()
                     else:
                         self.close()
@@ -366,4 +369,4 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
 
 
 connect = Client.connect
-"""`Client.connect`, for those who name no class; `delaymq.connect` is this."""
+"""Connects to a server: `Client.connect` as a function, which is `delaymq.connect`."""

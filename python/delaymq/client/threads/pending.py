@@ -1,14 +1,14 @@
-"""What is pending at a server."""
+"""Queries of the pending messages of a server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from delaymq._arguments.batches import listed
+from delaymq._arguments.batches import receipt_list
 from delaymq._core import Request
 from delaymq.client.commands.batches import look_ups
-from delaymq.forecast import Forecast, asked_forecast, told_forecast
-from delaymq.pending import PAGE, LookedUp, Page, PendingList, asked, looked_up
+from delaymq.forecast import Forecast, forecast_filter, forecast_of
+from delaymq.pending import PAGE, LookedUp, Page, PendingList, looked_up, pending_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,28 +20,28 @@ __all__ = ["ClientPendingQueries"]
 
 
 class ClientPendingQueries:
-    """The part of a client that says what is pending; `Client` has these methods. None of them changes anything."""
+    """The methods of `Client` that look up, list and count pending messages. None of them changes anything."""
 
     def look_up(self, receipt: Receipt) -> LookedUp:
-        """What became of a message, by its receipt, as `delaymq.Store.look_up`.
+        """Looks up the state of a message by its receipt, as `delaymq.Store.look_up`.
 
         Raises:
-            WrongType, ForeignReceipt, InvalidArgument: As there.
+            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.look_up`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         return self.look_up_many((receipt,))[0]
 
     def look_up_many(self, receipts: Iterable[Receipt]) -> list[LookedUp]:
-        """What became of messages, as `delaymq.Store.look_up_many`; more than 10,000 by several requests.
+        """Looks up many messages, as `delaymq.Store.look_up_many`; more than 10,000 take several requests.
 
         Raises:
-            WrongType, ForeignReceipt, InvalidArgument: As there.
+            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.look_up_many`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         stream = self._stream()
-        options = listed(receipts, "receipts", "an iterable of Receipt")
-        told = [row for request in look_ups(options, stream) for row in self._call(request, reads=True)]
-        return looked_up(options, told)
+        options = receipt_list(receipts)
+        answers = [row for request in look_ups(options, stream) for row in self._call(request, reads=True)]
+        return looked_up(options, answers)
 
     def pending(
         self,
@@ -52,18 +52,18 @@ class ClientPendingQueries:
         due_before: datetime | None = None,
         after: str | None = None,
     ) -> PendingList:
-        """Lists what is pending, in the order of due time and sequence, as `delaymq.Store.pending`.
+        """Lists pending messages in order of due time and sequence, as `delaymq.Store.pending`.
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
-            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`, while it is iterated.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.pending`.
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`, during iteration.
         """
-        stream, options = self._stream(), asked(subject, prefix, due_from, due_before)
+        stream, options = self._stream(), pending_filter(subject, prefix, due_from, due_before)
         Request.pending(options, after, PAGE, stream)
 
         def page(behind: str | None) -> Page:
-            told: Page = self._call(Request.pending(options, behind, PAGE, stream), reads=True)
-            return told
+            answers: Page = self._call(Request.pending(options, behind, PAGE, stream), reads=True)
+            return answers
 
         return PendingList(page, after)
 
@@ -71,7 +71,7 @@ class ClientPendingQueries:
         """How many messages are pending, by subject, as `delaymq.Store.pending_counts`.
 
         Raises:
-            WrongType, InvalidArgument: As there.
+            WrongType, InvalidArgument: As `delaymq.Store.pending_counts`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
         counts: dict[str, int] = {}
@@ -90,25 +90,27 @@ class ClientPendingQueries:
         due_before: datetime | None = None,
         seconds: bool = False,
     ) -> Forecast:
-        """How much is due in each minute, or second, as `delaymq.Store.forecast`; a long one comes in pieces.
+        """Counts the messages that become due in each minute or second, as `delaymq.Store.forecast`.
+
+        A long forecast takes several requests.
 
         Raises:
-            WrongType, InvalidArgument, StorageError: As there.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.forecast`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
-        options = asked_forecast(subject, due_from, due_before, seconds=seconds)
+        options = forecast_filter(subject, due_from, due_before, seconds=seconds)
         pieces: list[bytes] = []
         begins = 0
         while True:
             piece, hidden_rows, begins = self._call(Request.forecast(options, begins), reads=True)
             pieces.append(piece)
             if not begins:
-                return told_forecast(b"".join(pieces), hidden_rows, seconds=seconds)
+                return forecast_of(b"".join(pieces), hidden_rows, seconds=seconds)
 
     def _stream(self) -> bytes:
-        """The stream of the server's store; the client knows it."""
+        """The stream of the server's store."""
         raise NotImplementedError
 
     def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401 - whatever it is answered with
-        """Asks and waits; the client knows how."""
+        """Sends the request and waits for its answer."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""How a thread waits: for an answer, or for whatever comes next.
+"""How a thread waits for an answer or for news.
 
-A signal's handler may raise anywhere in the main thread, so nothing that waits here holds a lock which somebody
-else needs, or takes one again on its way out, as a condition variable does: Ctrl-C in such a moment would leave it
-taken for ever, or let go of what it does not have.
+A signal handler may raise at any place in the main thread. So a waiter here never holds a lock that another
+thread needs, and never takes one again when it wakes, as a condition variable does: a KeyboardInterrupt at that
+moment would leave the lock taken forever, or release one that is not held.
 """
 
 from __future__ import annotations
@@ -17,71 +17,71 @@ from delaymq.client.session.pending_request import OnAnswer, PendingRequest
 if TYPE_CHECKING:
     from delaymq.client.session.session import Session
 
-__all__ = ["Answer", "Reply", "Wakeup", "into", "waited"]
+__all__ = ["Answer", "Reply", "Wakeup", "callback_for", "wait_for"]
 
-LOOK_S = 0.1  # a signal that comes just before the main thread waits is seen no later than this
+SIGNAL_POLL_S = 0.1  # the latest time at which a signal just before a wait of the main thread is handled
 
 
 class Wakeup:
-    """Wakes the one thread that waits for it."""
+    """An event for one waiting thread."""
 
     __slots__ = ("_lock", "is_raised")
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Begins unset."""
         self.is_raised = False
         self._lock = threading.Lock()
         self._lock.acquire()
 
     def wake(self) -> None:
-        """It has happened."""
+        """Sets the event."""
         self.is_raised = True
-        with contextlib.suppress(RuntimeError):  # somebody has said so before, or a signal's handler meanwhile
+        with contextlib.suppress(RuntimeError):  # it was set before, or by a signal handler meanwhile
             self._lock.release()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Waits until it has happened; False where it has not by the end of the timeout."""
+        """Waits until it is set; False if the timeout is over first."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        longest = LOOK_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
+        longest = SIGNAL_POLL_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
         while not self.is_raised:
             left = longest if end is None else min(longest, end - time.monotonic())
             if left <= 0:
                 return False
-            self._lock.acquire(timeout=left)  # taken or not, what counts is whether it was raised
+            self._lock.acquire(timeout=left)  # the result does not matter: `is_raised` is what counts
         return True
 
 
 class Answer:
-    """What one thread will be told, once."""
+    """A future for one waiting thread."""
 
     __slots__ = ("_came", "_error", "_value")
 
     def __init__(self) -> None:
-        """There is none yet."""
+        """Begins without a result."""
         self._came = Wakeup()
         self._value: Any = None
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """True where it came."""
+        """True if it has a result or an error."""
         return self._came.is_raised
 
     def set_result(self, result: Any, /) -> None:  # noqa: ANN401 - of any request
-        """It came."""
+        """Sets the result."""
         self._value = result
         self._came.wake()
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """An error came."""
+        """Sets the error."""
         self._error = exception
         self._came.wake()
 
     def result(self, timeout_s: float | None = None) -> Any:  # noqa: ANN401 - of any request
-        """Waits for it, for ever where no timeout is given.
+        """Waits for the result, forever without a timeout.
 
         Raises:
-            TimeoutError: It did not come in time.
-            BaseException: The error that came.
+            TimeoutError: The timeout is over first.
+            BaseException: The error that was set.
         """
         if not self._came.wait(timeout_s):
             raise TimeoutError
@@ -94,19 +94,19 @@ class Reply(Protocol):
     """A future, of threads or of an event loop."""
 
     def done(self) -> bool:
-        """True where it has a result."""
+        """True if it has a result or an error."""
 
     def set_result(self, result: Any, /) -> None:  # noqa: ANN401 - of any request
-        """It was answered."""
+        """Sets the result."""
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """It failed."""
+        """Sets the error."""
 
 
-def into(future: Reply) -> OnAnswer:
-    """Puts what came of a request into a future."""
+def callback_for(future: Reply) -> OnAnswer:
+    """A callback that completes a future with the answer of a request."""
 
-    def heard(value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - whatever the request is answered with
+    def on_answer(value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - whatever the request is answered with
         if future.done():
             return
         if error is None:
@@ -114,22 +114,22 @@ def into(future: Reply) -> OnAnswer:
         else:
             future.set_exception(error)
 
-    return heard
+    return on_answer
 
 
-def waited(session: Session, asked: PendingRequest, answer: Answer, timeout_s: float) -> Any:  # noqa: ANN401
+def wait_for(session: Session, pending: PendingRequest, answer: Answer, timeout_s: float) -> Any:  # noqa: ANN401
     """The answer of a request.
 
     Raises:
-        StoreError: What came instead, or that nothing came in time.
+        StoreError: The answer is an error, or no answer came in time.
     """
     try:
         return answer.result(timeout_s)
     except TimeoutError:
-        if answer.done():  # the answer is that something took too long
+        if answer.done():  # the answer itself is a TimeoutError
             raise
-        raise session.give_up(asked) from None
+        raise session.withdraw(pending) from None
     except BaseException:
-        if not answer.done():  # Ctrl-C: nobody waits any more
-            session.give_up(asked)
+        if not answer.done():  # KeyboardInterrupt: no thread waits any more
+            session.withdraw(pending)
         raise
