@@ -43,6 +43,7 @@ EACH_FILE = [
     words.long_file,
     words.long_python_functions,
     words.banned_names,
+    words.clauses_as_subjects,
     words.leftover_marks,
     words.machine_paths,
     words.unknown_hosts,
@@ -151,6 +152,15 @@ def test_vague_names_are_found() -> None:
     assert words.banned_names(Source("a.rs", "mod ut" + "ils;"))
     assert words.banned_names(Source("a.rs", "fn com" + "mon_part() {}"))
     assert not words.banned_names(Source("a.rs", f"// {VAGUE} are fine in words\nfn commonly() {{}}"))
+
+
+def test_a_clause_as_a_subject_is_found() -> None:
+    path = "python/delaymq/a.py"
+    assert words.clauses_as_subjects(Source(path, '"""Who wants all of a store reads its files."""'))
+    assert words.clauses_as_subjects(Source(path, 'A = 1\n"""\nsegment_bytes: Of a file of the log."""'))
+    assert words.clauses_as_subjects(Source(path, 'def a():\n    """Ends it. What is left goes back."""'))
+    assert not words.clauses_as_subjects(Source(path, '"""Pairs of messages; says what is left, and for whom."""'))
+    assert not words.clauses_as_subjects(Source("tests/a.py", '"""What it does."""'))
 
 
 def test_unfinished_work_is_found() -> None:

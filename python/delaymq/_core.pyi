@@ -1,15 +1,15 @@
-"""The boundary between Python and the Rust core, and its manual.
+"""The boundary between Python and the Rust core, as type stubs with documentation.
 
-Everything here is private to delaymq: `delaymq.Store` and `delaymq.Subscription` are the faces.
+Everything here is private to delaymq: `delaymq.Store` and `delaymq.Subscription` are the public interface.
 Rules of the boundary:
 
-- Cross once for a batch. What is per message is a tuple or an int, never a call back.
+- One call carries a whole batch. Messages are tuples or ints, never callbacks.
 - Durations and times are whole milliseconds; names end in `_ms`. Python's rules for them
   (`delaymq.durations`) hold on both sides.
-- A call that may wait lets go of the interpreter. On the main thread it looks for signals 25 times a
+- A call that may wait releases the interpreter. On the main thread it checks for signals 25 times a
   second, so that Ctrl-C ends it within a tenth of a second; other threads run no handlers.
-- `Unblocked` and what it returns are an event loop's: they wait for nothing and keep the interpreter.
-- Bodies are copied while the interpreter is held, so that nobody can change them meanwhile.
+- `Unblocked` and its results are for an event loop: they never wait, and keep the interpreter.
+- Bodies are copied while the interpreter is held, so that no other thread can change them meanwhile.
 - Errors are the classes of `delaymq.errors`, with their attributes set.
 """
 
@@ -27,20 +27,21 @@ __version__: str
 Body: TypeAlias = bytes | bytearray | memoryview
 
 Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes, bytes]
-"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and what a
-server told of the receipt, which is empty where the store is in this process"""
+"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and the
+receipt as a server sent it, which is empty if the store is in this process
+"""
 
 @final
 class Receipt:
-    """Names one message of one store, and proves that the store gave it out.
+    """Identifies one message of one store, and proves that the store gave it out.
 
     `str(receipt)` is one line of at most 80 ASCII characters, to be kept in a database;
-    `Receipt.parse` reads it back. Receipts compare and hash by what they name.
+    `Receipt.parse` reads it back. Receipts compare and hash by the message that they identify.
     """
 
     @staticmethod
     def parse(text: str) -> Receipt:
-        """Reads a receipt from its text.
+        """Parses the text of a receipt.
 
         Raises:
             WrongType: It is not a str.
@@ -54,12 +55,12 @@ class Receipt:
         """The place of the message in the store's order of facts."""
     @property
     def size(self) -> int | None:
-        """Bytes of the body; None where the receipt comes from a list, which does not look at bodies."""
+        """Length of the body in bytes; None if the receipt comes from a list, which does not read bodies."""
     def __hash__(self) -> int: ...
 
 @final
 class Receipts(Sequence[Receipt]):
-    """The receipts of one `publish_many`, in its order: a sequence, in which each is made when it is asked for."""
+    """The receipts of one `publish_many`, in order of its messages: a sequence that creates each on access."""
 
     def __len__(self) -> int: ...
     @overload
@@ -74,18 +75,18 @@ class Subscription:
     """A consumer of one group."""
 
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
-        """Waits until something is due; an empty list at the timeout or after `stop`."""
+        """Waits until a message is ready; an empty list at the timeout or after `stop`."""
     def try_pull(self, count_max: int, at_once: bool, /) -> list[Delivery] | None:
-        """What is there, without waiting. After an empty list the store's `Unblocked` tells of news once;
-        None means that looking would have to wait, which `pull` does. With `at_once` nobody will wait for
-        news, so that it is None too where something is ready that only facts on their way keep back.
+        """Ready messages, without waiting. After an empty list, the store's `Unblocked` signals news once.
+        None means that `pull` must be called, since looking would have to wait. With `at_once`, the caller does not
+        wait for news: None also means that ready messages wait for facts that are being written.
         """
     def watch(self, token: int, /) -> None:
-        """News of this subscription is told under this token."""
+        """Signals news of this subscription under this token."""
     def begin_flush(self) -> int | None:
-        """Sends what was queued; durable when that position is visible. None where that would wait."""
+        """Submits everything queued; durable once the returned position is visible. None if that would wait."""
     def receipt(self, delivery: Delivery, /) -> Receipt:
-        """The receipt that a message was published with, from what its delivery says."""
+        """The receipt that a message was published with, from its delivery."""
     def acknowledge(self, key: int) -> None:
         """Queues one acknowledgement; never waits."""
     def acknowledge_many(self, keys: list[int]) -> None:
@@ -93,15 +94,15 @@ class Subscription:
     def give_back(self, key: int, delay_ms: int) -> None:
         """Queues a redelivery after `delay_ms`; never waits."""
     def dead_letter(self, key: int, reason: str, /) -> None:
-        """Queues putting a delivery away; a reason over 1,024 bytes is refused."""
+        """Queues a dead letter; a reason over 1,024 bytes is refused."""
     def flush(self, timeout_ms: int | None) -> None:
-        """Waits until what was queued is durable; TimedOut at the timeout."""
+        """Waits until everything queued is durable; TimedOut at the timeout."""
     def now_ms(self) -> int:
         """The store's trusted clock, in milliseconds since 1970."""
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
     def close(self) -> None:
-        """Stops, flushes and gives back what is left."""
+        """Stops, flushes, and gives back all messages that are not settled."""
 
 @final
 class Store:
@@ -111,15 +112,15 @@ class Store:
     def open(path: str, *, progress: Callable[[int, int, int], None] | None, **options: object) -> Store:
         """Opens and recovers; `progress(facts, bytes, bytes_whole)` is called on this thread.
 
-        Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
-        holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
+        Options are ints except durability ("disk" or "os"), create (bool) and clock (None, or an object with a `Clock`
+        as `_core`; with a clock, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
         checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_bytes, keys_max, ids_max,
         id_window_ms, warn_free_bytes, refuse_free_bytes. An unknown name is refused.
         """
     def publish(
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipt:
-        """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
+        """Stores one message; with `absolute`, `due_ms` counts from 1970, not from now."""
     def publish_many(
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
     ) -> Receipts:
@@ -127,11 +128,11 @@ class Store:
     def publish_mixed(self, rows: list[Row], /) -> Receipts:
         """Stores messages of any subjects."""
     def unblocked(self) -> Unblocked:
-        """The store as an event loop holds it."""
+        """The interface of an event loop to the store."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
-        """The values of `Outcome`, in order; ForeignReceipt where one is of another store, before any is cancelled."""
+        """The values of `Outcome`, in order; ForeignReceipt, with no effect, if a receipt is of another store."""
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
-        """As `cancel_many`, with new receipts; receipt, `due_ms` and absolute of each, as `publish` has them."""
+        """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
     def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, /) -> Subscription:
         """A consumer; `start` is "earliest" or "latest"."""
     def status(self) -> dict[str, Any]:
@@ -141,32 +142,32 @@ class Store:
     def checkpoint(self) -> None:
         """Takes a checkpoint and waits until it is durable."""
     def close(self) -> None:
-        """Closes; again does nothing."""
+        """Closes the store; a second call does nothing."""
 
 @final
 class Clock:
-    """Stands still until it is turned."""
+    """A clock that stands still until it is advanced."""
 
     def __new__(cls, now_ms: int, /) -> Clock: ...
     @property
     def now_ms(self) -> int:
-        """What it shows, in milliseconds since 1970."""
+        """The time that it shows, in milliseconds since 1970."""
     def advance(self, by_ms: int, patience_ms: int, /) -> None:
-        """Lets time pass; returns when all stores on it are idle and all who consume have come back."""
+        """Advances the clock; returns when all stores on it are idle and all consumers ask for more."""
     def await_consumers(self, count: int, timeout_ms: int, /) -> None:
-        """Waits until so many other threads consume; TimedOut where they do not."""
+        """Waits until this many other threads consume; TimedOut if they do not."""
 
 ReadyTuple: TypeAlias = tuple[str, bytes, int, int, int, bool, int, bytes]
 """subject, body, due_ms, published_ms, attempt, redelivered, sequence, meta"""
 
 def abandon(store: Store, /) -> None:
-    """Lets go of a store as a killed process does; Closed where it is closed."""
+    """Releases a store like a killed process does; Closed if it is closed."""
 
 def reopen(store: Store, /) -> Store:
-    """Opens again what was let go of, with the same options and clock."""
+    """Opens an abandoned store again, with the same options and clock."""
 
 def ready(store: Store, subject: str, group: str | None, /) -> list[ReadyTuple]:
-    """What is ready, in the order in which it would be handed over; nothing is taken."""
+    """Ready messages in order of delivery; none is delivered."""
 
 @final
 class Unblocked:
@@ -175,7 +176,7 @@ class Unblocked:
     def publish(
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipts | Publishing:
-        """As `Store.publish`: the receipts where the message is durable already."""
+        """As `Store.publish`: the receipts, if the message is durable already."""
     def publish_many(
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
     ) -> Receipts | Publishing:
@@ -183,67 +184,68 @@ class Unblocked:
     def publish_mixed(self, rows: list[Row], /) -> Receipts | Publishing:
         """As `Store.publish_mixed`."""
     def fileno(self) -> int:
-        """A descriptor that becomes readable when there is something to drain. The store closes it."""
+        """A descriptor that becomes readable when there is news to drain. The store closes it."""
     def drain(self) -> tuple[int, list[int], bool]:
-        """What happened: the visible position, tokens with news, whether there are reports."""
+        """The news: the visible position, tokens of subscriptions, and whether there are reports."""
     def want(self, position: int, /) -> bool:
-        """True where the position is visible; otherwise the descriptor tells. The last one asked for
-        counts. Raises Poisoned or Closed where it never will be.
+        """True if the position is visible; otherwise the descriptor signals it. Only the last position is signalled.
+        Raises Poisoned or Closed if it will never be visible.
         """
 
 @final
 class Publishing:
-    """A publish under way."""
+    """A publish in progress."""
 
     @property
     def position(self) -> int | None:
-        """It is durable when everything below this is visible; None while there is no room for it."""
+        """The publish is durable when everything below this is visible; None while there is no room for it."""
     @property
     def is_on_terms(self) -> bool:
-        """Whether its receipts have to be waited for, on a thread that may."""
+        """True if its receipts must be awaited on a thread that may wait, because of its conditions."""
     def receipts(self) -> Receipts:
-        """The receipts; they mean nothing before the publish is durable."""
+        """The receipts; they are valid once the publish is durable."""
     def submit(self) -> None:
-        """Waits for room, on a thread that may."""
+        """Waits for room, on a thread that may wait."""
 
 @final
 class Places:
-    """Addresses that a server has and does not listen on yet; there need be no store."""
+    """Addresses that a server has bound and does not listen on yet; there need be no store."""
 
     @staticmethod
     def take(choices: ServerOptions, /) -> Places:
-        """Refuses what cannot be served with, and addresses that others have."""
+        """Binds the addresses; refuses invalid options and addresses in use."""
     def serve(self, store: Store, /) -> Server:
         """Listens when it returns; a second call is refused."""
 
 @final
 class Server:
-    """A server over an open store; dropping it ends it at once."""
+    """A server over an open store; dropping the object stops it immediately."""
 
     def addresses(self) -> tuple[str, str | None]:
-        """Where connections are taken, and where plain HTTP is answered."""
+        """The addresses for connections and for plain HTTP."""
     def notices(self) -> tuple[list[tuple[str, str, str, str, str, int]], int]:
-        """What to tell of peers: level, action, text, address, detail, how often; and how many were left out."""
+        """Notices about peers: level, action, text, address, detail, count; and the number of notices left out."""
     def stop(self, patience_ms: int, /) -> None:
-        """Begins to stop and returns; a later call with less patience counts instead."""
+        """Begins to stop and returns; a later call with less patience replaces it."""
     def wait(self, wait_ms_max: int, /) -> int | None:
-        """How many connections were ended with something under way, once it has stopped; None before."""
+        """The number of connections that were ended with requests in progress, once it has stopped; None before."""
 
 Event: TypeAlias = tuple[int, int, Any, Any]
-"""Of an answer: call, command, value and error, one of them None. Of a delivery: -1, the number of its
-subscription, the trusted clock in milliseconds, and a list of `Delivery`."""
+"""An answer: call, command, value and error, one of them None; or a delivery: -1, the number of its
+subscription, the trusted clock in milliseconds, and a list of `Delivery`.
+"""
 
 @final
 class Request:
-    """A request to a server, encoded once; it may be asked again on another connection.
+    """A request to a server, encoded once; it may be sent again on another connection.
 
-    The names are those of docs/protocol.md or of the functions here, whose answers they have. What a store would refuse
-    of an argument is refused here.
+    The names are those of docs/protocol.md, or of the functions here with the same answers. Arguments that a store
+    would refuse are refused here.
     """
 
     @staticmethod
     def hello(client: str, token: bytes, /) -> Request:
-        """Who connects. Its answer: a dict of server, stream, now_ms and delay_ms_max."""
+        """Identifies the client. Its answer: a dict of server, stream, now_ms and delay_ms_max."""
     @staticmethod
     def ping() -> Request: ...
     @staticmethod
@@ -257,12 +259,12 @@ class Request:
     def publish_mixed(rows: list[Row], /) -> Request: ...
     @staticmethod
     def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
-        """As `Store.cancel_many`; ForeignReceipt where one is of another stream."""
+        """As `Store.cancel_many`; ForeignReceipt if a receipt is of another stream."""
     @staticmethod
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
     @staticmethod
     def subscribe(number: int, names: tuple[str, str, str], start: str, in_flight_max: int, /) -> Request:
-        """A consumer without credit, by subject, group and its own name.
+        """A consumer without credit, by subject, group and consumer name.
 
         Its answer: the name, and whether the group is new.
         """
@@ -272,7 +274,7 @@ class Request:
     def acknowledge(number: int, keys: list[int], /) -> Request: ...
     @staticmethod
     def give_back(number: int, messages: list[tuple[int, int]], /) -> Request:
-        """Messages shall come again, by key and delay in milliseconds."""
+        """Redelivers messages, by key and delay in milliseconds."""
     @staticmethod
     def put_away(number: int, keys: list[int], reason: str, /) -> Request: ...
     @staticmethod
@@ -284,10 +286,10 @@ class Request:
         """Its answer: the fields of `delaymq.Status`."""
     @staticmethod
     def groups(after: int, /) -> Request:
-        """A piece of the list. Its answer: where the next one begins, 0 for nowhere, and fields of `delaymq.Group`."""
+        """A part of the list. Its answer: where the next part begins, 0 for the end, and fields of `delaymq.Group`."""
     @staticmethod
     def subjects(after: int, /) -> Request:
-        """As `groups`, with what `subjects` of a store tells."""
+        """As `groups`, with the rows of `subjects`."""
     @staticmethod
     def start_group(subject: str, group: str, start: str, /) -> Request: ...
     @staticmethod
@@ -296,36 +298,36 @@ class Request:
     def remove_group(subject: str, group: str, /) -> Request: ...
     @staticmethod
     def dead_letters(subject: str, group: str, after: int, limit: int, /) -> Request:
-        """As `groups`, with what `dead_letters` of a store tells; at most so many."""
+        """As `groups`, with the rows of `dead_letters`; `limit` of them at most."""
     @staticmethod
     def redrive(subject: str, group: str, limit: int | None, /) -> Request: ...
     @staticmethod
     def expire(subject: str, older_than_ms: int, /) -> Request: ...
     @staticmethod
     def consumers(subject: str, group: str, after: int, /) -> Request:
-        """As `groups`, with what `consumers` of a store tells."""
+        """As `groups`, with the rows of `consumers`."""
     @staticmethod
     def end_consumer(subject: str, group: str, consumer: str, /) -> Request: ...
     @staticmethod
     def look_up(receipts: list[Receipt], stream: bytes, /) -> Request:
-        """As `look_up_many` of a store; ForeignReceipt where one is of another stream."""
+        """As `look_up_many`; ForeignReceipt if a receipt is of another stream."""
     @staticmethod
     def pending(asked: PendingAsked, after: str | None, limit: int, stream: bytes, /) -> Request:
-        """A page of what is pending; what the store of this stream would refuse is refused.
+        """A page of pending messages. Arguments that the store of this stream would refuse are refused.
 
         Its answer: `PendingPage`.
         """
     @staticmethod
     def forecast(asked: ForecastAsked, begins: int, /) -> Request:
-        """A piece of the forecast, from these milliseconds on unless 0.
+        """A part of the forecast, from `begins` (milliseconds) on unless 0.
 
-        Its answer: slots, the rows of damaged blocks, and where the next piece begins, 0 for nowhere.
+        Its answer: slots, the rows of damaged blocks, and where the next part begins, 0 for the end.
         """
     @staticmethod
     def pending_counts(subject: str | None, prefix: str | None, after: str, /) -> Request:
-        """A piece of the counts.
+        """A part of the counts.
 
-        Its answer: where the next one begins, "" for nowhere, and subjects with their counts.
+        Its answer: where the next part begins, "" for the end, and subjects with their counts.
         """
     def __len__(self) -> int: ...
 
@@ -335,34 +337,34 @@ class Caller:
 
     def __new__(cls) -> Caller: ...
     def ask(self, request: Request, /) -> int | None:
-        """Makes a request; the call that its answer names, or None where there is no room now."""
+        """Queues a request; returns the call that its answer refers to, or None if there is no room now."""
     def tell(self, request: Request, /) -> bool:
-        """Makes a request that only an error answers; False where there is no room now."""
+        """Queues a request that is answered only by an error; False if there is no room now."""
     def forget(self, call: int, /) -> bool:
-        """Nobody waits for this answer any more; False where it has come."""
+        """Drops the answer of a call; False if it has come."""
     def receive(self, stream: bytes, data: bytes, /) -> tuple[list[Event], Exception | None]:
-        """What these bytes say, in order, and what is wrong with the rest, after which nothing more is read.
+        """The events in these bytes, in order, and the error of the rest, after which nothing more is read.
 
         Receipts of deliveries are of `stream`.
         """
     def output(self, bytes_max: int, /) -> bytes:
-        """The first bytes that wait to be written."""
+        """The first bytes to write."""
     @property
     def output_bytes(self) -> int:
-        """How many bytes wait to be written."""
+        """The number of bytes to write."""
     def sent(self, count: int, /) -> None:
-        """So many of them were written."""
+        """Removes this many bytes, which were written."""
     def lost(self) -> list[int]:
-        """The connection is gone: the calls that nobody knows the end of."""
+        """Marks the connection as lost, and returns the calls without an answer."""
     @staticmethod
     def delivered_to(key: int, number: int, /) -> bool:
-        """True where the subscription of this number was handed the message of this key."""
+        """True if the message of this key was delivered to the subscription of this number."""
 
 def receipt_of(delivery: Delivery, /) -> Receipt:
     """The receipt of a message that a server delivered."""
 
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
-    """message_id ("" where none was given), tags and attributes of a delivery's meta."""
+    """message_id ("" if none was given), tags and attributes of a delivery's meta."""
 
 def verify(path: str, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
     """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems.
@@ -373,18 +375,18 @@ def verify(path: str, progress: Callable[[int, int], object] | None = None) -> d
 def records(path: str, /) -> list[tuple[int, str | None, dict[str, Any]]]:
     """Sequence, kind and fields, named as in docs/format.md, of every record of a closed store's log; for tests.
 
-    Of a message `meta` and `body`, which are None where they are damaged. The log must have its first fact.
+    A message has `meta` and `body`, which are None if they are damaged. The log must have its first fact.
     """
 
 def inspect(path: str, keep_finished_ms: int, keep_finished_of_ms: Mapping[str, int]) -> dict[str, Any]:
-    """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
+    """Inspects a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
 
 def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
-    """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
+    """Saves the readable messages of a damaged store into a new one, if `into` names one; reports saved and lost ones.
 
     saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, series, lost.
-    `progress(written, whole)` is called on this thread; what it raises ends the writing.
+    `progress(written, whole)` is called on this thread; an exception in it ends the salvage.
     """
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
-    """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""
+    """Runs one measurement of the `benches` crate; RuntimeError if it fails."""

@@ -1,6 +1,6 @@
-"""The part of `delaymq._core` that is for who runs a store: what is pending, and what operators do.
+"""Type stubs of the part of `delaymq._core` for operators, keys, recurring messages, loads and queries.
 
-It is a part of that module's manual and no module of its own.
+It is a part of that module and no module of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,30 +10,30 @@ from delaymq._core import Body, Receipt, Request, Store
 
 @final
 class PendingReader:
-    """A list of what is pending, under way."""
+    """A list of pending messages in progress."""
 
     def next_page(self, limit: int, /) -> PendingPage:
-        """At most so many rows; there may be none where there are more behind them."""
+        """The next page, of at most `limit` rows; it may be empty although more rows follow."""
 
 PendingAsked: TypeAlias = tuple[str | None, str | None, int | None, int | None]
-"""A subject or a prefix or neither, and from which time on and before which, in milliseconds since 1970."""
+"""A subject, a prefix or neither, and the earliest due time and the time before which, in milliseconds since 1970."""
 
 PendingPage: TypeAlias = tuple[list[tuple[str, Receipt, int, int]], str, bool, list[tuple[str, int, int, str]]]
-"""Rows of subject, receipt, attempt and published sequence; the cursor behind them; True at the end; and of each
-damaged block its path, number, rows and what is wrong."""
+"""Rows of subject, receipt, attempt and published sequence; the cursor behind them; True at the end; and for each
+damaged block its path, number, rows and error.
+"""
 
 def pending(store: Store, asked: PendingAsked, after: str | None, /) -> PendingReader:
-    """Begins to list what is pending, behind a cursor where one is given."""
+    """Begins to list pending messages, behind a cursor if one is given."""
 
 def pending_counts(store: Store, subject: str | None, prefix: str | None, /) -> dict[str, int]:
-    """How much of each subject is pending, by name."""
+    """The number of pending messages of each subject, by name."""
 
 Terms: TypeAlias = tuple[str | None, int, bool]
-"""A key or None; what becomes of the message where that is taken (0 replace, 1 keep, 2 refuse); whether it is told by
-its message id."""
+"""A key or None; the effect if it is taken (0 replace, 1 keep, 2 refuse); whether to deduplicate by message id."""
 
 Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
-"""message_id, tags, attributes; None instead of all three where there is nothing"""
+"""message_id, tags, attributes; None instead of the tuple if none is given"""
 
 Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]
 """subject, body, due_ms, absolute, meta, terms"""
@@ -44,18 +44,18 @@ def cancel_key(store: Store, subject: str, key: str, command_id: str | None, /) 
 def move_key(
     store: Store, subject: str, key: str, due_ms: int, absolute: bool, command_id: str | None, /
 ) -> tuple[tuple[str, Receipt | None], ...]:
-    """As `Store.move_many`, of one."""
+    """As `Store.move_many`, for one message."""
 
 def look_up_key(store: Store, subject: str, key: str, /) -> Receipt | None:
     """The receipt of the pending message that has a key."""
 
 def cancel_keys(store: Store, subject: str, keys: list[str], command_id: str | None, /) -> tuple[str, ...]:
-    """The value of `Outcome`, each; `index` says which key was refused."""
+    """The value of `Outcome` for each; `index` is the refused key."""
 
 def move_keys(
     store: Store, subject: str, moves: list[tuple[str, int, bool]], command_id: str | None, /
 ) -> tuple[tuple[str, Receipt | None], ...]:
-    """As `Store.move_many`; key, `due_ms` and absolute of each."""
+    """As `Store.move_many`; each move is a key, `due_ms` and absolute."""
 
 def cancel_keys_request(subject: str, keys: list[str], command_id: str | None, /) -> Request:
     """Its answer: as that of `Request.cancel`."""
@@ -64,27 +64,28 @@ def move_keys_request(subject: str, moves: list[tuple[str, int, bool]], command_
     """Its answer: as that of `Request.move_to`."""
 
 def cancel_key_request(subject: str, key: str, command_id: str | None, /) -> Request:
-    """Its answer: as that of `Request.cancel`, of one."""
+    """Its answer: as that of `Request.cancel`, for one message."""
 
 def move_key_request(subject: str, key: str, due_ms: int, absolute: bool, command_id: str | None, /) -> Request:
-    """Its answer: as that of `Request.move_to`, of one."""
+    """Its answer: as that of `Request.move_to`, for one message."""
 
 def look_up_key_request(subject: str, key: str, /) -> Request:
-    """Its answer: `Receipts`, of one or none."""
+    """Its answer: `Receipts` with one receipt or none."""
 
 RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
-"""Its name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in
-milliseconds since 1970 or None; what is done about what is missed (0 one, 1 skip, 2 all) and where there is one of its
-name (0 replace, 1 keep, 2 refuse)."""
+"""The name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in
+milliseconds since 1970 or None; how missed occurrences are handled (0 one, 1 skip, 2 all); the effect if the name
+is taken (0 replace, 1 keep, 2 refuse).
+"""
 
 RecurringRow: TypeAlias = tuple[int, str, str, str, str, int, Receipt | None]
-"""Number, subject, name, rule, zone, what is done about what is missed, and the receipt of what is pending."""
+"""Number, subject, name, rule, zone, how missed occurrences are handled, and the receipt of the pending message."""
 
 def recur(store: Store, subject: str, body: Body, recurs: RecurAsked, about: Meta | None, /) -> RecurringRow:
     """Begins a series."""
 
 def end_recurring(store: Store, subject: str, name: str, /) -> bool:
-    """Ends a series; False where there is none of that name."""
+    """Ends a series; False if there is none of that name."""
 
 def recurring(store: Store, subject: str | None, after: int, limit: int, /) -> list[RecurringRow]:
     """Series with a number above `after`, by number."""
@@ -96,58 +97,59 @@ def end_recurring_request(subject: str, name: str, /) -> Request:
     """Its answer: how many ended."""
 
 def recurring_request(subject: str | None, after: int, /) -> Request:
-    """A piece of the list. Its answer: what to ask after for the next one, 0 for none, and rows."""
+    """A part of the list. Its answer: the number after which the next part begins, 0 for the end, and rows."""
 
 StagedRunTold: TypeAlias = tuple[str, int, int, int]
 """Name, bytes, digest and rows of a staged run."""
 
 def load(store: Store, job: str, runs: list[StagedRunTold], /) -> tuple[int, int, bool]:
-    """Stores what was staged: the first sequence, how many, and whether that was done before."""
+    """Loads staged runs: the first sequence, the count, and whether they were loaded before."""
 
 def load_request(job: str, runs: list[StagedRunTold], /) -> Request:
-    """Its answer: what `load` returns."""
+    """Its answer: the result of `load`."""
 
 ForecastAsked: TypeAlias = tuple[str | None, int | None, int | None, bool]
-"""A subject or none, from which time on and before which, in milliseconds since 1970, and whether by the second."""
+"""A subject or none, first and end due time in milliseconds since 1970, and whether by seconds.
+"""
 
 def forecast(store: Store, asked: ForecastAsked, /) -> tuple[bytes, int]:
     """Start in milliseconds, messages and bytes of each slot, 64 bits each, and the rows of damaged blocks."""
 
 def look_up_many(store: Store, receipts: list[Receipt], /) -> list[tuple[str, str]]:
-    """The values of `Fate` and the subjects, in order; ForeignReceipt where one is of another store."""
+    """The values of `Fate` and the subjects, in order; ForeignReceipt if a receipt is of another store."""
 
 def cursor_behind(receipt: Receipt, /) -> str:
     """The cursor of a list that ended with the entry of this receipt."""
 
 def groups(store: Store) -> list[dict[str, Any]]:
-    """The fields of `delaymq.Group`, for each group of a subject of users."""
+    """The fields of `delaymq.Group`, for each group of a user's subject."""
 
 def subjects(store: Store) -> list[dict[str, Any]]:
-    """The fields of `delaymq.Subject`, for each subject of users; expired_before_ms for its expiry."""
+    """The fields of `delaymq.Subject`, for each user's subject; expired_before_ms for its expiry."""
 
 def start_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Makes a group; `start` is "earliest" or "latest". One that is there is refused."""
+    """Creates a group; `start` is "earliest" or "latest". An existing group is refused."""
 
 def reset_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Lets a group that nobody consumes for begin again."""
+    """Resets a group without consumers."""
 
 def remove_group(store: Store, subject: str, group: str, /) -> None:
-    """Removes a group that nobody consumes for, with what it gave back and its dead letters."""
+    """Removes a group without consumers, with its retries and dead letters."""
 
 def expire(store: Store, subject: str, older_than_ms: int, /) -> int:
-    """Gives up ready messages that were due so long ago and that nobody holds; how many."""
+    """Expires ready messages that were due this long ago and that no consumer holds; returns how many."""
 
 def consumers(store: Store, subject: str, group: str, /) -> list[dict[str, Any]]:
     """The fields of `delaymq.Consumer`, for each consumer of the group and of its retry subject."""
 
 def end_consumer(store: Store, subject: str, group: str, consumer: str, /) -> int:
-    """Ends a consumer that a client named; how many messages it held."""
+    """Ends a consumer that a client named; returns how many messages it held."""
 
 def check_subject(name: str, /) -> None:
-    """Refuses what no subject can be named."""
+    """Refuses an invalid name of a subject."""
 
 def dead_letters(store: Store, subject: str, group: str, limit: int, /) -> list[dict[str, Any]]:
     """The fields of `delaymq.DeadLetter`, the oldest first; died_ms and published_ms for the times."""
 
 def redrive(store: Store, subject: str, group: str, limit: int | None, /) -> int:
-    """Brings dead letters back; how many."""
+    """Delivers dead letters again; returns how many."""

@@ -1,7 +1,7 @@
-"""The part of `delaymq._core` that reads tables of a store without its lock, and stages what is to be loaded.
+"""Type stubs of the part of `delaymq._core` that reads tables without the store's lock, and stages bulk loads.
 
-It is a part of that module's manual and no module of its own. Nothing here holds the interpreter while it reads, and
-what is handed out is a record batch or a stream of them, never a row.
+It is a part of that module and no module of its own. Nothing here holds the interpreter while it reads. The results
+are record batches or streams of them, never single rows.
 """
 
 from collections.abc import Sequence
@@ -11,72 +11,73 @@ Capsule: TypeAlias = object
 """A PyCapsule, which has no name in Python 3.11."""
 
 TableAsked: TypeAlias = tuple[Sequence[str] | None, tuple[int | None, ...], int]
-"""Subjects or None for all; first and end sequence, published from and before, due from and before, in milliseconds
-since 1970, each or None; about so many bytes of files in a range."""
+"""Subjects, or None for all; first and end sequence, published from and before, due from and before, in milliseconds
+since 1970, each or None; approximate bytes of files in a range.
+"""
 
 TableRange: TypeAlias = tuple[bytes, int, int, int, int, list[tuple[str, int, int | None]]]
-"""Token, bytes, most rows, first sequence, end sequence, and each file with where to begin and to end in it."""
+"""Token, bytes, maximum of rows, first sequence, end sequence, and each file with two offsets.
+"""
 
 BadRowTold: TypeAlias = tuple[int, str, str, str, str, int | None]
-"""The place of a row that is no message, what is wrong in words, the column, what belongs there, what is there, and
-the limit that it is over, or None."""
+"""The place of an invalid row, the error in words, the column, the expected and the found value, and the limit that was
+exceeded, or None.
+"""
 
 @final
 class TableStore:
-    """A store as of one fact, and the pin that keeps its files."""
+    """A store as of one fact, with the pin that keeps its files."""
 
     def about(self) -> tuple[bytes, int, int, int, int | None]:
-        """Stream, first and end sequence, trusted time, and when its pin ends, or None where there is none."""
+        """Stream, first and end sequence, trusted time, and when its pin expires, or None without a pin."""
 
     def name(self) -> bytes:
-        """What the same snapshot is taken again by."""
+        """Identifies the snapshot, to take it again."""
 
     def retired(self) -> list[tuple[int, int]]:
-        """First and end sequence of each stretch of facts that was retired from the midst of the log."""
+        """First and end sequence of each range of facts that was retired within the log."""
 
     def dispatch_held(self) -> bool:
-        """Whether dispatch was held when the last fact was written."""
+        """True if dispatch was held when the last fact was written."""
 
     def plan(self, table: str, wanted: TableAsked, /) -> list[TableRange]:
-        """The ranges that have what is wanted."""
+        """The ranges with the requested rows."""
 
     def read(
         self, table: str | None, tokens: Sequence[bytes], columns: Sequence[str] | None, reports: bool, /
     ) -> TableReader:
-        """A reading of ranges of a table, or of the one that all are of; all columns, or some; whether damage is
-        reported.
-        """
+        """Begins to read ranges of one table; all columns, or some; reports damage or raises."""
 
     def verify(self, token: bytes, /) -> tuple[int, int, list[dict[str, Any]]]:
-        """Records, bytes and damages of all that a range is made of."""
+        """The number of records and bytes, and the damage, of all data of a range."""
 
     def hold(self, for_ms: int, /) -> int | None:
-        """Keeps the files for so long from now on; when the pin ends, or None where there can be none."""
+        """Keeps the files for a duration from now on; returns when the pin expires, or None if there can be none."""
 
     def leave(self) -> None:
-        """Keeps the files until the pin ends by itself."""
+        """Keeps the files until the pin expires by itself."""
 
     def release(self) -> None:
-        """Lets the files go."""
+        """Releases the files."""
 
 @final
 class TableReader:
-    """A reading of ranges."""
+    """Reads ranges."""
 
     def next_batch(self) -> TableBatch | None:
         """The next record batch; None at the end."""
 
     def stream(self) -> Capsule:
-        """All that is left of it, as an `ArrowArrayStream`."""
+        """The remaining batches as an `ArrowArrayStream`."""
 
     def schema(self) -> Capsule:
-        """What its columns are, as an `ArrowSchema`."""
+        """The columns as an `ArrowSchema`."""
 
     def damages(self) -> list[dict[str, Any]]:
-        """What was damaged so far, as `delaymq.tables.Damage` has it."""
+        """The damage so far, as `delaymq.tables.Damage` has it."""
 
     def check(self) -> None:
-        """Raises what ended the reading, where something did."""
+        """Raises the error that ended the read, if any."""
 
 @final
 class TableBatch:
@@ -84,59 +85,58 @@ class TableBatch:
 
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Capsule, Capsule]:
-        """The capsules of its schema and its array; the types are what they are, whatever is wished."""
+        """The capsules of its schema and its array; a requested schema is ignored."""
 
 def table_store(path: str, for_ms: int, name: bytes | None, /) -> TableStore:
-    """What is visible of the store in a folder, or was when the snapshot of that name was taken, pinned for so long."""
+    """Takes a snapshot of the store in a folder, or takes the snapshot of that name again, pinned for a while."""
 
 def read_table_ranges(
     path: str, tokens: Sequence[bytes], columns: Sequence[str] | None, reports: bool, /
 ) -> TableReader:
-    """As `TableStore.read`, without one."""
+    """As `TableStore.read`, without a snapshot."""
 
 def table_columns(table: str, /) -> list[tuple[str, str]]:
     """Name and type of each column of a table."""
 
 @final
 class Stager:
-    """Takes record batches and writes staged runs beside the store in a folder."""
+    """Writes record batches as staged runs in the store's folder."""
 
     def __new__(
         cls, path: str, due_max_ms: int, sizes: tuple[int, int], ignores_others: bool, goes_on: bool, /
     ) -> Stager:
-        """No message is due later than so many milliseconds since 1970; rows and bytes of a run; whether columns that
-        no message has are let be; whether rows are taken behind one that is none.
+        """Rows due later than `due_max_ms` (since 1970) are invalid; `sizes` are rows and bytes of a run;
+        `ignores_others` ignores unknown columns; `goes_on` skips invalid rows.
         """
 
     def add(self, data: object, /) -> tuple[int, list[BadRowTold]]:
-        """How many rows there were in an object of Arrow's C data interface, and those that are no messages."""
+        """The number of rows in an object of Arrow's C data interface, and the invalid ones."""
 
     def finish(self) -> list[tuple[str, int, int, int]]:
-        """Name, bytes, digest and rows of each run that was written."""
+        """Name, bytes, digest and rows of each run."""
 
     def discard(self) -> None:
-        """Removes what was written. A second call does nothing."""
+        """Removes the runs. A second call does nothing."""
 
 RebuiltRunTold: TypeAlias = tuple[str, int, int, int]
-"""Name, bytes, check and rows of a run that was written beside the store."""
+"""Name, bytes, digest and rows of a run that was written beside the store."""
 
 def rebuild_plan(
     path: str, piece_sequences: int, /
 ) -> tuple[bytes, int | None, list[tuple[int, int, int, int]], list[tuple[int, int, str, str | None]]]:
     """The plan; the number of its checkpoint; index, first sequence, sequences and run number of each piece; first
-    sequence and sequences of what stays as it is, why, and what is damaged of it.
+    sequence, sequences, reason and damage of each window that is not rebuilt.
     """
 
 def rebuild_piece(
     path: str, plan: bytes, index: int, stage: bool, /
 ) -> tuple[dict[str, int], list[tuple[int, str, str]], RebuiltRunTold | None]:
-    """How many messages of a piece are `pending`, and of these `same`, `different`, `missing`, `unreadable`, `kept` and
-    `vanishing`; sequence, kind and words of some with which something is wrong, the worst first; the run that was
-    written.
+    """The counts of a piece; sequence, kind and words of some messages with something wrong; the
+    run that was written.
     """
 
 def refuse_open(path: str, /) -> None:
-    """Raises `Locked` where somebody has the store open."""
+    """Raises `Locked` if a process has the store open."""
 
 def adopt_rebuilt(path: str, plan: bytes, staged: list[tuple[int, RebuiltRunTold | None]], /) -> tuple[int, int]:
-    """Puts the runs of all pieces in the place of those that are there: how many, and their messages."""
+    """Replaces the existing runs by those of all pieces; returns the number of runs and of messages."""

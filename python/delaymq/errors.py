@@ -86,8 +86,8 @@ class DelaymqError(Exception):
         store: The folder of the store, if an open was refused, or None.
         path: The file or folder that the error is about, relative to the store, or None.
         offset: The byte offset in that file, or None.
-        expected: What was expected, or None.
-        found: What was found, or None.
+        expected: The expected value, or None.
+        found: The value that was found, or None.
         argument: The name of the argument that was refused, or None.
         index: The place of the refused message in its batch, from 0, or None.
         reason: The cause, such as an earlier failure, or why a file is needed, or None.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["IfExists", "KeyCommands", "Terms", "id_for", "terms_of"]
 
 IfExists = Literal["replace", "keep", "error"]
-"""What happens if a pending message has the key: the new message replaces it, it is kept, or the new one is refused."""
+"""The effect of a taken key: the new message replaces the pending one, it is kept, or the new one is refused."""
 
 Terms: TypeAlias = tuple[str | None, int, bool]
 """The conditions of a publish as the core takes them: key or None, code of `if_exists`, and whether to deduplicate."""

@@ -36,7 +36,7 @@ RUN_BYTES_MAX: Final = 256 << 20
 """The maximum size of a staged run, in bytes of messages; approximately the memory that a stager uses."""
 
 OnBadRow = Literal["raise", "collect"]
-"""What happens to a row that is not a valid message."""
+"""How a row is handled that is not a valid message."""
 
 FOLDER = "loads"
 NAME = re.compile(r"[0-9]{13}-[0-9a-f]{32}\.run")
@@ -67,9 +67,9 @@ class BadRow:
         row: Its place among all rows that the stager was given, from 0.
         place: Its place in the data of the last `add`, from 0.
         column: The column that is invalid.
-        words: What is wrong, in a sentence.
-        expected: What was expected.
-        found: What was found.
+        words: The error, in a sentence.
+        expected: The expected value.
+        found: The value that was found.
         limit: The limit that was exceeded, or None.
     """
 

@@ -37,7 +37,7 @@ class Publish:
         attributes: Text by name, delivered with the message.
         message_id: Your id of the message; by default the text of the receipt.
         key: Your name for the pending message; a subject has at most one pending message with a key.
-        if_exists: What happens if the key is taken: `"replace"`, `"keep"` or `"error"`, the default.
+        if_exists: The effect of a taken key: `"replace"`, `"keep"` or `"error"`, the default.
         deduplicate: True stores a message of one subject and `message_id` once within ten minutes.
         jitter: A timedelta or seconds, or None. A random part of it is added to the due time, which
             the receipt shows.

@@ -87,7 +87,7 @@ class Hidden:
         path: The file, relative to the store.
         block: The number of the block in that file, from 0.
         rows: Entries in it. Some may not be pending any more, or not match the query.
-        reason: What is wrong with it.
+        reason: The error.
     """
 
     path: str

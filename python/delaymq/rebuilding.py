@@ -50,7 +50,7 @@ PIECE_SEQUENCES: Final = RUN_ROWS_MAX
 """The maximum number of sequences in a piece; rebuilding takes about 200 bytes of memory for each."""
 
 Kind = Literal["vanishing", "missing", "different", "unreadable"]
-"""What can be wrong with a message: it is intact nowhere; its run has no row for it, or a different one; its row or
+"""Kinds of problems with a message: it is intact nowhere; its run has no row for it, or a different one; its row or
 payload is unreadable there, and the log has it.
 """
 
@@ -150,7 +150,7 @@ class Example:
 
     Attributes:
         sequence: Its sequence.
-        kind: What is wrong.
+        kind: The kind of problem.
         words: The same in words, with the file.
     """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CatchUp", "Recurring", "RecurringCommands"]
 
 CatchUp = Literal["one", "skip", "all"]
-"""What happens to occurrences that were missed: the last one is published at once, none is, or each one is."""
+"""How missed occurrences are handled: the last one is published at once, none is, or each one is."""
 
 SeriesRequest: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
 Row: TypeAlias = "tuple[int, str, str, str, str, int, Receipt | None]"
@@ -43,7 +43,7 @@ class Recurring:
         every: Its interval, or None.
         cron: Its cron pattern, or None.
         zone: The IANA time zone of the pattern; `"UTC"` for an interval.
-        catch_up: What happens to missed occurrences: `"one"`, `"skip"` or `"all"`.
+        catch_up: How missed occurrences are handled: `"one"`, `"skip"` or `"all"`.
         receipt: The receipt of the pending message, for `cancel`, `move` and `look_up`; None while that message is
             about to be stored.
     """
@@ -104,9 +104,9 @@ class RecurringCommands:
                 has several (by `*`, a list, a range or a step), it follows the clock.
             start: An aware datetime before which there is no occurrence. An interval is counted from it, even if it has
                 passed.
-            catch_up: What happens to occurrences that could not be stored in time, such as during a downtime: `"one"`
+            catch_up: How occurrences are handled that could not be stored in time, such as during a downtime: `"one"`
                 publishes the last one at once, `"skip"` none, `"all"` each, one after the other.
-            if_exists: What happens if the subject has a series of that name: `"replace"` ends it and cancels its
+            if_exists: The effect if the subject has a series of that name: `"replace"` ends it and cancels its
                 pending message, `"keep"` keeps it and begins nothing, `"error"` raises InvalidArgument.
             tags: As for `publish`.
             attributes: As for `publish`. `recurring` is added, with the name of the series.

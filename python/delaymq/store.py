@@ -102,11 +102,9 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             refuse_free_bytes: With less free disk space, publishes raise `DiskFull`; 0, the default: no such limit.
 
         Raises:
-            Locked: Another process, or this one, has the store open.
-            NotAStore, NewerFormat: The folder holds something else, or a later release wrote it.
-            Corrupt: Durable bytes are damaged; `path`, `offset`, `expected` and `found` describe where and how.
-            MissingFile, StorageError: A file of the store is missing, or the operating system refused a call.
-            WrongType, InvalidArgument: An option has the wrong type or a value out of range.
+            Locked, NotAStore, NewerFormat: The store is open already, is something else, or is of a later release.
+            Corrupt, MissingFile, StorageError: Bytes are damaged, a file is missing, or the system refused a call.
+            WrongType, InvalidArgument: An option is refused.
         """
         options = OpenOptions.made(
             path,
@@ -173,7 +171,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             message_id: Your id of the message, with the characters of a subject; by default the text of the receipt.
             key: Your name for the pending message, with the characters of a subject. A subject has at most one pending
                 message with a key; the key is free again once the message is dispatched or cancelled.
-            if_exists: What happens if the key is taken: `"replace"` cancels the message that has it, `"keep"` keeps
+            if_exists: The effect of a taken key: `"replace"` cancels the message that has it, `"keep"` keeps
                 that message and stores nothing, `"error"`, the default, raises KeyTaken.
             deduplicate: True stores a message of one subject and `message_id` once within ten minutes
                 (`deduplicate_for`), however often it is published. A message without an id is given one.
@@ -362,7 +360,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         """Makes everything durable and releases the folder. A second call does nothing.
 
         Raises:
-            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
+            Poisoned: A write failed. Everything that was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
         self._lifecycle.stop()

@@ -14,7 +14,7 @@ from crafting import wait_until
 from delaymq.demo.consumers import Consumers
 from delaymq.demo.frames import Frame, FrameReader, FrameWriter, Kind
 from delaymq.demo.plan import Plan
-from delaymq.demo.worker import started
+from delaymq.demo.worker import start_threads
 from delaymq.errors import AmbiguousError
 
 PLAN = Plan(20, 1, 1000, 3)
@@ -77,7 +77,7 @@ class Played:
             losses=lambda: self.losses,
         )
         consume, _flush = self.consumers.work()
-        self._threads = started([consume], FrameWriter(self._theirs))
+        self._threads = start_threads([consume], FrameWriter(self._theirs))
 
     def deliver(self, *numbers: int) -> None:
         self.queue.coming.append([Delivered(PLAN.body(number)) for number in numbers])
@@ -113,7 +113,7 @@ def test_what_is_in_doubt_is_forgotten() -> None:
     wait_until(lambda: len(played.queue.acknowledged) == 2)
     played.queue.is_doubtful = True
     played.consumers.flush_once()
-    played.consumers.flush_once(all_of_them=True)
+    played.consumers.flush_once(always_flush=True)
     assert played.told(Kind.ACKED) == []
     played.deliver(3)
     wait_until(lambda: len(played.queue.acknowledged) == 3)
@@ -127,9 +127,9 @@ def test_what_a_lost_connection_had_delivered_is_acknowledged_no_more() -> None:
     played = Played(hold=2)
     played.deliver(1, 2)
     wait_until(lambda: len(played.told(Kind.DELIVERED)) == 1)
-    assert not played.consumers.have_noticed(1)
+    assert not played.consumers.have_seen(1)
     played.losses = 1
-    wait_until(lambda: played.consumers.have_noticed(1))
+    wait_until(lambda: played.consumers.have_seen(1))
     played.deliver(3, 4, 5)
     wait_until(lambda: len(played.queue.acknowledged) == 1)
     assert played.queue.acknowledged == [PLAN.body(3)]

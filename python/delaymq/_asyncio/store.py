@@ -350,7 +350,7 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         Waits in subscriptions end without a message. If the coroutine is cancelled, closing goes on.
 
         Raises:
-            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
+            Poisoned: A write failed. Everything that was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
             WrongLoop: This is not the loop that opened the store.
         """

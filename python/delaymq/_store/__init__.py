@@ -1,4 +1,4 @@
-"""What runs while this process has a store open, for `delaymq.Store` and `delaymq.AsyncStore`.
+"""The parts of an open store outside the Rust core, for `delaymq.Store` and `delaymq.AsyncStore`.
 
 Enter: the checked options of `open`. Leave: an open store of the Rust core, its reports in `logging`, and its
 retention applied, until `close` stops everything in order.

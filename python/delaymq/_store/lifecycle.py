@@ -85,7 +85,7 @@ class Lifecycle:
         """Stops everything, even if one part fails. A second call does nothing.
 
         Raises:
-            Poisoned: A write failed. Whatever was answered is safe; the next open repairs the rest.
+            Poisoned: A write failed. Everything that was answered is safe; the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
         if self.stopped:

@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Makes the measurement that is ordered, prints its figures, and ends as ordered."""
+    """Makes one measurement, prints its figures, and exits or kills itself as requested."""
     orders = json.loads(sys.argv[1])
     figures = _core.measure(orders["name"], orders["folder"], orders["numbers"])
     print(json.dumps(figures), flush=True)

@@ -1,4 +1,4 @@
-"""delaymq and its limit in turns, so that a slow minute meets both."""
+"""Interleaving: delaymq and its limit are measured in turns, so that a slow minute affects both."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RUNS_QUICK = 1
 
 
 def runs_of(quick: bool) -> int:
-    """How many runs a row is the median of."""
+    """The number of runs whose median is reported."""
     return RUNS_QUICK if quick else RUNS
 
 
 def interleaved(ours: Measurement, limit: Measurement, *, quick: bool) -> Pairs:
-    """Runs of both by turns, each in an empty folder that is removed after it."""
+    """Runs of both in turns, each in an empty folder that is removed afterwards."""
 
     def pairs(folder: Path) -> Iterator[tuple[Figures, Figures]]:
         for _ in range(runs_of(quick)):

@@ -1,4 +1,4 @@
-"""What the machine was doing while something was measured."""
+"""The load of the machine during a measurement."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ IDLE, IOWAIT, STEAL = 3, 4, 7  # columns of the first line of /proc/stat
 
 @dataclass(frozen=True)
 class Moment:
-    """Processor time used by the whole machine and by this process and its children, so far.
+    """Processor time so far, of the whole machine and of this process with its children.
 
     Attributes:
         total: All ticks.
-        steal: Ticks that the host gave to others.
+        steal: Ticks that the host gave to other virtual machines.
         used: Ticks that any process used.
-        own: Ticks that this process and its dead children used.
+        own: Ticks that this process and its finished children used.
     """
 
     total: int
@@ -34,7 +34,7 @@ class Moment:
 
     @classmethod
     def now(cls) -> Self:
-        """Reads the kernel's counters; zeros where there are none."""
+        """Reads the kernel's counters; zeros if there are none."""
         try:
             ticks = [int(word) for word in STAT.read_text().split("\n", 1)[0].split()[1:9]]
         except OSError:
@@ -56,7 +56,7 @@ def meanwhile(before: Moment, after: Moment) -> dict[str, float]:
 
 
 def anonymous_bytes() -> float:
-    """Anonymous memory of this process; 0 where the kernel does not tell."""
+    """Anonymous memory of this process, in bytes; 0 if the kernel does not tell."""
     with contextlib.suppress(OSError):
         for line in STATUS.read_text().splitlines():
             if line.startswith("RssAnon:"):

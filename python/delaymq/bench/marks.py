@@ -1,4 +1,4 @@
-"""What a row must reach, whatever the machine's limit is, and whether it did."""
+"""Marks: absolute bounds for the figures of a row, whatever the machine's limit is."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Judged", "Mark", "at_least", "at_most"]
 
 @dataclass(frozen=True)
 class Mark:
-    """What one figure of a row must be.
+    """A bound for one figure of a row.
 
     Attributes:
         figure: `"value"`, or a name in `detail`.
-        bound: In the unit of that figure.
-        is_floor: True where it must be so much at least, False where at most.
+        bound: The bound, in the unit of that figure.
+        is_floor: True for a minimum, False for a maximum.
     """
 
     figure: str
@@ -24,7 +24,7 @@ class Mark:
     is_floor: bool
 
     def judged(self, figures: Mapping[str, Any]) -> Judged:
-        """What became of it; a figure that is not there is an error of the bench.
+        """Compares the figure with the bound.
 
         Args:
             figures: All figures of the row, by name.
@@ -45,13 +45,13 @@ class Judged:
     is_met: bool
 
     def words(self) -> str:
-        """What was asked: p99_ms at most 10."""
+        """The mark in words: p99_ms at most 10."""
         figure = "the figure" if self.mark.figure == "value" else self.mark.figure
         bound = f"{self.mark.bound:,.0f}" if self.mark.bound >= 1000 else f"{self.mark.bound:g}"  # noqa: PLR2004 - digits
         return f"{figure} at {'least' if self.mark.is_floor else 'most'} {bound}"
 
     def told(self) -> dict[str, Any]:
-        """As a row tells it: `figure`, `at_least` or `at_most`, `met`."""
+        """The mark as a row shows it: `figure`, `at_least` or `at_most`, `met`."""
         bound = "at_least" if self.mark.is_floor else "at_most"
         return {"figure": self.mark.figure, bound: self.mark.bound, "met": self.is_met}
 

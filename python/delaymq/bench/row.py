@@ -1,4 +1,4 @@
-"""One row of a bench: what was reached, what the machine allows, and how that was measured."""
+"""A row of a bench: the figure of delaymq, the limit of the machine, and the details of the measurement."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from delaymq.bench.marks import Judged, Mark
 __all__ = ["Case", "Row", "case_words", "summary"]
 
 Figures = Mapping[str, float]
-"""What one measurement found; `value` is what the row is about."""
+"""The figures of one measurement; `value` is the row's main figure."""
 
 Measurement = Callable[[Path], Figures]
 """Measures once, in a folder of its own."""
 
 Pairs = Callable[[Path], Iterable[tuple[Figures, Figures]]]
-"""Measures delaymq and its limit by turns, in a folder: the figures of both, run by run."""
+"""Measures delaymq and its limit in turns, in a folder: the figures of both, run by run."""
 
-PEAKS = ("memory_growth_bytes",)  # figures of which the greatest is told, not the median
-COUNTED = ("early",)  # figures of which the sum over the runs is told, not the median
+PEAKS = ("memory_growth_bytes",)  # figures that are reported as the maximum of all runs, not the median
+COUNTED = ("early",)  # figures that are reported as the sum of all runs, not the median
 
 NAMING = (
     "where",
@@ -41,8 +41,8 @@ NAMING = (
     "ready",
     "moment",
     "call",
-)  # the details that tell one case of a bench from another
-NAMED_BY_VALUE = ("where", "call")  # those whose value says it all
+)  # the details that distinguish the cases of a bench
+NAMED_BY_VALUE = ("where", "call")  # details that are shown without their name
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Case:
         bench: The name of the bench.
         unit: The unit of value and limit.
         durability: `"disk"`, `"os"` or `"none"`.
-        n: How many messages one run handles.
-        pairs: Measures delaymq, and the same system calls and bytes with no logic.
-        limit_words: What the limit does.
+        n: The number of messages that one run handles.
+        pairs: Measures delaymq, and the same system calls and bytes without any logic.
+        limit_words: A description of the limit.
         higher_is_better: True for rates, False for times and sizes.
-        plain_words: What the second limit does, which a run of the limit tells as `plain`; None
-            where there is none that would say something.
-        detail: What names the case: rate_per_s, in_flight, …
-        is_served: True where it goes through a server in a process of its own.
-        must: What its figures must reach at this size on any machine; none where nobody said so.
+        plain_words: A description of the second limit, which a run of the limit returns as `plain`; None if there is
+            none.
+        detail: The name of the case: rate_per_s, in_flight, …
+        is_served: True if it uses a server in a process of its own.
+        must: The marks that its figures must reach at this size on any machine, if any.
     """
 
     bench: str
@@ -79,7 +79,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What is printed."""
+    """The row that is printed."""
 
     bench: str
     unit: str
@@ -97,7 +97,7 @@ class Row:
         return tuple(judged for judged in self.must if not judged.is_met)
 
     def to_json(self) -> str:
-        """One JSON object, on one line; the marks stand in its detail, where there are any."""
+        """One JSON object on one line; its detail has the marks, if any."""
         detail = {name: _significant(value) for name, value in self.detail.items()}
         if self.must:
             detail["must"] = [judged.told() for judged in self.must]
@@ -116,13 +116,13 @@ class Row:
 
 
 def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], machine: Mapping[str, Any]) -> Row:
-    """The row of a case: medians, with their spread.
+    """The row of a case: medians with their spread.
 
     Args:
-        case: What was measured.
+        case: The case.
         ours: The figures of each run of delaymq.
         limits: The figures of each run of the limit, interleaved with those.
-        machine: What the machine was doing meanwhile.
+        machine: The load of the machine meanwhile.
     """
     value = statistics.median(figures["value"] for figures in ours)
     limit = statistics.median(figures["value"] for figures in limits)
@@ -132,8 +132,8 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
     for name in ours[0]:
         if name != "value":
             values = [figures[name] for figures in ours]
-            told = sum if name in COUNTED else max if name in PEAKS else statistics.median
-            detail[name] = told(values)
+            reduce = sum if name in COUNTED else max if name in PEAKS else statistics.median
+            detail[name] = reduce(values)
     detail["runs"] = len(ours)
     detail["spread"] = _spread([figures["value"] for figures in ours])
     detail["limit_spread"] = _spread([figures["value"] for figures in limits])
@@ -150,12 +150,12 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
 
 
 def _spread(values: Sequence[float]) -> list[float]:
-    """The least and the greatest."""
+    """The minimum and the maximum."""
     return [_significant(min(values)), _significant(max(values))]
 
 
 def _significant(value: Any) -> Any:  # noqa: ANN401 - details are of any kind
-    """A float with four significant digits; everything else as it is."""
+    """A float with four significant digits; other values are not changed."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     rounded = float(f"{value:.4g}")
@@ -163,7 +163,7 @@ def _significant(value: Any) -> Any:  # noqa: ANN401 - details are of any kind
 
 
 def case_words(detail: Mapping[str, Any]) -> str:
-    """What tells a case from the others of its bench, in words: near, batch 1,000."""
+    """The details that distinguish a case, in words: near, batch 1,000."""
     named = [(name, detail[name]) for name in NAMING if name in detail]
     return ", ".join(
         str(value) if name in NAMED_BY_VALUE else f"{name.replace('_', ' ')} {_counted(value)}" for name, value in named

@@ -1,4 +1,4 @@
-"""All benches, by name, and their rows."""
+"""All benches by name, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -72,17 +72,18 @@ SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
     "hour": hour.cases,
     "backlog": backlog.cases,
 }
-"""Those that can be asked for at any size."""
+"""The benches that run at any size."""
 
 
 def planned(names: Sequence[str], *, quick: bool, served: bool = False, scale: int | None = None) -> list[Case]:
-    """The cases of the benches named, or of all, in the order in which they are measured.
+    """The cases of the named benches, or of all, in order of measurement.
 
     Args:
-        names: Names out of `BENCHES`; none means all.
-        quick: Fewer messages and runs, of which nothing is asked.
-        served: Only those that go through a server.
-        scale: How many messages are pending, ready or due at once, in those of `SCALED`; None for their own numbers.
+        names: Names of `BENCHES`; none means all.
+        quick: Fewer messages and runs, without marks.
+        served: Only cases that use a server.
+        scale: The number of messages that are pending, ready or due at once, for benches of `SCALED`; None for the
+            default.
     """
 
     def cases_of(name: str) -> Sequence[Case]:
@@ -90,7 +91,7 @@ def planned(names: Sequence[str], *, quick: bool, served: bool = False, scale: i
 
     cases = (case for name in names or BENCHES for case in cases_of(name))
     chosen = [case for case in cases if case.is_served or not served]
-    # Marks are of figures of a store that is warm, and of many messages.
+    # Marks are for a warm store and many messages.
     return [replace(case, must=()) for case in chosen] if quick else chosen
 
 
@@ -98,10 +99,9 @@ def run(cases: Iterable[Case], *, quick: bool, folder: Path | None = None) -> It
     """Measures, row by row.
 
     Args:
-        cases: What `planned` gives.
-        quick: As it was planned; the rows say so.
-        folder: Where the stores are made, on the disk that is to be measured; None for a temporary
-            one.
+        cases: The result of `planned`.
+        quick: As for `planned`; it is noted in the rows.
+        folder: Where the stores are created, on the disk to measure; None for a temporary folder.
     """
     with tempfile.TemporaryDirectory(prefix="delaymq-bench-", dir=folder) as temporary:
         for case in cases:

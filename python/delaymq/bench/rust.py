@@ -16,8 +16,8 @@ from delaymq.bench.row import Figures, Measurement
 
 __all__ = ["beside", "killed_afterwards", "measurement", "own_process", "together"]
 
-PATIENCE_S = 120.0  # after it, processes that measure together are lost
-LOOK_S = 0.02
+PATIENCE_S = 120.0  # timeout of processes that measure together
+POLL_S = 0.02
 
 
 def measurement(name: str, **numbers: float) -> Measurement:
@@ -30,20 +30,20 @@ def measurement(name: str, **numbers: float) -> Measurement:
 
 
 def own_process(name: str, folder: Path, **numbers: float) -> Figures:
-    """One measurement in a fresh process, which ends in order."""
+    """One measurement in a new process, which exits normally."""
     return _child(name, folder, numbers, kill=False)
 
 
 def killed_afterwards(name: str, folder: Path, **numbers: float) -> Figures:
-    """One measurement in a fresh process, which then kills itself with -9."""
+    """One measurement in a new process, which then kills itself with SIGKILL."""
     return _child(name, folder, numbers, kill=True)
 
 
 def together(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> dict[str, Figures]:
-    """Measurements that are made at the same time, each in a fresh process; one that fails ends the others.
+    """Measurements at the same time, each in a new process; if one fails, the others are ended.
 
     Args:
-        folder: The folder of all of them, through which they meet.
+        folder: The folder of all of them, through which they synchronize.
         orders: The numbers of each, by its name.
 
     Raises:
@@ -56,7 +56,7 @@ def together(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> dict[st
 
 @contextmanager
 def beside(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Figures]]:
-    """As `together`, beside what the block does; what they found is there after it."""
+    """As `together`, during the block; the figures are there after it."""
     found: dict[str, Figures] = {}
     with ExitStack() as running:
         began = {name: running.enter_context(_begun(name, folder, numbers)) for name, numbers in orders.items()}
@@ -66,7 +66,7 @@ def beside(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> Iterator[
             failed = [name for name, process in began.items() if process.poll()]
             if failed or time.monotonic() > until:
                 raise RuntimeError(f"{' and '.join(failed or began)} did not end well")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         failed = [name for name, process in began.items() if process.returncode != 0]
         if failed:
             raise RuntimeError(f"{' and '.join(failed)} did not end well")

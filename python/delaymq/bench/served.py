@@ -1,4 +1,4 @@
-"""A store that is served by a process of its own, as `delaymq serve` does it."""
+"""A store behind `delaymq serve` in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 __all__ = ["Served", "served"]
 
-PREFIX = "DELAYMQ_"  # of what configures the command line
+PREFIX = "DELAYMQ_"  # prefix of environment variables that configure the command line
 SETTLE_S_MAX = 6.0
 SETTLE_PAUSE_S = 1.0
 STOP_S_MAX = 60.0
@@ -25,12 +25,12 @@ PREPARED = "delaymq_prepared_segments_total "
 
 @dataclass(frozen=True)
 class Served:
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        port: Where it listens on this machine.
+        port: Its port on this machine.
         pid: Its process.
-        ready_s: From the start of the process until it said where it listens.
+        ready_s: Seconds from the start of the process until it reported its address.
     """
 
     port: int
@@ -43,15 +43,15 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
     """Serves the store in a folder until the end of the block.
 
     Args:
-        folder: The store's, made where there is none.
+        folder: The folder of the store, created if it does not exist.
         durability: `"disk"` or `"os"`.
-        settled: True gives it time to prepare its stock of segments first.
+        settled: True waits until it has prepared its segments.
 
     Raises:
-        RuntimeError: It did not start, or did not end in order.
+        RuntimeError: It did not start, or did not end normally.
     """
-    chosen = {"server.port": 0, "http.port": 0, "store.durability": durability}
-    settings = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+    options = {"server.port": 0, "http.port": 0, "store.durability": durability}
+    settings = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "delaymq", "serve", "--store", str(folder), "--json", *settings]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     _allow_many_descriptors()
@@ -74,13 +74,13 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
 
 
 def _allow_many_descriptors() -> None:
-    """Lets this process and those that it starts have as many connections as the system allows."""
+    """Raises the limit of open files for this process and its children to the maximum."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _settle(http_address: str) -> None:
-    """Waits until the store has prepared its stock of segments."""
+    """Waits until the store has prepared its segments."""
     until, before = time.monotonic() + SETTLE_S_MAX, 0.0
     while time.monotonic() < until:
         time.sleep(SETTLE_PAUSE_S)

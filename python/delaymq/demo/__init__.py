@@ -1,10 +1,10 @@
-"""The demo: publish, kill the process with -9, start it again, and count.
+"""The demo: publish, kill the process with SIGKILL, start it again, and count.
 
-Two parents run it. `conductor` kills the process that has the store, publishes and consumes: `child`.
-`served_conductor` kills the server (`served`); those who publish and consume are other processes
-(`remote`), which live on. `publishers` and `consumers` are their work, `plan` says what is published,
-`orders` what each is told, `frames` what they tell the parent, `ledger` is the parent's own account
-with the verdict, `account` puts into it what is heard, and `summary` says the `result`.
+Enter: settings. Leave: the result line by line, and an exit code. `conductor` is the parent of the demo in one process:
+it kills the process that has the store, publishes and consumes (`child`). `served_conductor` kills a server
+(`served`), while other processes publish and consume (`remote`). `publishers` and `consumers` are their work, `plan`
+has the messages, `orders` the instructions of a process, `frames` its reports, `ledger` the account and the verdict,
+`account` adds reports to the ledger, and `summary` prints the `result`.
 """
 
 import tempfile
@@ -20,14 +20,14 @@ __all__ = ["Settings", "run"]
 
 
 def run(settings: Settings, tell: Callable[[str], object]) -> int:
-    """Runs the demo, tells its result line by line, and returns the exit code.
+    """Runs the demo, prints its result line by line, and returns the exit code.
 
     Args:
-        settings: How it runs.
-        tell: Is given each line.
+        settings: The settings.
+        tell: Called with each line.
 
     Returns:
-        0 where every promise was kept, 1 where one was broken.
+        0 if every promise was kept, 1 if one was broken.
     """
     victim = "over TCP to a server that is" if settings.served else "by a process that is"
     conductor = ServedConductor if settings.served else Conductor

@@ -1,4 +1,4 @@
-"""What the parent hears, put into its ledger."""
+"""The account of a run: reports of the processes, added to the ledger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Account", "Life"]
 
 @dataclass
 class Life:
-    """One life of what is killed.
+    """One life of the process that is killed.
 
     Attributes:
-        started_us: When it was started.
-        open_ms: How long its recovery took.
-        facts: How many facts that applied.
-        first_answer_s: From its start to its first publish answered, or None.
+        started_us: When it was started, in microseconds since 1970.
+        open_ms: The duration of its recovery.
+        facts: The number of facts that recovery applied.
+        first_answer_s: Seconds from its start to its first answered publish, or None.
     """
 
     started_us: int
@@ -32,16 +32,16 @@ class Life:
 
 @dataclass
 class Account:
-    """Everything that was heard.
+    """All reports of a run.
 
     Attributes:
         ledger: Every message.
-        lives: Each life of what is killed.
-        kills: What was in flight at each kill that counts.
-        failures: What went wrong in the machinery, a text each.
+        lives: Each life of the process that is killed.
+        kills: The messages in flight at each kill that counts.
+        failures: Errors of the demo itself, as text.
         published_us: When the first publish began and when the last one was answered.
-        heard: When something was heard last, by the monotonic clock.
-        published_all: True once nothing is left to publish.
+        heard: When the last report came, by the monotonic clock.
+        published_all: True once everything is published.
     """
 
     ledger: Ledger
@@ -54,23 +54,23 @@ class Account:
 
     @property
     def life(self) -> Life:
-        """The life of now."""
+        """The current life."""
         return self.lives[-1]
 
     def begin(self, started_us: int) -> None:
-        """Another life begins."""
+        """Begins another life."""
         self.lives.append(Life(started_us))
         self.published_all = False
         self.heard = time.monotonic()
 
     def killed(self) -> None:
-        """What is killed is dead, and all that was said before was heard."""
+        """Notes that the process is dead and all its reports were read."""
         kill = self.ledger.killed()
         if kill.counts:
             self.kills.append(kill)
 
     def result(self, settings: Settings, seconds: float, left: int) -> Result:
-        """What was found by a run of so many seconds that left so much in the store."""
+        """The result of a run, with its duration and the number of unfinished messages in the store."""
         return Result(
             settings=settings,
             verdict=self.ledger.verdict(),
@@ -84,14 +84,14 @@ class Account:
             failures=self.failures,
         )
 
-    def hear(self, frame: Frame) -> None:
-        """Takes in one frame."""
+    def record(self, frame: Frame) -> None:
+        """Adds one report."""
         self.heard = time.monotonic()
         ledger = self.ledger
         match frame.kind:
             case Kind.OPENED:
-                told = frame.json()
-                self.life.open_ms, self.life.facts = told["open_ms"], told["facts"]
+                opened = frame.json()
+                self.life.open_ms, self.life.facts = opened["open_ms"], opened["facts"]
             case Kind.PUBLISHED_ALL:
                 self.published_all = True
             case Kind.FAILED:

@@ -1,4 +1,4 @@
-"""The process that is killed: it has the store, publishes its part of the plan and consumes all subjects."""
+"""The process that is killed: it has the store, publishes the plan and consumes all subjects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delaymq.demo.consumers import Consumers
 from delaymq.demo.frames import FrameWriter, Kind
 from delaymq.demo.orders import Orders
 from delaymq.demo.publishers import PUBLISHERS, Publishers
-from delaymq.demo.worker import started, telling_failures
+from delaymq.demo.worker import reporting_failures, start_threads
 from delaymq.receipt import Receipt
 from delaymq.store import Store
 
@@ -22,14 +22,14 @@ def main() -> None:
     frames = FrameWriter(int(sys.argv[1]))
     orders = Orders.from_json(sys.stdin.readline())
     began = time.perf_counter()
-    with telling_failures(frames), Store.open(orders.store, durability="disk") as store:
+    with reporting_failures(frames), Store.open(orders.store, durability="disk") as store:
         facts, open_ms = store.status().recovered_facts, (time.perf_counter() - began) * 1000
         frames.send_json(Kind.OPENED, {"open_ms": open_ms, "facts": facts})
         _run(store, orders, frames)
 
 
 def _run(store: Store, orders: Orders, frames: FrameWriter) -> None:
-    """Publishes and consumes until the parent says stop, then makes everything durable."""
+    """Publishes and consumes until the parent closes the input, then makes everything durable."""
     plan = orders.plan()
     published_all = threading.Event()
     consumers = Consumers(
@@ -41,8 +41,8 @@ def _run(store: Store, orders: Orders, frames: FrameWriter) -> None:
         hold=lambda: 0 if published_all.is_set() else orders.hold,
     )
     publishers = Publishers(store, orders, plan, frames)
-    publishing = started([publishers.publish] * PUBLISHERS, frames)
-    consuming = started(consumers.work(), frames)
+    publishing = start_threads([publishers.publish] * PUBLISHERS, frames)
+    consuming = start_threads(consumers.work(), frames)
     publishers.cancel([(number, Receipt.parse(text)) for number, text in orders.cancels])
     for thread in publishing:
         thread.join()

@@ -1,4 +1,4 @@
-"""The parent where the store's own process is killed: starts it, kills it, starts it again, keeps the account."""
+"""The parent of the demo in one process: it starts and kills the child, and keeps the account."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Conductor:
         self._child: Worker
 
     def run(self) -> Result:
-        """Publishes, kills, waits until nothing is missing, and judges."""
+        """Publishes, kills, waits until no message is missing, and judges."""
         started = time.perf_counter()
         self._start()
         try:
             while not self._over():
-                self._listen()
+                self._read_frames()
                 if not self._account.published_all and self._settings.kill_is_due(self._account):
                     self._kill()
                     self._start()
             self._stop()
         finally:
             self._child.close()
-        return self._account.result(self._settings, time.perf_counter() - started, left_in(self._orders.store))
+        return self._account.result(self._settings, time.perf_counter() - started, unfinished_in(self._orders.store))
 
     def _start(self) -> None:
-        """Starts a child with what is left to do."""
+        """Starts a child with the remaining work."""
         self._orders.resend = self._ledger.take_unanswered()
         self._orders.fresh_from = self._ledger.next_fresh
         self._orders.cancels = self._ledger.cancels_wanted()
@@ -50,24 +50,24 @@ class Conductor:
         self._child = Worker.start("delaymq.demo.child", self._orders)
 
     def _kill(self) -> None:
-        """Kills with -9, hears the last words, and counts what was in flight."""
+        """Kills the child with SIGKILL, reads its last reports, and counts the messages in flight."""
         self._child.process.send_signal(signal.SIGKILL)
         self._child.process.wait()
         while not self._child.ended:
-            self._listen()
+            self._read_frames()
         self._child.close()
         self._account.killed()
 
     def _stop(self) -> None:
-        """Lets the child end in order."""
-        self._child.tell_to_stop()
+        """Ends the child normally."""
+        self._child.close_input()
         until = time.monotonic() + GRACE_S
         while not self._child.ended and time.monotonic() < until:
-            self._listen()
+            self._read_frames()
         self._account.failures += self._child.failures()
 
     def _over(self) -> bool:
-        """True once nothing is missing, or nothing more can be expected."""
+        """True once no message is missing, or no more can be expected."""
         account = self._account
         quiet_s = time.monotonic() - account.heard
         if self._ledger.complete and account.published_all:
@@ -76,21 +76,21 @@ class Conductor:
             account.failures.append(f"the child ended by itself with {self._child.process.wait()}")
         return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
 
-    def _listen(self) -> None:
-        """Takes in what the child says within the next few milliseconds."""
+    def _read_frames(self) -> None:
+        """Reads the child's reports of the next few milliseconds."""
         for _, frame in heard([self._child]):
-            self._hear(frame)
+            self._handle(frame)
 
-    def _hear(self, frame: Frame) -> None:
-        self._account.hear(frame)
+    def _handle(self, frame: Frame) -> None:
+        self._account.record(frame)
         if frame.kind is Kind.OPENED:
             life = self._account.life
-            life.started_us = frame.time_us - int(life.open_ms * 1000)  # from here on the child opened
+            life.started_us = frame.time_us - int(life.open_ms * 1000)  # the beginning of the open
             self._ledger.opened(frame.time_us)
 
 
-def left_in(store: str) -> int:
-    """What the store itself still holds, pending or unfinished, opened once more."""
+def unfinished_in(store: str) -> int:
+    """The number of pending or unfinished messages in the store, which is opened once more."""
     with Store.open(store) as opened:
         status = opened.status()
     return status.pending + status.ready

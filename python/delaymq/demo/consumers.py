@@ -1,4 +1,4 @@
-"""The threads that consume the plan's subjects, whatever store delivers them."""
+"""The threads that consume the plan's subjects, from a store or a client."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["GROUP", "WAIT_S", "Consumers"]
 
 GROUP = "demo"
 PULL_MESSAGES = 256
-WAIT_S = 0.1  # how long a consumer waits before it looks whether it should stop
+WAIT_S = 0.1  # how long a consumer waits before it checks whether to stop
 FLUSH_PAUSE_S = 0.02
 
 
 class Consumers:
-    """Those of all subjects of one process. `losses` counts the connections that it has lost."""
+    """The consumers of one process. `losses` is the number of connections that it has lost."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Consumers:
         """Subscribes.
 
         Args:
-            store: What delivers.
-            plan: What was published.
-            frames: Where deliveries are told.
+            store: The store or client.
+            plan: The messages that are published.
+            frames: Where deliveries are reported.
             subjects: The numbers of the subjects.
-            in_flight_max: How many messages each consumer may hold.
-            hold: How many messages each consumer keeps unacknowledged on purpose.
-            losses: How many connections were lost; never more than one at a time that is not noticed.
+            in_flight_max: The maximum of unacknowledged messages of each consumer.
+            hold: The number of messages that each consumer leaves unacknowledged on purpose.
+            losses: The number of lost connections; at most one of them is not noticed yet.
         """
         self._plan = plan
         self._frames = frames
@@ -57,34 +57,34 @@ class Consumers:
         self._all = [_Consumer(self, store, name, in_flight_max, hold) for name in names]
 
     def work(self) -> list[Callable[[], None]]:
-        """What each thread is to do."""
+        """The functions for the threads."""
         return [*(consumer.consume for consumer in self._all), self._flush]
 
     def stop(self) -> None:
-        """Lets the threads end."""
+        """Makes the threads end."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Ends the subscriptions, whose threads have ended."""
+        """Closes the subscriptions, after the threads have ended."""
         for consumer in self._all:
             consumer.close()
 
     @property
     def stopping(self) -> bool:
-        """True once they are to end."""
+        """True once the threads are to end."""
         return self._stopping.is_set()
 
     @property
     def losses(self) -> int:
-        """How many connections were lost."""
+        """The number of lost connections."""
         return self._losses()
 
-    def have_noticed(self, losses: int) -> bool:
-        """True once every consumer let go of what it had when that many connections were lost."""
-        return all(consumer.noticed >= losses for consumer in self._all)
+    def have_seen(self, losses: int) -> bool:
+        """True once every consumer has dropped the messages of that many lost connections."""
+        return all(consumer.seen_losses >= losses for consumer in self._all)
 
-    def tell_delivered(self, batch: Iterable[Message], time_us: int) -> None:
-        """Tells the parent before anything is acknowledged."""
+    def report_delivered(self, batch: Iterable[Message], time_us: int) -> None:
+        """Reports deliveries to the parent before any of them is acknowledged."""
         deliveries = Deliveries.empty()
         for message in batch:
             number = self._plan.number_in(message.body)
@@ -94,7 +94,7 @@ class Consumers:
         self._frames.send(Kind.DELIVERED, deliveries.to_bytes(), time_us)
 
     def numbers_of(self, messages: Iterable[Message]) -> list[int]:
-        """The numbers of messages that were seen to be intact."""
+        """The numbers of intact messages."""
         return [self._plan.number_in(message.body) or 0 for message in messages]
 
     def _flush(self) -> None:
@@ -102,16 +102,16 @@ class Consumers:
             self.flush_once()
             time.sleep(FLUSH_PAUSE_S)
 
-    def flush_once(self, *, all_of_them: bool = False) -> None:
-        """Makes durable what was acknowledged, and tells of it; nothing is told of what is in doubt."""
+    def flush_once(self, *, always_flush: bool = False) -> None:
+        """Makes acknowledgements durable and reports them; ambiguous ones are not reported."""
         for consumer in self._all:
-            numbers = consumer.flushed(always=all_of_them)
+            numbers = consumer.flushed(always=always_flush)
             if numbers:
                 self._frames.send_numbers(Kind.ACKED, numbers)
 
 
 class _Consumer:
-    """One subject's consumer."""
+    """The consumer of one subject."""
 
     def __init__(
         self, whole: Consumers, store: Queue, subject: str, in_flight_max: int, hold: Callable[[], int]
@@ -121,22 +121,22 @@ class _Consumer:
         self._acknowledged: list[int] = []
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
-        self.noticed = 0
+        self.seen_losses = 0
         self._subscription = store.subscribe(subject, group=GROUP, in_flight_max=in_flight_max)
 
     def consume(self) -> None:
-        """Tells of what comes, and acknowledges it but for the newest few."""
+        """Reports each batch, and acknowledges all messages except the newest few."""
         held: list[Message] = []
         batches = self._subscription.batches(PULL_MESSAGES, wait=WAIT_S)
         while not self._whole.stopping:
             losses = self._whole.losses
             batch = next(batches, [])
             if batch:
-                self._whole.tell_delivered(batch, time.time_ns() // 1000)
-            if losses != self.noticed:
-                # What an older connection delivered goes back to the group. This batch is of none older.
+                self._whole.report_delivered(batch, time.time_ns() // 1000)
+            if losses != self.seen_losses:
+                # Messages of an older connection go back to the group. This batch is of the current one.
                 held.clear()
-                self.noticed = losses
+                self.seen_losses = losses
             held += batch
             done = held[: max(0, len(held) - self._hold())]
             if done:
@@ -144,14 +144,14 @@ class _Consumer:
                 self._acknowledge(done)
 
     def _acknowledge(self, done: Sequence[Message]) -> None:
-        with self._lock:  # what is counted as in doubt is on the list, too
+        with self._lock:  # so that the list has all messages that a flush may report as ambiguous
             self._subscription.ack(done)
             self._acknowledged += self._whole.numbers_of(done)
 
     def flushed(self, *, always: bool) -> list[int]:
-        """What was acknowledged since last time and is durable.
+        """Messages that were acknowledged since the last call and are durable.
 
-        A flush tells once of all that is in doubt, so whoever hears it forgets all that is on the list.
+        A flush reports all ambiguous messages at once, so the whole list is dropped then.
         """
         with self._flushing:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Durations in buckets, their percentiles, and a small picture of them for a terminal."""
+"""Histograms of durations: percentiles, and bars for a terminal."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from delaymq.demo.plan import Plan
 
 __all__ = ["UNACKNOWLEDGED_MIN", "Cancel", "Kill", "Ledger", "Verdict"]
 
-UNACKNOWLEDGED_MIN = 1000  # a kill counts with at least so many unacknowledged
-NEVER_US = 2**63  # when what is down will be up again, as long as nobody knows
+UNACKNOWLEDGED_MIN = 1000  # a kill counts only with at least this many unacknowledged messages
+NEVER_US = 2**63  # the time of the next open, while it is unknown
 
 
 class Cancel(IntEnum):
-    """How far the cancel of a message has come."""
+    """The state of the cancel of a message."""
 
     NONE = 0
     WANTED = 1  # its receipt is known
@@ -28,12 +28,12 @@ class Cancel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What was in flight when the child was killed.
+    """The messages in flight when the child was killed.
 
     Attributes:
         publishes: Publishes that had begun and were not answered.
         messages: Messages in them.
-        unacknowledged: Messages delivered whose acknowledgement was not durable.
+        unacknowledged: Messages that were delivered and whose acknowledgement was not durable.
     """
 
     publishes: int
@@ -42,13 +42,13 @@ class Kill:
 
     @property
     def counts(self) -> bool:
-        """True where it met enough in flight to be worth a kill."""
+        """True if enough messages were in flight for the kill to count."""
         return self.publishes > 0 and self.unacknowledged >= UNACKNOWLEDGED_MIN
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The counts, and each promise that was broken."""
+    """The counts, and the promises that were broken."""
 
     published: int = 0
     cancelled: int = 0
@@ -62,19 +62,19 @@ class Verdict:
 
 
 class Ledger:
-    """Knows what was asked, answered, delivered and acknowledged, from the child's own words.
+    """Records what was requested, answered, delivered and acknowledged, from the child's reports.
 
-    A duplicate is a delivery beyond the first. It is allowed for what was unacknowledged at a kill
-    and for what was sent again because its publish had ended without an answer, and for nothing
-    else.
+    A duplicate is a delivery after the first. It is allowed for messages that were unacknowledged at a kill,
+    and for messages that were published again because their publish had ended without an answer; no other
+    duplicate is allowed.
     """
 
     def __init__(self, plan: Plan, in_flight_max: int) -> None:
-        """An empty account.
+        """An empty ledger.
 
         Args:
-            plan: What is published.
-            in_flight_max: Messages that one consumer, so one subject, may hold unacknowledged.
+            plan: The messages that are published.
+            in_flight_max: The maximum of unacknowledged messages of one consumer, and so of one subject.
         """
         count = plan.messages
         self.plan = plan
@@ -101,14 +101,14 @@ class Ledger:
         self._resent = 0
         self._left_to_deliver = 0
 
-    # --- what the child says -----------------------------------------------------------------
+    # --- reports of the child ----------------------------------------------------------------
 
     def opened(self, time_us: int) -> None:
-        """A child has the store open."""
+        """A child has opened the store."""
         self._opened_us = time_us
 
     def begun(self, numbers: Iterable[int], time_us: int) -> None:
-        """A publish of these was about to be called."""
+        """A publish of these messages is about to be called."""
         batch = tuple(numbers)
         self._under_way[batch[0]] = batch
         for number in batch:
@@ -120,7 +120,7 @@ class Ledger:
             self._sends[number] += 1
 
     def answered(self, numbers: Iterable[int]) -> None:
-        """Their publish returned."""
+        """The publish of these messages returned."""
         batch = tuple(numbers)
         self._under_way.pop(batch[0], None)
         for number in batch:
@@ -129,20 +129,20 @@ class Ledger:
             self._answered[number] = 1
 
     def receipts_known(self, receipts: Iterable[tuple[int, str]]) -> None:
-        """These are to be cancelled, by these receipts."""
+        """These messages are to be cancelled, by these receipts."""
         for number, receipt in receipts:
             self.receipts[number] = receipt
             self._cancel[number] = Cancel.WANTED
 
     def cancel_answered(self, outcomes: Iterable[tuple[int, str]]) -> None:
-        """A cancel of these returned."""
+        """A cancel of these messages returned."""
         for number, outcome in outcomes:
             self._cancel[number] = Cancel[outcome.upper()]
             if self._cancel[number] == Cancel.DONE and not self._deliveries[number]:
                 self._left_to_deliver -= 1
 
     def delivered(self, batch: Deliveries, time_us: int) -> None:
-        """A consumer had these in its hands."""
+        """A consumer received these messages."""
         now_ms = time_us / 1000
         for number, due_ms, flags in zip(batch.numbers, batch.due_ms, batch.flags, strict=True):
             if flags & Deliveries.ALTERED:
@@ -158,7 +158,7 @@ class Ledger:
             self._held.add(number)
 
     def acked(self, numbers: Iterable[int]) -> None:
-        """Their acknowledgement is durable."""
+        """The acknowledgement of these messages is durable."""
         for number in numbers:
             self._acked[number] = 1
             self._held.discard(number)
@@ -177,10 +177,10 @@ class Ledger:
         elif not redelivered or self._excused[number] < self._deliveries[number]:
             self._unmarked += 1
 
-    # --- what the parent does ----------------------------------------------------------------
+    # --- calls of the parent -----------------------------------------------------------------
 
     def killed(self) -> Kill:
-        """The child, or the server, is dead and all that was said before was read: what was in flight."""
+        """The child or the server is dead, and all its reports were read; returns the messages in flight."""
         messages = sum(len(batch) for batch in self._under_way.values())
         kill = Kill(len(self._under_way), messages, len(self._held))
         self.kills.append(kill)
@@ -191,10 +191,10 @@ class Ledger:
         return kill
 
     def take_unanswered(self) -> list[int]:
-        """What was under way at the last kill and has to be sent again.
+        """The messages that were in progress at the last kill and have to be published again.
 
-        That includes what the child took up and was killed before it said so: numbers that were
-        passed over while later ones were begun.
+        They include messages that the child took from the plan and was killed before it reported them: numbers
+        that were skipped while later ones were begun.
         """
         under_way = {number for batch in self._under_way.values() for number in batch}
         passed_over = {number for number in range(self.next_fresh) if not self._sends[number]}
@@ -202,22 +202,22 @@ class Ledger:
         return sorted(under_way | passed_over)
 
     def cancels_wanted(self) -> list[tuple[int, str]]:
-        """What is to be cancelled and was not answered yet."""
+        """The messages to cancel whose cancel was not answered yet."""
         return [(number, receipt) for number, receipt in self.receipts.items() if self._cancel[number] == Cancel.WANTED]
 
     @property
     def publishes_under_way(self) -> int:
-        """Publishes begun and not answered, as far as was heard."""
+        """Publishes that have begun and were not answered, by the reports so far."""
         return len(self._under_way)
 
     @property
     def unacknowledged(self) -> int:
-        """Deliveries not acknowledged durably, as far as was heard."""
+        """Deliveries without a durable acknowledgement, by the reports so far."""
         return len(self._held)
 
     @property
     def complete(self) -> bool:
-        """True once every message is published, and delivered and acknowledged or cancelled."""
+        """True once every message is published, and delivered and acknowledged, or cancelled."""
         return (
             self.next_fresh == self.plan.messages
             and not self._under_way
@@ -227,7 +227,7 @@ class Ledger:
         )
 
     def verdict(self) -> Verdict:
-        """Counts everything and says which promises were broken."""
+        """Counts everything and lists the promises that were broken."""
         verdict = Verdict(
             published=sum(self._answered),
             cancelled=self._cancel.count(Cancel.DONE),

@@ -1,4 +1,4 @@
-"""What the parent wants of a child, in one line of text."""
+"""Orders: the parent's instructions for a child, as one line of text."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ __all__ = ["Orders"]
 
 @dataclass
 class Orders:
-    """What the parent wants of a child.
+    """The instructions for a child.
 
     Attributes:
         store: The folder, or the URL of the server.
         messages, subjects, delay_ms_max, seed: The plan.
-        in_flight_max: Messages that each consumer may hold unacknowledged.
-        hold: Messages that each consumer keeps unacknowledged on purpose until all is published.
+        in_flight_max: The maximum of unacknowledged messages of each consumer.
+        hold: Messages that each consumer leaves unacknowledged on purpose until all are published.
         batch: Messages in one publish.
-        rate_per_s: Messages published a second, at most.
-        resend: Messages whose publish ended without an answer, to be sent again.
-        fresh_from: The first message that was never sent.
-        cancels: [number, receipt] of what is still to be cancelled.
-        publishes: Whether it publishes; it consumes the subjects of its share.
-        share, shares: Of so many who share the subjects it is this one, from 0; no shares: it consumes none.
+        rate_per_s: The maximum of messages published a second.
+        resend: Messages whose publish ended without an answer, to be published again.
+        fresh_from: The first message that was never published.
+        cancels: [number, receipt] of messages that are still to be cancelled.
+        publishes: Whether the child publishes.
+        share, shares: The index of the child, from 0, among the children that share the subjects; with 0 shares it
+            consumes none.
     """
 
     store: str
@@ -46,7 +47,7 @@ class Orders:
     shares: int = 1
 
     def plan(self) -> Plan:
-        """The plan that they name."""
+        """The plan."""
         return Plan(self.messages, self.subjects, self.delay_ms_max, self.seed)
 
     def own_subjects(self) -> range:
@@ -54,10 +55,10 @@ class Orders:
         return range(self.share, self.subjects, self.shares) if self.shares else range(0)
 
     def to_json(self) -> str:
-        """One line of text."""
+        """Encodes the orders as one line of text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> Self:
-        """As it was sent."""
+        """Decodes the orders."""
         return cls(**json.loads(line))

@@ -1,4 +1,4 @@
-"""What the demo publishes. Parent and child compute the same plan from the same seed."""
+"""The plan: the messages of the demo. Parent and child compute the same plan from the same seed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Plan"]
 
 BODY_BYTES_MIN = 20
 BODY_BYTES_MAX = 4096
-DUE_NOW_SHARE = 0.3  # the others are due evenly between now and the longest delay
+DUE_NOW_SHARE = 0.3  # the other messages are due evenly between now and the longest delay
 CANCELLED_SHARE = 0.05
-CANCEL_DELAY_MS_MIN = 3000  # what is cancelled is due late enough to be cancelled in time
+CANCEL_DELAY_MS_MIN = 3000  # messages to cancel are due late enough for that
 HEADER = struct.Struct("<QI")  # the message's number and the CRC-32 of the rest of the body
 
 
@@ -23,10 +23,10 @@ class Plan:
     """The demo's messages, numbered from 0.
 
     Attributes:
-        messages: How many.
-        subjects: Over how many subjects.
+        messages: The number of messages.
+        subjects: The number of subjects.
         delay_ms_max: The longest delay.
-        seed: What everything is computed from.
+        seed: The seed of the random generator.
     """
 
     messages: int
@@ -40,7 +40,7 @@ class Plan:
     _noise: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Draws every message."""
+        """Generates every message."""
         draw = random.Random(self.seed)  # noqa: S311 - a plan, not a secret
         self._noise = draw.randbytes(2 * BODY_BYTES_MAX)
         self.delays_ms, self.sizes, self.subject_of = array("I"), array("H"), array("H")
@@ -52,7 +52,7 @@ class Plan:
             now = draw.random() < DUE_NOW_SHARE
             delay_ms = 0 if now else int(draw.random() * self.delay_ms_max) + 1
             self.delays_ms.append(delay_ms)
-            self.sizes.append(int(BODY_BYTES_MIN * spread ** draw.random()))  # small ones are many
+            self.sizes.append(int(BODY_BYTES_MIN * spread ** draw.random()))  # most bodies are small
             self.subject_of.append(draw.randrange(self.subjects))
             if delay_ms > late and draw.random() < CANCELLED_SHARE / late_share:
                 self.cancelled[number] = 1
@@ -67,13 +67,13 @@ class Plan:
         return f"demo.{subject:03d}"
 
     def body(self, number: int) -> bytes:
-        """The body of a message: its number, a check, and bytes that belong to that number."""
+        """The body of a message: its number, a checksum, and bytes that depend on the number."""
         start = number % BODY_BYTES_MAX
         rest = self._noise[start : start + self.sizes[number] - HEADER.size]
         return HEADER.pack(number, zlib.crc32(rest)) + rest
 
     def number_in(self, body: bytes) -> int | None:
-        """The number that a body names, or None where it names none of this plan."""
+        """The number in a body, or None if it is not of this plan."""
         if len(body) < HEADER.size:
             return None
         number = int(HEADER.unpack_from(body)[0])

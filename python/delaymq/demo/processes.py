@@ -1,4 +1,4 @@
-"""The processes that the parent starts, and ends: those that work, and the server."""
+"""The processes that the parent starts and ends: workers, and the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delaymq.demo.orders import Orders
 
 __all__ = ["GRACE_S", "Server", "ServerFailed", "Worker", "heard"]
 
-GRACE_S = 15.0  # how long a process may take to do what it was told
+GRACE_S = 15.0  # how long a process may take to react
 READ_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
 START_TRIES = 5
@@ -28,12 +28,12 @@ START_PAUSE_S = 0.2
 
 @dataclass
 class Worker:
-    """A process that works, and the pipe by which it tells.
+    """A worker process, and the pipe of its reports.
 
     Attributes:
-        process: The process, in a session of its own: Ctrl-C is for the parent, who ends it.
+        process: The process, in a session of its own: Ctrl-C reaches only the parent, which ends the process.
         descriptor: The pipe.
-        ended: True once it has told all.
+        ended: True once all its reports were read.
     """
 
     process: subprocess.Popen[bytes]
@@ -43,7 +43,7 @@ class Worker:
 
     @classmethod
     def start(cls, module: str, orders: Orders) -> Self:
-        """Starts it with its orders."""
+        """Starts a process with its orders."""
         ours, theirs = os.pipe()
         fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         command = [sys.executable, "-m", module, str(theirs)]
@@ -54,28 +54,28 @@ class Worker:
         return worker
 
     def tell(self, line: str) -> None:
-        """Writes a line that it reads, if it is there to read it."""
+        """Writes a line to its input, if it still runs."""
         assert self.process.stdin is not None
         if self.process.stdin.closed:
-            return  # it was told to stop
+            return  # the input is closed already
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
 
     def frames(self) -> list[Frame]:
-        """What it tells next; waits where there is nothing yet."""
+        """Its next reports; waits for one."""
         chunk = os.read(self.descriptor, READ_BYTES)
         self.ended = not chunk
         return list(self._reader.feed(chunk))
 
-    def tell_to_stop(self) -> None:
-        """Ends its input, which is the order to stop."""
+    def close_input(self) -> None:
+        """Closes its input, which makes it stop."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def failures(self) -> list[str]:
-        """What is wrong with how it ended; it is ended if it runs."""
+        """Errors of its exit; it is ended if it runs."""
         if self.ended and self.process.wait() == 0:
             return []
         words = f"ended with {self.process.wait()}" if self.ended else "did not stop when it was told to"
@@ -83,18 +83,18 @@ class Worker:
         return [f"a process that worked {words}"]
 
     def close(self) -> None:
-        """Ends it if it runs, and lets go of the pipes."""
+        """Ends it if it runs, and closes the pipes."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.tell_to_stop()
+        self.close_input()
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 def heard(workers: list[Worker], seconds: float = 0.05) -> list[tuple[Worker, Frame]]:
-    """What workers tell within the next few milliseconds."""
+    """Reports of workers within the next few milliseconds."""
     telling = {worker.descriptor: worker for worker in workers if not worker.ended}
     ready, _, _ = select.select(list(telling), [], [], seconds)
     return [(telling[number], frame) for number in ready for frame in telling[number].frames()]
@@ -112,7 +112,7 @@ class Server:
 
         Args:
             folder: The store.
-            port: Where, or 0 for any; somebody else may have one for a moment, so that is tried again.
+            port: The port, or 0 for any; a port may be in use for a moment, so it is tried again.
 
         Raises:
             ServerFailed: It does not listen.
@@ -130,17 +130,17 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self.address.rpartition(":")[2])
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The URL for clients."""
         return f"delaymq://{self.address}"
 
     @property
     def code(self) -> int | None:
-        """How it ended, or None."""
+        """Its exit code, or None while it runs."""
         return self._process.poll()
 
     def _first_line(self) -> bytes:
@@ -155,12 +155,12 @@ class Server:
         return line
 
     def kill(self) -> None:
-        """Ends it with -9."""
+        """Ends it with SIGKILL."""
         self._process.send_signal(signal.SIGKILL)
         self.close()
 
     def stop(self) -> int:
-        """Lets it end in order; the code, which is that of a kill where it takes too long."""
+        """Ends it normally; returns the exit code, which is that of a kill if it takes too long."""
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
@@ -168,7 +168,7 @@ class Server:
         return self._process.returncode
 
     def close(self) -> None:
-        """Ends it if it runs, and lets go of the pipes."""
+        """Ends it if it runs, and closes the pipes."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""The threads that publish the plan, and cancel what it says, whatever store takes it."""
+"""The threads that publish the plan and cancel messages, through a store or a client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLISHERS = 2
 
 
 class Publishers:
-    """Publishes batch by batch, and tells the parent of each before and after."""
+    """Publishes batch by batch, and reports each before and after."""
 
     def __init__(self, store: Queue, orders: Orders, plan: Plan, frames: FrameWriter) -> None:
         self._store = store
@@ -42,10 +42,10 @@ class Publishers:
                 yield batch
 
     def publish(self) -> None:
-        """The work of one thread: takes batches until there are no more."""
+        """The work of one thread: publishes batches until there are no more."""
         while (batch := self._next_batch()) is not None:
-            receipts, was_again = self._stored(batch)
-            is_fresh = batch[0] >= self._orders.fresh_from and not was_again
+            receipts, was_repeated = self._publish_until_answered(batch)
+            is_fresh = batch[0] >= self._orders.fresh_from and not was_repeated
             wanted = [
                 (number, receipts[at]) for at, number in enumerate(batch) if is_fresh and self._plan.cancelled[number]
             ]
@@ -54,16 +54,16 @@ class Publishers:
             self._frames.send_numbers(Kind.ANSWERED, batch)
             self.cancel(wanted)
 
-    def _stored(self, batch: list[int]) -> tuple[Receipts, bool]:
-        """The receipts, and whether it was sent again; that is told as another publish of the same messages."""
-        plan, was_again = self._plan, False
+    def _publish_until_answered(self, batch: list[int]) -> tuple[Receipts, bool]:
+        """The receipts, and whether the publish was repeated; a repetition is reported as another publish."""
+        plan, was_repeated = self._plan, False
         while True:
             rows = [Publish(plan.subject(n), plan.body(n), delay=plan.delays_ms[n] / 1000) for n in batch]
             self._frames.send_numbers(Kind.BEGUN, batch)
             try:
-                return self._store.publish_many(rows), was_again
+                return self._store.publish_many(rows), was_repeated
             except AmbiguousError:
-                was_again = True
+                was_repeated = True
 
     def _next_batch(self) -> list[int] | None:
         with self._lock:
@@ -76,9 +76,9 @@ class Publishers:
         return batch
 
     def cancel(self, wanted: list[tuple[int, Receipt]]) -> None:
-        """Cancels these and tells what came of it."""
+        """Cancels messages and reports the outcomes."""
         if wanted:
             numbers = [number for number, _ in wanted]
             outcomes = self._store.cancel_many([receipt for _, receipt in wanted])
-            told = [(number, outcome.value) for number, outcome in zip(numbers, outcomes, strict=True)]
-            self._frames.send_json(Kind.CANCEL_ANSWERED, told)
+            answers = [(number, outcome.value) for number, outcome in zip(numbers, outcomes, strict=True)]
+            self._frames.send_json(Kind.CANCEL_ANSWERED, answers)

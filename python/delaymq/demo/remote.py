@@ -1,6 +1,6 @@
-"""A process that publishes or consumes over TCP, and lives on when the server is killed.
+"""A process that publishes or consumes over TCP, and outlives the server.
 
-Each further line of its standard input says that all is published, so that nothing is held any more.
+Each further line of its standard input means that all is published, so that no message is held any more.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from delaymq.demo.consumers import WAIT_S, Consumers
 from delaymq.demo.frames import FrameWriter, Kind
 from delaymq.demo.orders import Orders
 from delaymq.demo.publishers import PUBLISHERS, Publishers
-from delaymq.demo.worker import started, telling_failures
+from delaymq.demo.worker import reporting_failures, start_threads
 
 __all__ = ["main"]
 
 
-class Losses(logging.Handler):
-    """Counts the connections that were lost, of which a client tells in the log before anybody notices."""
+class LostConnections(logging.Handler):
+    """Counts lost connections, which a client logs before any caller notices."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,14 +28,14 @@ class Losses(logging.Handler):
         self._changed = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One more, if that is what it tells of."""
+        """Counts a log record of a lost connection."""
         if getattr(record, "action", "") == "connection_lost":
             with self._changed:
                 self.count += 1
                 self._changed.notify_all()
 
     def wait(self, known: int) -> int:
-        """Waits until there are more than are known; how many."""
+        """Waits until there are more than `known`, and returns the number."""
         with self._changed:
             self._changed.wait_for(lambda: self.count > known)
             return self.count
@@ -44,7 +44,7 @@ class Losses(logging.Handler):
 class Remote:
     """The work of one process."""
 
-    def __init__(self, client: Client, orders: Orders, frames: FrameWriter, losses: Losses) -> None:
+    def __init__(self, client: Client, orders: Orders, frames: FrameWriter, losses: LostConnections) -> None:
         self._client = client
         self._frames = frames
         self._losses = losses
@@ -64,12 +64,12 @@ class Remote:
         )
 
     def run(self) -> None:
-        """Works until the parent says stop, then makes everything durable."""
-        self._tell_opened()
-        started([self._watch], self._frames)
-        consuming = started(self._consumers.work(), self._frames)
+        """Works until the parent closes the input, then makes everything durable."""
+        self._report_opened()
+        start_threads([self._watch], self._frames)
+        consuming = start_threads(self._consumers.work(), self._frames)
         if self._publishes:
-            started([self._publish_all], self._frames)
+            start_threads([self._publish_all], self._frames)
         for _ in sys.stdin:
             self._is_held = False
         self._stopping.set()
@@ -79,24 +79,24 @@ class Remote:
         self._consumers.close()
 
     def _publish_all(self) -> None:
-        for thread in started([self._publishers.publish] * PUBLISHERS, self._frames):
+        for thread in start_threads([self._publishers.publish] * PUBLISHERS, self._frames):
             thread.join()
         self._frames.send(Kind.PUBLISHED_ALL)
 
     def _watch(self) -> None:
-        """Tells of each lost connection once nothing of it is in anybody's hands, and when there is another."""
+        """Reports each lost connection once all its messages are dropped, and the next connection."""
         known = 0
         while True:
             known = self._losses.wait(known)
-            while not self._consumers.have_noticed(known):
+            while not self._consumers.have_seen(known):
                 if self._stopping.wait(WAIT_S / 10):
                     return
-            self._consumers.flush_once(all_of_them=True)
+            self._consumers.flush_once(always_flush=True)
             self._frames.send(Kind.LOST)
-            self._tell_opened()
+            self._report_opened()
 
-    def _tell_opened(self) -> None:
-        """Waits until the server answers."""
+    def _report_opened(self) -> None:
+        """Waits until the server answers, and reports its recovery."""
         status = self._client.status()
         self._frames.send_json(Kind.OPENED, {"open_ms": status.recovered_ms, "facts": status.recovered_facts})
 
@@ -105,9 +105,9 @@ def main() -> None:
     """Runs the process to its end."""
     frames = FrameWriter(int(sys.argv[1]))
     orders = Orders.from_json(sys.stdin.readline())
-    losses = Losses()
+    losses = LostConnections()
     logging.getLogger("delaymq").addHandler(losses)
-    with telling_failures(frames), connect(orders.store) as client:
+    with reporting_failures(frames), connect(orders.store) as client:
         Remote(client, orders, frames, losses).run()
 
 

@@ -1,4 +1,4 @@
-"""Everything that a run of the demo found."""
+"""The result of a run of the demo."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Result"]
 
 @dataclass
 class Result:
-    """Everything that a run found.
+    """The result of a run.
 
     Attributes:
-        settings: How it ran.
-        verdict: The counts and the promises broken.
-        kills: What was in flight at each kill that counts.
-        lives: For each life of what is killed: milliseconds of its open, facts applied, and seconds from
-            the call of open to the first publish answered (None where there was none).
-        lateness_ms: Sorted; of what was due while the store was open.
-        lateness_after_restart_ms: Sorted; of what was due while none had.
+        settings: The settings.
+        verdict: The counts and the broken promises.
+        kills: The messages in flight at each kill that counts.
+        lives: For each life of the killed process: milliseconds of its open, facts applied, and seconds from the call
+            of open to the first answered publish (None without one).
+        lateness_ms: Sorted lateness of messages that were due while the store was open.
+        lateness_after_restart_ms: Sorted lateness of messages that were due while it was not.
         published_s: Seconds from the first publish to the last answer, with the restarts.
-        seconds: Of the whole run.
-        left: Messages that the store still holds, pending or unfinished.
-        failures: What went wrong in the machinery, a text each.
+        seconds: Duration of the run.
+        left: Messages in the store that are pending or unfinished.
+        failures: Errors of the demo itself, as text.
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class Result:
 
     @property
     def broken(self) -> list[str]:
-        """Every promise broken, and whatever else keeps the run from counting."""
+        """The broken promises, and other reasons why the run does not count."""
         broken = [*self.verdict.broken, *self.failures]
         if self.left:
             broken.append(f"{self.left:,} messages left unfinished in the store")
@@ -56,5 +56,5 @@ class Result:
 
     @property
     def kept(self) -> bool:
-        """True where every promise was kept."""
+        """True if every promise was kept."""
         return not self.broken

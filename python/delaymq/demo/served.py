@@ -1,4 +1,4 @@
-"""`delaymq serve` as the demo starts it: a process that also ends when the one that started it is gone."""
+"""`delaymq serve` for the demo: a process that also ends when its parent does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORPHANED = 70
 
 
 def main() -> None:
-    """Serves what the arguments say until a signal comes, or standard input ends."""
+    """Serves with the given arguments until a signal comes or standard input ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.exit(delaymq(["serve", "--json", *sys.argv[1:]]))
 

@@ -1,4 +1,4 @@
-"""The parent where a server is killed: those who publish and consume live on in processes of their own."""
+"""The parent of the demo with a server: it kills the server, while workers publish and consume in other processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from delaymq.demo.account import Account
-from delaymq.demo.conductor import left_in
+from delaymq.demo.conductor import unfinished_in
 from delaymq.demo.frames import Frame, Kind
 from delaymq.demo.ledger import Ledger
 from delaymq.demo.processes import GRACE_S, Server, ServerFailed, Worker, heard
@@ -17,15 +17,15 @@ from delaymq.demo.settings import QUIET_S, Settings
 __all__ = ["ServedConductor"]
 
 CONSUMING = 2  # processes that share the subjects
-SHOWN = "all is published"
+ALL_PUBLISHED = "all is published"
 
 
 class ServedConductor:
     """Runs the demo over one store behind `delaymq serve`.
 
-    A kill is a barrier: the server is started again when everybody has told that the connection is lost
-    and that nothing of it is in his hands. So what comes later is of the next server, and each
-    duplicate is known to be excused or not.
+    A kill is a barrier: the server is started again only after every worker has reported that its connection is
+    lost and its messages are dropped. So later deliveries are of the next server, and it is known whether a
+    duplicate is allowed.
     """
 
     def __init__(self, settings: Settings, folder: str) -> None:
@@ -35,26 +35,26 @@ class ServedConductor:
         self._account = Account(self._ledger)
         self._server: Server
         self._workers: list[Worker] = []
-        self._opened = 0  # how many have a connection to this server
-        self._lost = 0  # how many have told that they lost theirs
+        self._opened = 0  # workers with a connection to this server
+        self._lost = 0  # workers that have reported a lost connection
         self._expects_losses = False
 
     def run(self) -> Result:
-        """Publishes, kills, waits until nothing is missing, and judges."""
+        """Publishes, kills, waits until no message is missing, and judges."""
         began = time.perf_counter()
         with ExitStack() as ending:
             try:
                 self._serve(ending)
-                self._employ(ending)
+                self._start_workers(ending)
                 while not self._over():
-                    self._listen()
+                    self._read_frames()
                     if self._kill_is_due():
                         self._kill()
                         self._serve(ending, self._server.port)
                 self._stop()
             except ServerFailed as failure:
                 self._account.failures.append(str(failure))
-        return self._account.result(self._settings, time.perf_counter() - began, left_in(self._folder))
+        return self._account.result(self._settings, time.perf_counter() - began, unfinished_in(self._folder))
 
     def _serve(self, ending: ExitStack, port: int = 0) -> None:
         self._opened = 0
@@ -64,8 +64,8 @@ class ServedConductor:
         self._account.begin(self._server.started_us)
         self._account.published_all = published_all
 
-    def _employ(self, ending: ExitStack) -> None:
-        """Starts those who work: one that publishes, and some that consume."""
+    def _start_workers(self, ending: ExitStack) -> None:
+        """Starts one worker that publishes, and some that consume."""
         orders = self._settings.orders(self._server.url)
         consuming = [replace(orders, publishes=False, share=share, shares=CONSUMING) for share in range(CONSUMING)]
         for one in [*consuming, replace(orders, shares=0)]:
@@ -73,28 +73,28 @@ class ServedConductor:
             ending.callback(self._workers[-1].close)
 
     def _kill_is_due(self) -> bool:
-        everybody_is_back = self._opened == len(self._workers)
-        return everybody_is_back and not self._account.published_all and self._settings.kill_is_due(self._account)
+        all_reconnected = self._opened == len(self._workers)
+        return all_reconnected and not self._account.published_all and self._settings.kill_is_due(self._account)
 
     def _kill(self) -> None:
-        """Kills the server with -9, and waits until everybody has let go of what it had given out."""
+        """Kills the server with SIGKILL, and waits until every worker has dropped its messages."""
         self._lost, self._expects_losses = 0, True
         self._server.kill()
         until = time.monotonic() + GRACE_S
         while self._lost < len(self._workers) and not self._account.failures:
-            self._listen()
+            self._read_frames()
             if time.monotonic() > until:
                 self._account.failures.append("somebody did not notice that the server was killed")
         self._expects_losses = False
         self._account.killed()
 
     def _stop(self) -> None:
-        """Lets everybody end in order, and then the server."""
+        """Ends the workers and then the server normally."""
         for worker in self._workers:
-            worker.tell_to_stop()
+            worker.close_input()
         until = time.monotonic() + GRACE_S
         while any(not worker.ended for worker in self._workers) and time.monotonic() < until:
-            self._listen()
+            self._read_frames()
         for worker in self._workers:
             self._account.failures += worker.failures()
         code = self._server.code
@@ -103,7 +103,7 @@ class ServedConductor:
             self._account.failures.append(f"the server ended with {code}")
 
     def _over(self) -> bool:
-        """True once nothing is missing, or nothing more can be expected."""
+        """True once no message is missing, or no more can be expected."""
         account = self._account
         quiet_s = time.monotonic() - account.heard
         if self._ledger.complete and account.published_all:
@@ -114,13 +114,13 @@ class ServedConductor:
             account.failures.append("a process that worked ended by itself")
         return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
 
-    def _listen(self) -> None:
-        """Takes in what anybody says within the next few milliseconds."""
+    def _read_frames(self) -> None:
+        """Reads the workers' reports of the next few milliseconds."""
         for _, frame in heard(self._workers):
-            self._hear(frame)
+            self._handle(frame)
 
-    def _hear(self, frame: Frame) -> None:
-        self._account.hear(frame)
+    def _handle(self, frame: Frame) -> None:
+        self._account.record(frame)
         match frame.kind:
             case Kind.OPENED:
                 self._opened += 1
@@ -132,4 +132,4 @@ class ServedConductor:
                     self._account.failures.append("a connection was lost although nobody killed the server")
             case Kind.PUBLISHED_ALL:
                 for worker in self._workers:
-                    worker.tell(SHOWN)
+                    worker.tell(ALL_PUBLISHED)

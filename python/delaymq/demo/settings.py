@@ -1,4 +1,4 @@
-"""How the demo runs."""
+"""The settings of the demo."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 __all__ = ["QUIET_S", "Settings"]
 
-KILLS_END_SHARE = 0.95  # of the messages begun; the kills are spread evenly before
-KILL_TRIES_MAX = 6  # kills that find too little in flight are repeated, up to so many in all
-QUIET_S = 0.5  # how long nothing may be missing before those who work are told to stop
+KILLS_END_SHARE = 0.95  # share of the messages begun by which the kills are done, evenly spread
+KILL_TRIES_MAX = 6  # maximum of kills, with those that are repeated because too little was in flight
+QUIET_S = 0.5  # how long no message may be missing before the workers are stopped
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the demo runs.
+    """The settings of the demo.
 
     Attributes:
-        messages: How many are published.
-        subjects: Over how many subjects.
+        messages: The number of messages.
+        subjects: The number of subjects.
         seconds: The longest delay.
         kills: How often the process that has the store is killed, each time with enough in flight.
-        in_flight_max: Messages that each consumer may hold unacknowledged.
-        rate_per_s: Messages published a second, at most.
-        seed: What the plan is computed from.
+        in_flight_max: The maximum of unacknowledged messages of each consumer.
+        rate_per_s: The maximum of messages published a second.
+        seed: The seed of the plan.
         store: The folder, or None for a temporary one.
-        served: Whether that process is a server, and others publish and consume over TCP.
+        served: Whether that process is a server, and other processes publish and consume over TCP.
     """
 
     messages: int = 200_000
@@ -45,7 +45,7 @@ class Settings:
     served: bool = False
 
     def orders(self, store: str) -> Orders:
-        """What everybody who works is told."""
+        """The instructions that all workers share."""
         hold = min(self.in_flight_max // 2, -(-2 * UNACKNOWLEDGED_MIN // self.subjects))
         return Orders(
             store=store,
@@ -60,7 +60,7 @@ class Settings:
         )
 
     def kill_is_due(self, account: Account) -> bool:
-        """True while a kill is still owed and enough is in flight, as far as was heard."""
+        """True if another kill is due and enough is in flight, by the reports so far."""
         done = len(account.kills)
         if done >= self.kills or len(account.lives) > KILL_TRIES_MAX:
             return False

@@ -1,4 +1,4 @@
-"""The demo's result, in words and figures."""
+"""The result of the demo as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process of the demo that works with a store: what all of them have in them.
+"""Parts that all worker processes share.
 
-It is started with the number of a pipe and reads one line of orders from its standard input; the
-end of that input is the order to stop.
+A worker is started with the number of a pipe, and reads one line of orders from its standard input; the
+end of that input makes it stop.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Queue: TypeAlias = Store | Client
 
-__all__ = ["started", "telling_failures"]
+__all__ = ["reporting_failures", "start_threads"]
 
 
 @contextmanager
-def telling_failures(frames: FrameWriter) -> Iterator[None]:
-    """Tells the parent of whatever the block raises, and lets it go on."""
+def reporting_failures(frames: FrameWriter) -> Iterator[None]:
+    """Reports an exception of the block to the parent, and raises it again."""
     try:
         yield
     except BaseException:
@@ -33,8 +33,8 @@ def telling_failures(frames: FrameWriter) -> Iterator[None]:
         raise
 
 
-def started(work: Iterable[Callable[[], None]], frames: FrameWriter) -> list[threading.Thread]:
-    """Threads that do this; the parent is told of one that fails."""
+def start_threads(work: Iterable[Callable[[], None]], frames: FrameWriter) -> list[threading.Thread]:
+    """Starts a thread for each function; an exception is reported to the parent."""
     threads = [threading.Thread(target=_guarded, args=(part, frames), daemon=True) for part in work]
     for thread in threads:
         thread.start()
@@ -44,5 +44,5 @@ def started(work: Iterable[Callable[[], None]], frames: FrameWriter) -> list[thr
 def _guarded(part: Callable[[], None], frames: FrameWriter) -> None:
     try:
         part()
-    except BaseException:  # noqa: BLE001 - the parent is told, whatever it is
+    except BaseException:  # noqa: BLE001 - the parent gets every exception
         frames.send_json(Kind.FAILED, {"error": traceback.format_exc()})

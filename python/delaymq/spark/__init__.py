@@ -1,5 +1,4 @@
-"""The logs of a store as tables of PySpark, and loads into one. Install it with `pip install "delaymq[spark]"`; Java 17
-does the rest.
+"""PySpark data source: the tables of a store as DataFrames, and bulk loads. Needs `delaymq[spark]` and Java 17.
 
 ::
 
@@ -9,9 +8,11 @@ does the rest.
     register(spark)
     spark.read.format("delaymq").option("log", "message").load("./data").groupBy("subject").count().show()
 
-`df.write.format("delaymq")` and `df.writeStream` store messages at once, by one load.
-`read_table` is a whole table for less than a load. `map_segments` and `segment_rdd` give each task the batches of its
-own part of the log, so that what is asked can be counted where the bytes are. Nothing else of delaymq imports pyspark.
+`df.write.format("delaymq")` and `df.writeStream` store messages by bulk loads. `read_table` reads a whole table at
+less cost than `load`. `map_segments` and `segment_rdd` give each task the batches of its own part of the log.
+
+Read `source` first (the data source), then `plan` and `scan` (parts, and the tasks that read them), `stream`, and
+`write` with `staging` and `destination` (loads). `jobs` are audits, archives, forecasts, loads and rebuilds.
 """
 
 from delaymq.spark.environment import MissingSpark, require_spark

@@ -1,4 +1,4 @@
-"""Where a load goes: a store in a folder that nobody has open, or one that a server has. No pyspark is needed here."""
+"""The destination of a load: a store in a folder that is not open, or a store behind a server. It needs no pyspark."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from delaymq.loading import StagedRun, discard
 __all__ = ["TIMEOUT_S", "Destination"]
 
 TIMEOUT_S = 600.0
-"""How long the answer of a server is waited for."""
+"""How long to wait for the answer of a server."""
 
 KEEP_FINISHED = timedelta(days=3_650)
-"""Whose store it is says what it keeps; nothing goes because it was loaded into."""
+"""Retention while the store is open for a load: so long that the load removes no file."""
 
 REFUSALS = (WrongType, InvalidArgument, Locked, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull)
-"""What says for certain that nothing was stored."""
+"""Errors after which certainly nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ class Destination:
     """A store, and how it is reached.
 
     Attributes:
-        path: Its folder, which whoever stages sees under this path.
+        path: Its folder, under the path that the staging processes see.
         address: The server that has it open, as `delaymq://host:port`; None opens it here.
-        token_file: The file with what proves to the server that this may connect.
-        timeout_s: How long its answer is waited for, in seconds.
+        token_file: The file with the token of the server.
+        timeout_s: How long to wait for its answer, in seconds.
     """
 
     path: str
@@ -52,19 +52,18 @@ class Destination:
     timeout_s: float = TIMEOUT_S
 
     def load(self, job: str, runs: Sequence[StagedRun]) -> Loaded | None:
-        """Has what was staged stored, once for each job; None where nothing was staged.
+        """Loads staged runs, once for each job; None if there are none.
 
         Raises:
             InvalidArgument, TooLarge, MissingFile, Corrupt, NamesFull, DiskFull: As `delaymq.Store.load`.
             Locked: Another process has the store open, and no server was named.
-            AmbiguousError, Poisoned: It may be stored or not: the same job says so later.
+            AmbiguousError, Poisoned: The messages may or may not be stored; the same job tells later.
             StoreError: As `delaymq.open` or `delaymq.connect`.
         """
         return self._loaded(job, runs) if runs else None
 
     def load_new(self, job: str, runs: Sequence[StagedRun]) -> Loaded | None:
-        """The same of runs that whoever calls has staged for this call alone: where they are surely not stored they are
-        removed.
+        """As `load`, for runs that were staged for this call alone: they are removed if they are certainly not stored.
 
         Raises:
             StoreError, InvalidArgument: As `load`.
@@ -74,18 +73,18 @@ class Destination:
         except REFUSALS:
             self._let_go(runs)
             raise
-        # Behind a lost answer it may be these that were stored before.
+        # After a lost answer, the messages that were stored before may be those of these runs.
         if loaded is not None and loaded.again and self.address is None:
             self._let_go(runs)
         return loaded
 
     def _let_go(self, runs: Sequence[StagedRun]) -> None:
-        # What cannot be removed goes after a day, and hides nothing that is being raised or told.
+        # A file that cannot be removed is removed after a day; it must not hide the error that is being raised.
         with suppress(StorageError):
             discard(self.path, runs)
 
     def check(self) -> None:
-        """Looks whether the store and its server are there, before anything is done for them.
+        """Checks that the store and its server exist, before any work is done.
 
         Raises:
             StoreError, StorageError: As `delaymq.snapshot` and `delaymq.connect`.
@@ -106,7 +105,7 @@ class Destination:
         try:
             return store.load(job, runs)
         finally:
-            # What was loaded is durable, whether the log could be ended in order or not.
+            # The messages are durable, even if the log cannot be closed cleanly.
             with suppress(DiskFull):
                 store.close()
 

@@ -1,4 +1,4 @@
-"""What Spark needs that pip does not bring, and how its absence is told: in one line."""
+"""Checks for the packages and the Java that Spark needs, with one-line errors if they are missing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CONNECT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 class MissingSpark(DelaymqError, ImportError):  # noqa: N818 - a name says what happened, as all of delaymq's do
-    """PySpark, or the Java that it runs on, is not there."""
+    """PySpark, or the Java that it needs, is missing."""
 
 
 def require_spark() -> None:
-    """Looks for the packages.
+    """Checks for the packages.
 
     Raises:
         MissingSpark: One of them is not installed.
@@ -34,7 +34,7 @@ def require_spark() -> None:
 
 
 def require_connect() -> None:
-    """Looks for the packages that Spark Connect needs beside those of Spark.
+    """Checks for the additional packages of Spark Connect.
 
     Raises:
         MissingSpark: One of them is not installed.
@@ -51,12 +51,12 @@ def _require(packages: tuple[str, ...], extra: str) -> None:
 def _is_there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the package around it
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def require_java() -> None:
-    """Looks for a Java where Spark does.
+    """Checks for Java where Spark looks for it.
 
     Raises:
         MissingSpark: There is none.
@@ -70,8 +70,9 @@ def require_java() -> None:
 
 
 def unusable_java() -> MissingSpark | None:
-    """Why a Java that is there did not start Spark: it does not run, or it is too old. None where neither is so. It is
-    asked when something has failed, since the answer takes as long as Java needs to start.
+    """Why an existing Java did not start Spark: it does not run, or it is too old. None if neither is the case.
+
+    It is called after a failure only, since it takes as long as Java needs to start.
     """
     java = _java()
     if java is None:

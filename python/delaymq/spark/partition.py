@@ -1,4 +1,4 @@
-"""One task's part, as Spark hands it to the task."""
+"""The partition of one task, as Spark passes it to the task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PartOfTable", "batches_in"]
 
 
 class PartOfTable(InputPartition):
-    """One task's part."""
+    """One task's part of a table."""
 
     def __init__(self, part: Part) -> None:
         super().__init__(part)
@@ -25,5 +25,5 @@ class PartOfTable(InputPartition):
 
 
 def batches_in(partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
-    """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
+    """The batches of one part; none for the partition None, by which Spark means an empty table."""
     return batches_of(partition.part) if isinstance(partition, PartOfTable) else iter(())

@@ -1,4 +1,4 @@
-"""What is asked of a table, and which parts of which files answer it. No pyspark is needed here."""
+"""Options of a table read, and the parts of files that it needs. It needs no pyspark."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ __all__ = [
 ]
 
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
-"""What an option stands for, and how its text is read, given its name and the text."""
+"""The field of an option, and the function that parses its text, given its name and the text."""
 
 STORE = "store"
-"""The column that says of which of several stores a row is, behind those of the table."""
+"""The column with the path of the row's store, after the columns of the table, if several stores are read."""
 
 CHECKED_BY = {"message": "body_bytes", "pending": "body_bytes", "deliveries": "message_id"}
-"""A column of each table with payloads that is read out of them."""
+"""For each table with payloads, a column that is read from the payload."""
 
 PINNED_FOR = timedelta(hours=6)
-"""How long what a plan names is kept by its pin alone: a job that takes longer may find files gone."""
+"""How long a plan keeps its files by its pin alone; a longer job may find files missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task reads.
+    """The work of one task.
 
     Attributes:
         path: The store.
         range: A part of its table.
-        columns: The columns that are wanted, in the order of the table.
-        on_damage: `raise` ends the task at what is damaged, `report` reads past it.
-        checked_by: A column that is read beside, so that every payload is checked, and not given; None for none.
-        store: What each row has in the column `store`, behind the others; None for no such column.
+        columns: The requested columns, in the order of the table.
+        on_damage: `raise` ends the task at damaged data, `report` skips it.
+        checked_by: A column that is read and dropped, so that every payload is checked; None for none.
+        store: The value of the column `store`, after the others; None for no such column.
     """
 
     path: str
@@ -67,27 +67,26 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What is asked of a table. A part that cannot hold any of it is not read; what is read is filtered exactly.
+    """The rows and columns to read from a table. Parts without such rows are not read; rows are filtered exactly.
 
     Attributes:
         path: The store's folder, as each executor sees it.
-        log: The table; `delaymq.tables.TABLES` has their names.
-        columns: Those that are wanted; None for all.
+        log: The name of the table, one of `delaymq.tables.TABLES`.
+        columns: The requested columns; None for all.
         subjects: The subjects; None for all.
         first_sequence: The first sequence.
-        end_sequence: The first sequence that is not wanted.
-        published_from: From when it was published.
-        published_before: Before when.
-        due_from: From when it is due.
-        due_before: Before when.
-        split_bytes: How much one task reads, about.
-        verification: `headers` checks all that is read, and payloads only where a column is read out of them; `full`
-            checks every payload.
+        end_sequence: The sequence after the last.
+        published_from: The earliest time of publishing.
+        published_before: The time before which messages were published.
+        due_from: The earliest due time.
+        due_before: The time before which messages are due.
+        split_bytes: Approximate bytes that one task reads.
+        verification: `headers` checks a payload only if one of its columns is read; `full` checks every payload.
         on_damage: `raise` or `report`.
-        pinned_for: How long the files that the plan names are kept.
-        snapshot: The name of the snapshot that it is of; None takes one of now.
-        pushes_filters: What filters of Spark leave out is not read, which is right for one scan of a `load`.
-        store: What each row has in a column `store`, behind those of the table; None for no such column.
+        pinned_for: How long the files of the plan are kept.
+        snapshot: The name of the snapshot to read; None takes a new one.
+        pushes_filters: Skips rows that filters of Spark exclude, which is correct for one scan of a `load`.
+        store: The value of a column `store`, after the columns of the table; None for no such column.
     """
 
     path: str
@@ -109,7 +108,7 @@ class TableOptions:
     store: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what no table has."""
+        """Checks the table and its columns."""
         if self.log not in TABLES:
             raise refused("log", f"one of {', '.join(TABLES)}", self.log)
         if self.on_damage not in ("raise", "report"):
@@ -125,32 +124,33 @@ class TableOptions:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The columns that are read, in the order of the table."""
+        """The columns to read, in the order of the table."""
         names = tuple(name for name, _ in columns_of(self.log))
         return names if self.columns is None else tuple(name for name in names if name in self.columns)
 
     @property
     def checked_by(self) -> str | None:
-        """The column that is read so that every payload is checked, where none of the wanted ones is read out of it."""
+        """The additional column to read, so that every payload is checked, or None."""
         found = CHECKED_BY.get(self.log) if self.verification == "full" else None
         return None if found in self.wanted else found
 
     @classmethod
     def parsed(cls, options: Mapping[str, str]) -> Self:
-        """Reads the options of a Spark reader, whose values are texts.
+        """Parses the options of a Spark reader, whose values are text.
 
         Raises:
-            InvalidArgument: An option is unknown, or its text cannot be read.
+            InvalidArgument: An option is unknown, or its text is invalid.
         """
         return cls(**_asked(options, NAMES))
 
     @classmethod
     def parsed_of_each(cls, options: Mapping[str, str]) -> list[Self]:
-        """Reads the options of a Spark reader of one store, or of several, whose folders Spark calls `paths`: the same
-        for each. Rows say of which store they are where `columns` asks for it, and of several where it is not given.
+        """Parses the options of a Spark reader of one store or several (Spark's option `paths`): the same for each.
+
+        Rows have the column `store` if `columns` contains it, or if there are several stores and no `columns`.
 
         Raises:
-            InvalidArgument: As `parsed`; a path comes twice, or a snapshot of one store is asked of several.
+            InvalidArgument: As `parsed`; a path is repeated, or a snapshot of one store is requested for several.
         """
         found = _asked(options, NAMES | SEVERAL)
         several, columns = found.pop("paths", None), found.get("columns")
@@ -175,10 +175,10 @@ def _asked(options: Mapping[str, str], names: Mapping[str, Named]) -> dict[str, 
 
 
 def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Reads the options that have a name of these, whatever its case, and gives the others back.
+    """Parses the options with one of these names, ignoring case, and returns them and the other options.
 
     Raises:
-        InvalidArgument: A text cannot be read.
+        InvalidArgument: A text is invalid.
     """
     found: dict[str, Any] = {}
     others: dict[str, str] = {}
@@ -193,7 +193,7 @@ def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[
 
 
 def refuse_part(options: TableOptions, log: str) -> None:
-    """Refuses options of a table that leave out some of a store, for what looks at all of it.
+    """Refuses options that exclude a part of the store, for jobs that need all of it.
 
     Raises:
         InvalidArgument: They do.
@@ -204,11 +204,10 @@ def refuse_part(options: TableOptions, log: str) -> None:
 
 
 def planned(options: TableOptions, snapshot: Snapshot | None = None) -> list[Part]:
-    """The parts that answer it, of a snapshot, or else as of now. Their files are pinned for a while then: the tasks
-    come later.
+    """The parts of a snapshot, or of a new one. A new one is pinned for a while, since the tasks run later.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
+        InvalidArgument: Bounds are reversed, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     if snapshot is not None:
@@ -220,10 +219,10 @@ def planned(options: TableOptions, snapshot: Snapshot | None = None) -> list[Par
 
 
 def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
-    """The parts of a snapshot that answer it.
+    """The parts of a snapshot with the requested rows.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or another snapshot is asked for.
+        InvalidArgument: Bounds are reversed, or another snapshot is requested.
         StoreError, StorageError: As `Snapshot.plan`.
     """
     if options.snapshot not in (None, snapshot.name):
@@ -244,13 +243,13 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
 
 
 def explain(options: TableOptions) -> str:
-    """How many parts, files and bytes are read, of how many there are, as lines of text.
+    """How many parts, files and bytes a read needs, and how many there are, as lines of text.
 
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     whole = TableOptions(path=options.path, log=options.log, split_bytes=options.split_bytes)
-    with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:  # nothing is read behind it: no pin is left
+    with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:  # closed: no data is read later
         kept, all_parts = parts_of(snapshot, options), parts_of(snapshot, whole)
     parts = f"{len(kept)} of {len(all_parts)} parts, {len(_files(kept))} of {len(_files(all_parts))} files"
     lines = [f"{options.log} of {options.path}: {parts}, {_bytes(kept)} of {_bytes(all_parts)} bytes"]
@@ -298,7 +297,7 @@ def _whole(name: str, text: str) -> int:
 
 
 def time_option(name: str, text: str) -> datetime:
-    """Reads a time with its zone.
+    """Parses a time with a zone.
 
     Raises:
         InvalidArgument: It is none.
@@ -313,7 +312,7 @@ def time_option(name: str, text: str) -> datetime:
 
 
 def truth_option(name: str, text: str) -> bool:
-    """Reads `true` or `false`.
+    """Parses `true` or `false`.
 
     Raises:
         InvalidArgument: It is neither.
@@ -354,7 +353,7 @@ NAMES: dict[str, Named] = {
     "snapshot": ("snapshot", _text),
     "pushdown": ("pushes_filters", truth_option),
 }
-"""The options of a Spark reader, what each stands for, and how its text is read."""
+"""The options of a Spark reader, with their fields and parsers."""
 
 SEVERAL: dict[str, Named] = {"paths": ("paths", _paths)}
-"""What Spark calls the folders of a load of several stores, where there may be several."""
+"""Spark's option for the folders of several stores."""

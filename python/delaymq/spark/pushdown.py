@@ -1,7 +1,7 @@
-"""What filters of Spark leave out, for who asks for that by the option `pushdown`.
+"""Pushdown of Spark's filters, for reads with the option `pushdown`.
 
-A filter narrows what is read and is handed back, so that Spark applies it too: what is made of it here may be too wide,
-and never too narrow.
+A filter narrows the read and is returned to Spark, which applies it again: the narrowed read may contain more rows
+than the filter admits, and never fewer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Bounds:
-    """The two options that say from where on and before where a column is wanted."""
+    """The two options that bound a column."""
 
     first: str
     end: str
     read: Callable[[object], Any]
-    """The value of a filter, within what the options take; None where it is of no use."""
+    """Converts the value of a filter to a valid bound; None if it cannot be used."""
     behind: Callable[[Any], Any]
 
 
@@ -61,11 +61,11 @@ COLUMNS: dict[str, dict[str, Bounds]] = {
     "action": {"sequence": SEQUENCES, "time": PUBLISHED, "due": DUE},
     "segments": {},
 }
-"""The columns of each table by which some of it is read."""
+"""The columns of each table that have bounds."""
 
 
 def narrowed(options: TableOptions, filters: Iterable[Filter]) -> TableOptions:
-    """The options, without rows that one of these filters would not let through."""
+    """The options, narrowed by these filters."""
     columns = COLUMNS[options.log]
     for one in filters:
         match getattr(one, "attribute", ()):
@@ -95,5 +95,5 @@ def _bounded(options: TableOptions, one: Filter, bounds: Bounds) -> TableOptions
     if isinstance(one, BEFORE):
         end = bounds.behind(value) if end is None else min(end, bounds.behind(value))
     if first is not None and end is not None:
-        end = max(first, end)  # nothing is between them, and bounds may not be upside down
+        end = max(first, end)  # no row is between them, and reversed bounds are invalid
     return replace(options, **{bounds.first: first, bounds.end: end})

@@ -1,4 +1,4 @@
-"""Each task with the batches of its own part: for what is counted where the bytes are, and for whole tables."""
+"""Scans: tasks that each read the batches of one part, for aggregation close to the data and for whole tables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 
 WITH_FUNCTION_BYTES = 1 << 20
-"""So many bytes of parts at most go to each task with its function: under Connect they are part of each plan."""
+"""The maximum size of pickled parts that are sent to each task with its function; under Connect they are in the plan.
+"""
 
 Found = TypeVar("Found")
 Asked = TypeVar("Asked")
 
 DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
-"""The columns of `damages`, each of which may be null."""
+"""The columns of `damages`. Each may be null."""
 
 
 def segment_rdd(
@@ -37,17 +38,17 @@ def segment_rdd(
     function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[Found]],
     snapshot: Snapshot | None = None,
 ) -> RDD[Found]:
-    """An RDD with one partition for each part of a table, and in it what `function` makes of the part's batches.
+    """An RDD with one partition for each part of a table, which contains the results of `function`.
 
     Args:
-        context: Where it runs; there is none under Connect, use `map_segments` there.
-        options: What is read.
-        function: Is given all batches of one part, once.
+        context: The Spark context. Connect has none; use `map_segments` there.
+        options: The rows to read.
+        function: Called once for each part, with all of its batches.
         snapshot: As for `map_segments`.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: Bounds are reversed, or there is no such snapshot of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     parts = planned(options, snapshot)
     if not parts:
@@ -69,38 +70,38 @@ def map_segments(
     schema: StructType | str,
     snapshot: Snapshot | None = None,
 ) -> DataFrame:
-    """A DataFrame of what `function` makes of the batches of each part of a table, in one task for each; under
-    Connect, too.
+    """A DataFrame of the results of `function`, called in one task for each part of a table; also under Connect.
 
     Args:
         spark: The session.
-        options: What is read.
-        function: Is given all batches of one part, once, and gives batches of `schema`.
-        schema: What they hold.
-        snapshot: Of which moment of the store at the path of `options`: where that has another store, the tasks refuse
-            it. Whoever has it keeps its files for them. Without one it is of now, and its files are kept for
+        options: The rows to read.
+        function: Called once for each part, with all of its batches; returns batches of `schema`.
+        schema: The schema of the results.
+        snapshot: A snapshot of the store at the path of `options`; tasks refuse the snapshot of another store. The
+            caller keeps its files until the tasks end. Without it a new one is taken, whose files are kept for
             `pinned_for`.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: Bounds are reversed, or there is no such snapshot of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     return map_parts(spark, planned(options, snapshot), partial(_batches_given, function), schema)
 
 
 def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
-    """A table as a DataFrame: the rows and columns of `spark.read.format("delaymq")`, for less, since Spark makes each
-    row of a source twice and these once. It is planned here and now, not by the first action: what is read later than
-    `pinned_for` may be gone.
+    """A table as a DataFrame, like `spark.read.format("delaymq")`, but Spark converts its rows once, not twice.
+
+    The read is planned at this call, not by the first action. Files may be missing if they are read later than
+    `pinned_for`.
 
     Args:
         spark: The session, also one of Connect.
-        options: What is read.
+        options: The rows to read.
         snapshot: As for `map_segments`.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: Bounds are reversed, or there is no such snapshot of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     schema = schema_of(options.log, options.wanted, tells_store=options.store is not None)
     return map_segments(spark, options, iter, schema, snapshot)
@@ -112,16 +113,17 @@ def map_parts(
     function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
     schema: str | StructType,
 ) -> DataFrame:
-    """The same of parts that are planned already, of one table or of several or of none, whose function reads its part
-    itself. They are pickled: where they are small in all every task is given them with the function, and a number says
-    which is whose. Else they are rows of a frame, of which each task has its own, which takes Spark two more jobs.
+    """As `map_segments`, for items that are planned already, and a function that reads its item itself.
+
+    The items are pickled. If they are small in total, each task gets all of them with the function, and a number
+    selects its own. Otherwise they are rows of a DataFrame, one for each task, which costs Spark two more jobs.
     """
     pickled = [pickle.dumps(part) for part in parts]
     if sum(map(len, pickled)) > WITH_FUNCTION_BYTES:
         rows = spark.createDataFrame(list(enumerate(pickled)), "number bigint, part binary")
-        # By range: a hash would put two parts into one task and leave another without.
+        # By range: a hash could put two items into one task and leave another without.
         return rows.repartitionByRange(len(parts), "number").mapInArrow(partial(_each_pickled, function), schema)
-    # A range of nothing has no task; its number of parts must be one all the same.
+    # An empty range has no task, but its number of partitions must be at least one.
     numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     return numbers.mapInArrow(partial(_each_numbered, function, pickled), schema)
 
@@ -133,16 +135,17 @@ def _batches_given(
 
 
 def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
-    """A DataFrame of what is damaged in a part of a table, a row for each place, by reading all of it: what
-    `onCorrupt=report` leaves out. Payloads are checked where a column is read out of them.
+    """A DataFrame of the damage in a table, a row for each place: the data that `onCorrupt=report` skips.
+
+    It reads all requested data. A payload is checked only if one of its columns is requested.
 
     Args:
         spark: The session.
-        options: What is read.
+        options: The rows to read.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: Bounds are reversed, or there is no such snapshot of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     return map_parts(spark, planned(options), _damaged, DAMAGES)
 

@@ -1,4 +1,4 @@
-"""The columns of a table as Spark and Arrow write them."""
+"""The columns of a table as types of Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ TYPES: dict[str, DataType] = {
     "binary": BinaryType(),
     "timestamp[us, tz=UTC]": TimestampType(),
 }
-"""The type of each Arrow type that a table has."""
+"""Spark's type for each Arrow type of the tables."""
 
 SQL = {"timestamp[us, tz=UTC]": "timestamp_ltz"}
-"""What SQL calls a type by another name: `timestamp` alone is what the session says, and in Sail has no zone."""
+"""Types with another name in SQL: plain `timestamp` depends on the session, and in Sail has no zone."""
 
 
 def schema_of(log: str, columns: Iterable[str] | None = None, *, tells_store: bool = False) -> str:
-    """The schema of a table, or of some of its columns, in the order of the table; each column may be null. Behind them
-    comes the store that a row is of, where that is told.
+    """The schema of a table, or of some of its columns, in the order of the table, as SQL; each column may be null.
 
-    It is in the words of SQL: engines other than Spark ask a `StructType` for things that PySpark has changed.
+    With `tells_store`, the column `store` follows. It is SQL, since engines other than Spark need things of a
+    `StructType` that PySpark has changed.
 
     Raises:
         InvalidArgument: There is no such table.
@@ -54,7 +54,7 @@ def schema_of(log: str, columns: Iterable[str] | None = None, *, tells_store: bo
 
 
 def names_of(log: str, schema: StructType, *, has_store: bool = False) -> tuple[str, ...]:
-    """The columns of a schema that somebody asked for, of a table with or without the store that a row is of.
+    """The columns of a schema that the user requested, of a table with or without the column `store`.
 
     Raises:
         InvalidArgument: The table has no such column, or has it with another type or in another order.

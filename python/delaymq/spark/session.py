@@ -1,4 +1,4 @@
-"""A session of this machine, with what a machine of its own needs, or one of a server of Spark Connect."""
+"""Spark sessions: a local one, or one of a server of Spark Connect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LOCAL", "local_session", "session_at", "silenced"]
 
 NO_JAVA = "JAVA_GATEWAY_EXITED"
 LOCAL = {
-    # The name of the machine may stand for another of its addresses.
+    # The host name may resolve to another address.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
@@ -25,18 +25,18 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""What `local_session` sets where it is not told otherwise."""
+"""Defaults of `local_session`."""
 
 
 def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
-    """A Spark session inside this machine: times in UTC, nothing listens on any other address.
+    """A local Spark session: times in UTC, and nothing listens on an external address.
 
     Args:
-        master: How many cores it takes, as Spark writes it.
+        master: How many cores it uses, as Spark writes it.
         settings: Settings of Spark, with `__` for each dot: `spark__driver__memory="2g"`.
 
     Raises:
-        MissingSpark: There is no Java, or it is too old, or does not run.
+        MissingSpark: Java is missing, too old, or does not run.
     """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -54,10 +54,10 @@ def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
 
 
 def session_at(master: str) -> SparkSession:
-    """A session where `master` says: of the server of Spark Connect at `sc://host:port`, or else a local one.
+    """A session for `master`: of the server of Spark Connect at `sc://host:port`, or else a local one.
 
     Raises:
-        MissingSpark: There is no Java for it, or, for a server, what Spark Connect needs is not installed.
+        MissingSpark: Java is missing, or, for a server, the packages of Spark Connect are.
     """
     if not master.startswith("sc://"):
         return local_session(master)
@@ -67,9 +67,10 @@ def session_at(master: str) -> SparkSession:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Keeps what the Java of a session that is begun in this block writes, for as long as it runs, from standard output
-    and error: it tells of its settings whatever it is told. Where the block fails what was written is shown, but where
-    the error says what is missing.
+    """Hides the output of a Java that is started in this block, for as long as it runs.
+
+    Java logs its settings even if logging is off. If the block fails, the output is shown, unless the error names the
+    missing part.
     """
     with tempfile.TemporaryFile() as said:
         sys.stdout.flush()

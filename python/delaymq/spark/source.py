@@ -1,4 +1,4 @@
-"""The data source `delaymq` of PySpark: the tables of a store, read in batch and as a stream, and loads into one."""
+"""The PySpark data source `delaymq`: the tables of a store, read in batch and as a stream, and loads."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ __all__ = ["DelaymqDataSource", "register"]
 class DelaymqDataSource(DataSource):
     """`spark.read.format("delaymq").option("log", …).load(path)`.
 
-    What `load` gives is of one moment of a store: what was stored by then. Load again to see more. Nothing is pruned by
-    filters, but by options, since Spark hands a filter that a source takes to every scan of the same load. Who asks for
-    it by `pushdown` must have one action for each load. `load([one, other])` reads several stores, and a column `store`
-    says which of these paths a row is of.
+    The result of `load` is as of one moment of a store; load again to see later messages. Rows are excluded by options,
+    not by filters, since Spark passes a filter that a source accepts to every scan of the same load. With the option
+    `pushdown`, use one action for each load. `load([one, other])` reads several stores, with a column `store` that has
+    the path of the row's store.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """The name for `format`."""
         return "delaymq"
 
     def schema(self) -> str:
-        """The columns of the table that the options ask for."""
+        """The columns that the options request."""
         warm()
         [asked, *_] = TableOptions.parsed_of_each(StreamOptions.taken(self.options)[1])
         return schema_of(asked.log, asked.columns, tells_store=asked.store is not None)
 
     def reader(self, schema: StructType | pyarrow.Schema) -> DataSourceReader:
-        """What plans and reads; `schema` may name fewer columns, in the order of the table. Sail has one of Arrow."""
+        """The batch reader. `schema` may have fewer columns, in the order of the table; Sail passes Arrow's."""
         asked = TableOptions.parsed_of_each(self.options)
         known = schema if isinstance(schema, StructType) else from_arrow_schema(schema, prefer_timestamp_ntz=False)
         names = names_of(asked[0].log, known, has_store=True)
@@ -64,23 +64,24 @@ class DelaymqDataSource(DataSource):
         return reader(chosen, None if isinstance(schema, StructType) else schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """The same for `spark.readStream`."""
+        """The reader of `spark.readStream`."""
         stream, others = StreamOptions.taken(self.options)
         asked = TableOptions.parsed(others)
         return TableStream(replace(asked, columns=names_of(asked.log, schema)), stream)
 
     def writer(self, schema: StructType | pyarrow.Schema, overwrite: bool) -> DataSourceWriter:
-        """What stages in the tasks and loads at the end, for `df.write`."""
+        """The writer of `df.write`, which stages in the tasks and loads at the end."""
         return writer_of(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """The same for `df.writeStream`."""
+        """The writer of `df.writeStream`."""
         return stream_writer_of(self.options, schema, overwrite)
 
 
 class TableReader(DataSourceReader):
-    """Reads one table of a store, or of several. An engine that says which types of Arrow it expects, as Sail does,
-    whose times have no zone, gets these.
+    """Reads one table of a store, or of several.
+
+    An engine that expects certain Arrow types gets these, such as Sail, whose times have no zone.
     """
 
     def __init__(self, options: list[TableOptions], expected: pyarrow.Schema | None = None) -> None:
@@ -88,7 +89,7 @@ class TableReader(DataSourceReader):
         self._expected = expected
 
     def partitions(self) -> list[InputPartition]:
-        """One for each part, as of now: of several stores each has a moment of its own."""
+        """One partition for each part, as of now; several stores are each as of another moment."""
         warm()
         return [PartOfTable(part) for options in self._options for part in planned(options)]
 
@@ -99,17 +100,18 @@ class TableReader(DataSourceReader):
 
 
 class PushingReader(TableReader):
-    """The same for who asks for `pushdown`: what a filter leaves out is not planned. Spark has to be told that it may
-    hand filters over, and applies each of them itself, too.
+    """As `TableReader`, with the option `pushdown`: rows that a filter excludes are not planned.
+
+    Spark must be configured to pass filters, and applies each of them itself as well.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes what narrows the reading, and hands all of it back."""
+        """Narrows the read by the filters, and returns all of them."""
         self._options = [narrowed(options, filters) for options in self._options]
         return filters
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `delaymq` a format of this session, under classic Spark and Connect alike."""
+    """Registers the format `delaymq` in this session, of classic Spark or of Connect."""
     source: Any = spark.dataSource
     source.register(DelaymqDataSource)

@@ -1,7 +1,7 @@
-"""What a task of a load does: it stages its rows beside the stores that they are for.
+"""Staging by the tasks of a load: each stages its rows in the folders of the stores.
 
-A task may be run again, or twice at the same time, or be killed: what it staged is no part of a store before a load
-names it, and only what the tasks that won have told is named.
+A task may run again, or twice at the same time, or be killed: staged runs are not part of a store until a load
+names them, and only the runs of the tasks that succeeded are named.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from delaymq.loading import BadRow, StagedRun, Stager, discard, stage
 __all__ = ["StagedRows", "StagingRules", "check_columns", "discard_staged", "put_in_place", "staged"]
 
 ASIDE_S_MAX = 86_400
-"""As long as what nobody adopted is kept beside a store."""
+"""How long files of failed tasks are kept, as long as staged runs that no load adopts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingRules:
-    """What tasks are told.
+    """The instructions for the tasks.
 
     Attributes:
-        paths: The folders of the stores, which executors see under these paths.
-        store_column: The column that says for which of them a row is, from 0; not needed for one.
-        broken_column: The column that has a line which could not be read as a row; None where rows are no lines.
-        bad_rows: The folder for rows that are no messages, as Parquet; None fails with the first one.
-        ignore_others: Columns that a message does not have are let be.
-        due_before: No message is due later than this; None is ten years from now.
+        paths: The folders of the stores, under the paths that executors see.
+        store_column: The column with the number of the row's store, from 0; not needed for one store.
+        broken_column: The column with a line that could not be parsed; None if rows are not lines.
+        bad_rows: The folder for invalid rows, as Parquet; None fails at the first one.
+        ignore_others: Ignores columns that a message does not have.
+        due_before: Rows that are due later are invalid; None is ten years from now.
     """
 
     paths: tuple[str, ...]
@@ -51,19 +51,19 @@ class StagingRules:
 
     @property
     def own_columns(self) -> list[str]:
-        """Columns that are none of a message, and have a meaning here."""
+        """Columns that are not part of a message."""
         return [name for name in (self.store_column, self.broken_column) if name is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """What one task staged.
+    """The result of one task.
 
     Attributes:
-        runs: For each store, what it is to adopt.
-        rows: How many rows the task had.
-        bad: How many of them are no messages.
-        aside: The file of those in the folder for them, which nobody reads yet.
+        runs: For each store, the runs to adopt.
+        rows: The number of rows of the task.
+        bad: The number of invalid rows.
+        aside: The name of the hidden file with the invalid rows, or None.
     """
 
     runs: tuple[tuple[StagedRun, ...], ...]
@@ -73,7 +73,7 @@ class StagedRows:
 
 
 def check_columns(rules: StagingRules, schema: pyarrow.Schema) -> None:
-    """Refuses wrong columns, and folders that are no stores, before any task runs. No row is staged, and so no file.
+    """Checks columns and folders before any task runs. No row is staged, and so no file.
 
     Raises:
         InvalidArgument: Messages have no such columns.
@@ -85,13 +85,13 @@ def check_columns(rules: StagingRules, schema: pyarrow.Schema) -> None:
 
 
 def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: int | None = None) -> StagedRows:
-    """Stages the rows of one task, which has this number where the engine says so.
+    """Stages the rows of one task, with its number, if the engine tells.
 
     Raises:
-        InvalidArgument, TooLarge: A row is no message; `argument` is its column and `index` its place in the task.
-        StorageError: The operating system refused a call; `DiskFull` where there is no room.
+        InvalidArgument, TooLarge: A row is invalid; `argument` is its column and `index` its place in the task.
+        StorageError: The operating system refused a call; `DiskFull` if there is no room.
 
-    Where it raises nothing stays staged.
+    After an error nothing stays staged.
     """
     rows = bad_rows = 0
     runs = list[tuple[StagedRun, ...]]()
@@ -112,18 +112,18 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: in
                 runs.append(stager.finish())
             return StagedRows(tuple(runs), rows, bad_rows, None if aside is None else aside.finish())
         except BaseException:
-            with suppress(StorageError):  # it goes after a day; what is raised is more
+            with suppress(StorageError):  # the rest is removed after a day; the original error matters more
                 discard_staged(rules, [StagedRows(tuple(runs), rows, bad_rows, None)])
             raise
 
 
 def _stager(rules: StagingRules, path: str) -> Stager:
-    # It collects in any case: which row is the first that is wrong is known when all stores have theirs.
+    # Always collected: the first invalid row is known only once all stores have their rows.
     return Stager(path, due_before=rules.due_before, ignore_others=rules.ignore_others, on_bad_row="collect")
 
 
 def _added(rules: StagingRules, stagers: Sequence[Stager], batch: pyarrow.RecordBatch) -> Iterator[BadRow]:
-    """Hands the rows of a batch to their stores; those that are no messages, by their places in the batch."""
+    """Passes the rows of a batch to their stores; yields the invalid ones, with their places in the batch."""
     if not rules.own_columns:
         yield from stagers[0].add(batch)
         return
@@ -153,16 +153,16 @@ def _misfit(place: int, column: str, expected: str, found: str) -> BadRow:
 
 
 class Aside:
-    """Writes rows that are no messages, with what is wrong with each, into a file that nobody reads yet."""
+    """Writes invalid rows, with the error of each, into a hidden file."""
 
     def __init__(self, folder: Path, task: int | None) -> None:
         self._folder, self._task = folder, task
-        self._name = f".load-{uuid.uuid4().hex}.parquet"  # readers pass over what begins with a dot
+        self._name = f".load-{uuid.uuid4().hex}.parquet"  # readers ignore names with a leading dot
         self._writer: pyarrow.parquet.ParquetWriter | None = None
         self._kept = False
 
     def add(self, batch: pyarrow.RecordBatch, bad: Sequence[BadRow]) -> None:
-        """Takes the bad rows of a batch."""
+        """Writes the invalid rows of a batch."""
         rows = batch.take(pyarrow.array([one.place for one in bad], pyarrow.int64()))
         rows = rows.append_column("bad_task", pyarrow.array([self._task] * len(bad), pyarrow.int32()))
         rows = rows.append_column("bad_row", pyarrow.array([one.row for one in bad], pyarrow.int64()))
@@ -174,7 +174,7 @@ class Aside:
         self._writer.write_batch(rows)
 
     def finish(self) -> str | None:
-        """The name of the file, which is whole now; None where there was no such row."""
+        """The name of the complete file; None if there was no invalid row."""
         if self._writer is None:
             return None
         self._writer.close()
@@ -191,12 +191,13 @@ class Aside:
 
 
 def put_in_place(rules: StagingRules, job: str, parts: Sequence[StagedRows]) -> None:
-    """Names the files of rows that are no messages for the job and the places of its tasks: the same job again, whose
-    rows are the same, writes over them. What tasks left that nobody waited for goes after a day.
+    """Renames the files of invalid rows by job and place of the task, so that a repeated job replaces them.
+
+    Files of failed tasks are removed after a day.
     """
     if rules.bad_rows is None:
         return
-    folder, of_job = Path(rules.bad_rows), f"load-{quote(job, safe='')}"  # Spark reads no file with a colon in its name
+    folder, of_job = Path(rules.bad_rows), f"load-{quote(job, safe='')}"  # Spark cannot read file names with a colon
     named = dict[str, str]()
     for place, part in enumerate(parts):
         if part.aside is not None:
@@ -212,10 +213,10 @@ def put_in_place(rules: StagingRules, job: str, parts: Sequence[StagedRows]) -> 
 
 
 def discard_staged(rules: StagingRules, parts: Iterable[StagedRows]) -> None:
-    """Removes what tasks staged and no load was asked for.
+    """Removes staged runs that no load was asked to adopt.
 
     Raises:
-        StorageError: A file could not be removed; it goes after a day.
+        StorageError: A file could not be removed; it is removed after a day.
     """
     for part in parts:
         for path, runs in zip(rules.paths, part.runs, strict=False):

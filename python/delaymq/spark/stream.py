@@ -1,7 +1,7 @@
-"""The tables `message` and `action` of a store as a stream of Spark: by sequence, never past what is durable.
+"""The tables `message` and `action` as streams of Spark, by sequence, up to the last durable fact.
 
-An offset is the sequence that comes next, with the store's own name, so that a query that is begun again with the
-checkpoint of another store is refused instead of reading something else.
+An offset is the next sequence with the id of the store, so that a query that is restarted with the checkpoint of
+another store is refused.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
 __all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
 
 LOOKED_FACTS = 1 << 16
-"""So many facts are looked at first for a part of about so many bytes."""
+"""How many facts are planned at first, to find the end of a micro-batch by bytes."""
 
 STREAMED = ("message", "action")
-"""The tables whose rows only come to be, in the order of the log."""
+"""The tables that only grow, in the order of the log."""
 
 
 class LostBeforeRead(StoreError):  # noqa: N818 - a name says what happened, as all of delaymq's do
-    """Messages that a stream has not read yet were retired, or the store has less than was read: rows are missing.
+    """Messages were retired before a stream read them, or the store has less than was read: rows are missing.
 
-    Keep what is finished for longer (`keep_finished_hours`), run the query more often, or go on without them with the
+    Increase the retention (`keep_finished_hours`), run the query more often, or continue without the rows with the
     option `failOnDataLoss=false`.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How a stream goes on, beside which rows it has.
+    """How a stream proceeds.
 
     Attributes:
-        begin: Where a new query begins: at the first message kept, behind the last one, or at a sequence.
-        rows_max: So many rows of the log at most in one micro-batch, counting facts that are no messages; None for
-            all there are.
-        bytes_max: About so many bytes of files in one micro-batch; None for all there are.
-        is_loss_an_error: False goes on behind what was retired before it was read.
+        begin: Where a new query begins: at the first message that is kept, after the last one, or at a sequence.
+        rows_max: The maximum of rows of the log in a micro-batch, including facts that are not messages; None for no
+            limit.
+        bytes_max: Approximate maximum of bytes of files in a micro-batch; None for no limit.
+        is_loss_an_error: False continues after facts that were retired before they were read.
     """
 
     begin: Literal["earliest", "latest"] | int = "earliest"
@@ -67,10 +67,10 @@ class StreamOptions:
 
     @classmethod
     def taken(cls, options: Mapping[str, str]) -> tuple[StreamOptions, dict[str, str]]:
-        """Reads the options that are a stream's, and gives the others back.
+        """Parses the options of a stream, and returns them and the other options.
 
         Raises:
-            InvalidArgument: A text cannot be read, or two limits are set.
+            InvalidArgument: A text is invalid, or two limits are set.
         """
         found, others = taken(options, NAMES)
         if found.get("rows_max") is not None and found.get("bytes_max") is not None:
@@ -102,11 +102,11 @@ NAMES: dict[str, Named] = {
     "maxBytesPerTrigger": ("bytes_max", _limit),
     "failOnDataLoss": ("is_loss_an_error", truth_option),
 }
-"""The options of a stream, what each stands for, and how its text is read."""
+"""The options of a stream, with their fields and parsers."""
 
 
 class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads one table of one store, micro-batch by micro-batch. The files of the batch under way are pinned."""
+    """Reads one table of one store, micro-batch by micro-batch. The files of the current batch are pinned."""
 
     def __init__(self, options: TableOptions, stream: StreamOptions) -> None:
         if options.log not in STREAMED:
@@ -124,13 +124,13 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._retired_before: tuple[tuple[int, int], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks are given the options; the snapshot stays where it is pinned."""
+        """Tasks get the options only; the snapshot stays with its pin."""
         return {**vars(self), "_snapshot": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins."""
         snapshot = self._taken_anew()
-        # What was retired before the query began is nothing that it has lost.
+        # Facts that were retired before the query began are not a loss.
         self._retired_before = snapshot.retired
         begin = {"earliest": snapshot.first_sequence, "latest": snapshot.end_sequence}.get(
             str(self._stream.begin), self._stream.begin
@@ -138,7 +138,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(int(begin), snapshot)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options allow in one micro-batch."""
+        """The limit of a micro-batch, by the options."""
         if self._stream.rows_max is not None:
             return ReadMaxRows(self._stream.rows_max)
         if self._stream.bytes_max is not None:
@@ -146,11 +146,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A query that reads what there is stops where the store is now."""
+        """Makes a query with the trigger `availableNow` stop at the present end of the store."""
         self._target = self._taken_anew().end_sequence
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next micro-batch goes."""
+        """The end of the next micro-batch."""
         snapshot = self._taken_anew()
         begin = self._begin(start, snapshot)
         end = snapshot.end_sequence if self._target is None else min(self._target, snapshot.end_sequence)
@@ -165,11 +165,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(max(begin, end, int(start["sequence"])), snapshot)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """How far the store was when it was looked at last."""
+        """The end of the store when it was last read."""
         return None if self._snapshot is None else self._offset(self._snapshot.end_sequence, self._snapshot)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The parts of one micro-batch: the same rows however often it is asked for."""
+        """The parts of one micro-batch, with the same rows each time that Spark asks for it."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.end_sequence < int(end["sequence"]):
             snapshot = self._taken_anew()
@@ -188,17 +188,17 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batches_in(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has the rows; nothing here waits for that."""
+        """Does nothing: no resource waits for it."""
 
     def stop(self) -> None:
-        """Lets the files go."""
+        """Releases the files."""
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
 
     def _taken_anew(self) -> Snapshot:
         snapshot = delaymq.snapshot(self._options.path, pinned_for=self._options.pinned_for)
-        self.stop()  # what the batch before was read from; the new pin is there already
+        self.stop()  # releases the files of the batch before, after the new pin is set
         self._snapshot = snapshot
         return snapshot
 
@@ -206,7 +206,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"sequence": sequence, "store": snapshot.stream_id.hex()}
 
     def _begin(self, start: dict[str, Any], snapshot: Snapshot) -> int:
-        """Where a batch that follows `start` begins."""
+        """The first sequence of a batch after `start`."""
         if start["store"] != snapshot.stream_id.hex():
             raise refused("checkpointLocation", f"one of the store in {self._options.path}", start["store"])
         sequence = int(start["sequence"])
@@ -217,7 +217,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(sequence, snapshot.first_sequence)
 
     def _retired_since(self, snapshot: Snapshot, begin: int, end: int) -> list[tuple[int, int]]:
-        """What lies between these sequences and was retired since the query began, as far as this process knows."""
+        """Ranges between these sequences that were retired since the query began, as far as this process knows."""
         found = []
         for first, behind in snapshot.retired:
             one, other = max(first, begin), min(behind, end)

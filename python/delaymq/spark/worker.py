@@ -1,4 +1,4 @@
-"""What runs in a task: the batches of one part."""
+"""The code that runs in a task: it reads the batches of one part."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ DAMAGED = pyarrow.schema(
 
 @functools.cache
 def warm() -> None:
-    """A worker of Spark, also one that plans, collects its garbage after every task where it is used again: what was
-    imported by now is none, and is not looked at again. Any other process, as one in which Sail runs, is left alone.
+    """Excludes all imported modules from garbage collection, in workers of Spark that are reused.
+
+    Such a worker collects garbage after every task. Other processes, such as one in which Sail runs, are not affected.
     """
     if os.environ.get("SPARK_REUSE_WORKER"):
         gc.collect()
@@ -46,7 +47,7 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Reads one part, a batch at a time.
 
     Raises:
-        Corrupt: Something is damaged; it names the file and the offset.
+        Corrupt: Data is damaged; the error has the file and the offset.
         MissingFile: A file has been retired since the plan was made, or the executor does not see the store.
     """
     warm()
@@ -56,12 +57,12 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
             given = batch if part.checked_by is None else batch.select(part.columns)
             yield given if part.store is None else _told(given, part.store)
     except pyarrow.ArrowException:
-        rows.check()  # raises what it was; a stream of Arrow has room for its words alone
+        rows.check()  # raises the original error; a stream of Arrow only has its text
         raise
 
 
 def damages_of(part: Part) -> pyarrow.RecordBatch:
-    """Reads one part and gives what of it is damaged, a row for each place."""
+    """Reads one part and returns its damage, a row for each place."""
     warm()
     rows = read_range(part.path, part.range, columns=_read(part), on_damage="report")
     for _ in rows:
@@ -70,7 +71,7 @@ def damages_of(part: Part) -> pyarrow.RecordBatch:
 
 
 def _told(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:
-    """The batch with a column that says of which store it is."""
+    """Adds the column `store`."""
     told = pyarrow.repeat(store, batch.num_rows)
     return pyarrow.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, STORE])
 

@@ -1,4 +1,4 @@
-"""Messages of a DataFrame or of a stream, stored at once: staged by the tasks, and adopted by one load."""
+"""Writes of a DataFrame or a stream: the tasks stage messages, and one load adopts them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 __all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "number_of_task", "stream_writer_of", "writer_of"]
 
 FAIL = "fail"
-"""The word of `onBadRow` that ends a job with the first row that is no message."""
+"""The value of `onBadRow` that ends a job at the first invalid row."""
 
 OF_SPARK = ("checkpointlocation", "queryname")
-"""What Spark hands on of its own options."""
+"""Spark's own options, which it passes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """Where messages go, and what is done with rows that are none.
+    """Where messages go, and what happens to invalid rows.
 
     Attributes:
-        path: The store's folder, which executors see under this path.
-        address: The server that has it open; None opens it, for as long as a load takes.
-        token_file: The file with the token of the server, where the driver sees it.
-        timeout_s: How long the answer of the server is waited for, in seconds.
-        job: What makes two loads the same one; None makes each write a load of its own.
-        sink: The same for a stream, whose micro-batches are numbered.
-        bad_rows: The folder for rows that are no messages, as Parquet; None fails with the first one.
-        ignore_others: Columns that a message does not have are let be.
-        due_before: No message is due later than this; None is ten years from now.
+        path: The store's folder, under the path that executors see.
+        address: The server that has it open; None opens it for the time of a load.
+        token_file: The file with the token of the server, as the driver sees it.
+        timeout_s: How long to wait for the answer of the server, in seconds.
+        job: Identifies the load; None makes each write a load of its own.
+        sink: Identifies a stream, together with the numbers of its micro-batches.
+        bad_rows: The folder for invalid rows, as Parquet; None fails at the first one.
+        ignore_others: Ignores columns that a message does not have.
+        due_before: Rows that are due later are invalid; None is ten years from now.
     """
 
     path: str
@@ -60,10 +60,10 @@ class LoadOptions:
 
     @classmethod
     def parsed(cls, options: Mapping[str, str]) -> LoadOptions:
-        """Reads the options of a write.
+        """Parses the options of a write.
 
         Raises:
-            InvalidArgument: One is missing, unknown, or cannot be read.
+            InvalidArgument: One is missing, unknown, or invalid.
         """
         found, others = taken(options, NAMES)
         for name in others:
@@ -80,7 +80,7 @@ class LoadOptions:
 
     @property
     def rules(self) -> StagingRules:
-        """What the tasks are told."""
+        """The instructions for the tasks."""
         return StagingRules(
             paths=(self.path,),
             bad_rows=self.bad_rows,
@@ -90,7 +90,7 @@ class LoadOptions:
 
     @property
     def destination(self) -> Destination:
-        """Where all of it goes."""
+        """The destination of the load."""
         address, token_file = self.address, self.token_file
         return Destination(path=self.path, address=address, token_file=token_file, timeout_s=self.timeout_s)
 
@@ -130,22 +130,22 @@ NAMES: dict[str, Named] = {
     "ignoreOthers": ("ignore_others", truth_option),
     "dueBefore": ("due_before", time_option),
 }
-"""The options of a write, what each stands for, and how its text is read."""
+"""The options of a write, with their fields and parsers."""
 
 
 @dataclass
 class StagedPart(WriterCommitMessage):
-    """What one task staged, as Spark carries it to the driver."""
+    """The result of one task, as Spark passes it to the driver."""
 
     staged: StagedRows
 
 
 class _Load:
-    """What both writers do: in the planner, in the tasks, and at the end."""
+    """The parts that both writers share: in the planner, in the tasks, and at the end."""
 
     def __init__(self, options: LoadOptions, schema: StructType | pyarrow.Schema) -> None:
         self._options = options
-        # Sail has a schema of Arrow.
+        # Sail passes a schema of Arrow.
         found = to_arrow_schema(schema, timezone="UTC") if isinstance(schema, StructType) else schema
         check_columns(options.rules, found)
 
@@ -154,14 +154,14 @@ class _Load:
         return StagedPart(staged(self._options.rules, iterator, number_of_task()))
 
     def _adopt(self, job: str, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks are done: the store adopts what they staged."""
+        """Loads the staged runs of all tasks."""
         parts = _staged_in(messages)
         put_in_place(self._options.rules, job, parts)
         self._options.destination.load_new(job, [run for part in parts for run in part.runs[0]])
 
     def _give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        # Where every task has told its part, a load may have been asked for whose answer was lost: then the store
-        # needs the files, and what it does not need it removes after a day.
+        # If every task has succeeded, a load may have been requested whose answer was lost: the store may need the
+        # files, and removes them after a day if it does not.
         if any(part is None for part in messages):
             discard_staged(self._options.rules, _staged_in(messages))
 
@@ -171,37 +171,37 @@ def _staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRow
 
 
 def number_of_task() -> int | None:
-    """Which part of a frame this task has; None where the engine does not say, as Sail."""
+    """The number of this task's partition; None if the engine does not tell, like Sail."""
     task = TaskContext.get()
     return None if task is None else task.partitionId()
 
 
 class BatchLoad(_Load, DataSourceArrowWriter):
-    """`df.write.format("delaymq").mode("append").save(path)`: all of it by one load."""
+    """`df.write.format("delaymq").mode("append").save(path)`, as one load."""
 
     def __init__(self, options: LoadOptions, schema: StructType | pyarrow.Schema) -> None:
         super().__init__(options, schema)
-        # The same writer reaches all tasks and the commit.
+        # This object is sent to all tasks and to the commit.
         self._job = uuid.uuid4().hex if options.job is None else options.job
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done."""
+        """Loads the runs of all tasks."""
         self._adopt(self._job, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task has failed for good, or the load was refused."""
+        """Discards staged runs: a task has failed for good, or the load was refused."""
         self._give_up(messages)
 
 
 class StreamLoad(_Load, DataSourceStreamArrowWriter):
-    """`df.writeStream.format("delaymq")`: each micro-batch by one load, however often Spark asks for it."""
+    """`df.writeStream.format("delaymq")`: each micro-batch is one load, however often Spark repeats it."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """All tasks of a micro-batch are done."""
+        """Loads the runs of a micro-batch."""
         self._adopt(f"{self._options.sink}:{batchId}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        """A task of a micro-batch has failed for good."""
+        """Discards staged runs: a task of a micro-batch has failed for good."""
         self._give_up(messages)
 
 
@@ -210,10 +210,10 @@ def writer_of(
     schema: StructType | pyarrow.Schema,
     overwrite: bool,
 ) -> BatchLoad:
-    """The writer of `DataSource.writer`: nothing is ever written over.
+    """The writer of `DataSource.writer`. It only appends.
 
     Raises:
-        InvalidArgument: The mode is another one than append, or the options or columns are refused.
+        InvalidArgument: The mode is not append, or the options or columns are refused.
     """
     _refuse_mode(overwrite, "mode", "overwrite")
     found = LoadOptions.parsed(options)
@@ -230,7 +230,7 @@ def stream_writer_of(
     """The writer of `DataSource.streamWriter`.
 
     Raises:
-        InvalidArgument: The mode is another one than append, or the options or columns are refused.
+        InvalidArgument: The mode is not append, or the options or columns are refused.
     """
     _refuse_mode(overwrite, "outputMode", "complete")
     found = LoadOptions.parsed(options)

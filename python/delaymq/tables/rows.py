@@ -14,7 +14,7 @@ __all__ = ["ArrowBatch", "Damage", "OnDamage", "Range", "Rows", "Verified"]
 Token: TypeAlias = bytes
 
 OnDamage = Literal["raise", "report"]
-"""What happens if data is damaged."""
+"""How damaged data is handled."""
 
 
 class ArrowBatch(Protocol):
@@ -34,8 +34,8 @@ class Damage:
     Attributes:
         path: The file, relative to the store.
         offset: Offset in the file, in bytes, or None for a missing file.
-        expected: What was expected there.
-        found: What was found there, or None for a missing file.
+        expected: The expected value.
+        found: The value that was found, or None for a missing file.
         sequence: The sequence of the message, if only its payload is damaged, or None.
     """
 

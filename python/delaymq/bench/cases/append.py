@@ -1,4 +1,4 @@
-"""How fast a program in Rust gets messages into the log and the schedule."""
+"""Messages a second that a program in Rust stores in the log and the schedule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPIED = "the same bytes copied in memory"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """A row near, in the window in which a checkpoint copies nothing, then a row far, beyond it."""
+    """One row within the window, in which a checkpoint copies nothing, and one beyond it."""
     messages = 200_000 if quick else 1_000_000
     return [_case(messages, far=far, quick=quick) for far in (False, True)]
 

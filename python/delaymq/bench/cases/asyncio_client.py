@@ -1,4 +1,4 @@
-"""Messages a second that one asyncio client sends to a server, and that it takes from one, in batches."""
+"""Messages a second that one asyncio client sends to a server, or receives from it, in batches."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from delaymq.client.event_loop.client import connect_async
 __all__ = ["cases"]
 
 HOST = "127.0.0.1"
-SUBJECT = "bench.served"  # to which the processes of the benches publish
+SUBJECT = "bench.served"  # the subject that the processes of the benches use
 BODY = bytes(256)
 BATCH = 1000
-IN_FLIGHT = 4  # batches under way
+IN_FLIGHT = 4  # batches in progress
 IN_FLIGHT_MAX = 16_384
 FRAME_BYTES = 47 + BATCH * (23 + len(BODY))
 ANSWER_BYTES = 16
 READ_BYTES = 1 << 18
-DELAY_S = 600  # where nobody consumes
+DELAY_S = 600  # for messages that are not consumed
 MEETING_S = 20.0
-LOOK_S = 0.001
+POLL_S = 0.001
 MESSAGES = 300_000
 MESSAGES_QUICK = 20_000
 COUNTED = "as many bytes on an event loop that counts them and nothing else"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Published, so that each is stored once however often it is sent, and consumed; beside as many bytes on an event
-    loop that only counts them.
-    """
+    """Published, published with deduplication, and consumed; the limit is an event loop that only counts the bytes."""
     messages = MESSAGES_QUICK if quick else MESSAGES
 
     def publishing(folder: Path, *, deduplicate: bool = False) -> Figures:
@@ -78,14 +76,14 @@ def _case(call: str, messages: int, ours: Measurement, limit: Measurement, *, qu
 
 
 def _numbers(messages: int) -> dict[str, float]:
-    """Of those who publish, and of the limit's ends."""
+    """The numbers for publishing processes, and for both ends of the limit."""
     requests = messages // BATCH
     shape = {"connections": 1, "in_flight": IN_FLIGHT, "batch": BATCH, "body_bytes": len(BODY), "delay_ms": 0}
     return {"messages": messages, "requests": requests, "frame_bytes": FRAME_BYTES, "disk": 1, **shape}
 
 
 async def _publish(port: int, messages: int, *, deduplicate: bool) -> float:
-    """Seconds until all are durable, in batches, so many of them under way."""
+    """Seconds until all messages are durable, in batches, with `IN_FLIGHT` of them in progress."""
     async with connect_async(f"delaymq://{HOST}:{port}", deduplicate=deduplicate) as store:
         left = iter(range(messages // BATCH))
 
@@ -99,7 +97,7 @@ async def _publish(port: int, messages: int, *, deduplicate: bool) -> float:
 
 
 async def _consume(port: int, messages: int) -> float:
-    """Seconds until all were here, in batches, and their acknowledgements are durable."""
+    """Seconds until all messages have arrived, in batches, and their acknowledgements are durable."""
     async with connect_async(f"delaymq://{HOST}:{port}") as store:
         started = time.perf_counter()
         async with store.subscribe(SUBJECT, group="bench", in_flight_max=IN_FLIGHT_MAX) as subscription:
@@ -142,8 +140,8 @@ async def _receive(port: int, folder: Path, messages: int) -> float:
 
 
 def _port_of(folder: Path) -> int:
-    """Where the relay listens, once it has said so."""
+    """The port of the relay, once it has written it."""
     until = time.monotonic() + MEETING_S
     while not (folder / "port").exists() and time.monotonic() < until:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return int((folder / "port").read_text("utf-8"))

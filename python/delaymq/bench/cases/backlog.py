@@ -1,6 +1,4 @@
-"""Messages a second of a group that starts at the earliest of many that are ready and that nobody has pulled, cold,
-beside the speed at which the disk gives the same files.
-"""
+"""Messages a second of a group that starts with a large cold backlog; the limit is reading the same files."""
 
 from __future__ import annotations
 
@@ -21,24 +19,25 @@ READY_QUICK = 100_000
 READY_LARGE_QUICK = 20_000
 BODY_BYTES = 64
 BODY_BYTES_LARGE = 1_024
-CONSUMERS = 2  # of the group: one for each processor of a small machine
+CONSUMERS = 2  # consumers of the group: one for each processor of a small machine
 IN_FLIGHT_MAX = 65_535
-DISK_BYTES_EACH = 300  # of a message in the log and in a run, with room for what is prepared and merged
+DISK_BYTES_EACH = 300  # space of a message in the log and in a run, with prepared segments and merges
 DISK_BYTES_PREPARED = 1 << 30
 
 
 def disk_bytes(ready: int) -> int:
-    """The room on the disk that so many messages need, in bytes."""
+    """The disk space that this many messages need, in bytes."""
     return DISK_BYTES_PREPARED + ready * DISK_BYTES_EACH
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """Two rows, of small bodies and of large ones; the small ones alone where a `scale` is asked for. The store is
-    filled once, with groups of its own for each run; every drain is a process of its own.
+    """Two rows, for small and for large bodies; only the small ones with a `scale`.
+
+    The store is filled once, with groups of their own for each run; each group is drained in a process of its own.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are ready, whatever `quick` says; how far it is, is told on standard error.
+        scale: The number of ready messages, which overrides `quick`; progress is printed to standard error.
     """
     small = scale or (READY_QUICK if quick else READY)
     large = READY_LARGE_QUICK if quick else READY_LARGE
@@ -62,7 +61,7 @@ def _drained(ready: int, body_bytes: int, runs: int, *, tells: bool) -> Pairs:
         store, began = folder / "store", time.monotonic()
         fills = {"messages": ready, "groups": 2 * runs, "body_bytes": body_bytes, "tells": int(tells)}
         filled = own_process("backlog_fill", store, **fills)
-        told = {
+        extra = {
             "unpulled_bytes": filled["value"],
             "filling_bytes": filled["memory_growth_bytes"],
             "filling_s": time.monotonic() - began,
@@ -74,14 +73,14 @@ def _drained(ready: int, body_bytes: int, runs: int, *, tells: bool) -> Pairs:
             ours = own_process("backlog", store, group=group, consumers=CONSUMERS, **drains)
             _core.measure("restart_forget", str(store), {})
             alone = own_process("backlog", store, group=group + 1, consumers=1, **drains)
-            told["of_one_consumer_per_s"] = alone["value"]
+            extra["of_one_consumer_per_s"] = alone["value"]
             _core.measure("restart_forget", str(store), {})
             limit = {"messages": ready, "consumers": CONSUMERS}
-            yield {**ours, **told}, _core.measure("backlog_limit", str(store), limit)
+            yield {**ours, **extra}, _core.measure("backlog_limit", str(store), limit)
 
     return pairs
 
 
 def _allocated_bytes(folder: Path) -> int:
-    """What the files below a folder take of the disk."""
+    """The disk space of the files below a folder."""
     return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())

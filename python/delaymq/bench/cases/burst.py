@@ -1,4 +1,4 @@
-"""So many messages due in the same millisecond, of one subject or several: seconds until one consumer has them all."""
+"""Seconds until one consumer has received a burst of messages that are due in the same millisecond."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from delaymq.store import Store
 
 __all__ = ["cases"]
 
-LEAD_MS = 10_000  # for publishing all before it is due
+LEAD_MS = 10_000  # time to publish all messages before they are due
 LEAD_QUICK_MS = 3000
-LEAD_MESSAGES_EACH_MS = 250  # that are published in a millisecond at the least
+LEAD_MESSAGES_EACH_MS = 250  # the lowest rate of publishing, in messages a millisecond
 SUBJECT = "bench.burst"
 BODY = bytes(64)
 PUBLISH_BATCH = 10_000
 BATCH = 1024
 IN_FLIGHT_MAX = 16_384
-SUBJECTS = (6, 16, 40)  # that flood together, each with its part of as many messages
+SUBJECTS = (6, 16, 40)  # subjects that share the burst
 SUBJECTS_QUICK = (16,)
 SECONDS_OF_A_MILLION_MOST = {"rust": 2.0, "python": 5.0}
 NEIGHBOUR_MS_MOST = 50.0
-LOOK_EVERY = 20_000  # messages between two looks at the memory
+LOOK_EVERY = 20_000  # messages between two measurements of the memory
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """To a consumer in Rust, and to Python objects; both acknowledge all. Then to one in Rust that consumes several
-    subjects by turns, which have as many messages together. Beside those in Rust another subject has a message due
-    every 2 ms.
+    """A consumer in Rust, one in Python, and one in Rust of several subjects that share the burst; all acknowledge.
+
+    During the cases in Rust, another subject has a message due every 2 ms.
 
     Args:
         quick: Fewer messages and rows, one run.
-        scale: How many are due at once, to the consumers in Rust alone.
+        scale: The number of messages in the burst, for the cases in Rust only.
     """
     messages = scale or (50_000 if quick else 1_000_000)
     lead_ms = LEAD_QUICK_MS if quick else LEAD_MS + (scale or 0) // LEAD_MESSAGES_EACH_MS
@@ -82,7 +82,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
 
 
 def _consumed(folder: Path, numbers: dict[str, int]) -> Figures:
-    """Seconds from the due time to the last message in Python's hands, all acknowledged."""
+    """Seconds from the due time until Python code has the last message, all acknowledged."""
     left, early, last_ms = numbers["messages"], 0, 0.0
     due = datetime.now(UTC) + timedelta(milliseconds=numbers["lead_ms"])
     due_ms = due.timestamp() * 1000
@@ -107,7 +107,7 @@ def _consumed(folder: Path, numbers: dict[str, int]) -> Figures:
 
 
 def _objects(messages: int) -> float:
-    """Seconds to make the Python objects alone."""
+    """Seconds to create the Python objects alone."""
     delivery = (1, SUBJECT, BODY, 1, 1, 1, False, 1, 1, b"")
     started = time.perf_counter()
     for _ in range(messages // BATCH):

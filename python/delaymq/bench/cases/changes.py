@@ -1,4 +1,4 @@
-"""Cancels and moves a second, of messages of any age, and what pending and cancelled messages take of the disk."""
+"""Cancels and moves a second of messages of any age, and the disk space of pending and cancelled messages."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PENDING = 2_000_000
 PENDING_QUICK = 50_000
 CHANGES_MAX = 500_000
 BATCH = 1000
-RECORD_BYTES = {"cancel": 0, "move": 16, "cancel_keys": 32, "move_keys": 32}  # beyond that of a record without a body
-KEYS_MAX = 10_000_000  # each is in memory
+RECORD_BYTES = {"cancel": 0, "move": 16, "cancel_keys": 32, "move_keys": 32}  # more than a record without a body
+KEYS_MAX = 10_000_000  # keys are in memory
 CHANGES_PER_S_LEAST = 100_000
-ROOM_BYTES_MOST = {"pending": 260, "cancelled": 306}  # of each pending; of each that is left, twice what one takes
-DISK_BYTES_EACH = 340  # of a message in the log, in a run and in the run that a merge makes of that
+ROOM_BYTES_MOST = {"pending": 260, "cancelled": 306}  # per pending message; per message left, twice that of one
+DISK_BYTES_EACH = 340  # space of a message in the log, in a run, and in the run of a merge
 DISK_BYTES_PREPARED = 2 << 30
 
 
 def disk_bytes(pending: int) -> int:
-    """The room on the disk that so many pending messages of 64 B need while they are stored, in bytes."""
+    """The disk space that this many pending messages of 64 B need while they are stored, in bytes."""
     return DISK_BYTES_PREPARED + pending * DISK_BYTES_EACH
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """A row for cancels and one for moves, by receipts and by keys: half of what is changed lies in runs.
+    """A row for cancels and one for moves, by receipts and by keys; half of the messages are in runs.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending, whatever `quick` says; of those with keys at most ten million.
+        scale: The number of pending messages, which overrides `quick`; at most ten million with keys.
     """
     return [_case(call, quick, scale) for call in RECORD_BYTES]
 
@@ -64,7 +64,7 @@ def _case(call: str, quick: bool, scale: int | None) -> Case:
 
 
 def _in_a_process_of_its_own(**numbers: float) -> Measurement:
-    """What keys take of the memory is seen where there was nothing before."""
+    """Measures in a new process, so that the memory of keys can be measured."""
 
     def measure(folder: Path) -> Figures:
         return own_process("changes", folder, **numbers)
@@ -73,12 +73,11 @@ def _in_a_process_of_its_own(**numbers: float) -> Measurement:
 
 
 def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """Bytes of the disk for each pending message, and for each that is left when 19 of 20 were cancelled; both come
-    from the same runs.
+    """Disk bytes for each pending message, and for each that is left after 19 of 20 were cancelled, from the same runs.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending, whatever `quick` says.
+        scale: The number of pending messages, which overrides `quick`.
     """
     pending = scale or (PENDING_QUICK if quick else PENDING)
     rooms = Rooms(pending, 1 if scale is not None else runs_of(quick))
@@ -99,14 +98,14 @@ def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:
 
 
 class Rooms:
-    """Stores that are filled and emptied; measured when first asked."""
+    """Stores that are filled and emptied, measured on first use."""
 
     def __init__(self, pending: int, runs: int) -> None:
         self._pending, self._runs = pending, runs
         self._found: list[tuple[Figures, Figures]] = []
 
     def of(self, figure: str) -> Pairs:
-        """The runs, seen by one of their figures."""
+        """The runs with one of their figures as the value."""
 
         def pairs(folder: Path) -> Sequence[tuple[Figures, Figures]]:
             for number in range(self._runs - len(self._found)):

@@ -1,4 +1,4 @@
-"""Durable acknowledgements a second, with so many publishes in flight from one submitter."""
+"""Durable acknowledgements a second, by the number of publishes in flight from one submitter."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from delaymq.bench.rust import measurement
 __all__ = ["cases"]
 
 BODY_BYTES = 256
-BATCH = 1  # messages in each publish; the store makes commits of what is in flight
+BATCH = 1  # messages in each publish; the store commits all that are in flight together
 IN_FLIGHT = (1, 16, 64, 256, 1024)
-COMMITS = 2000  # syncs that a run takes about
+COMMITS = 2000  # approximate number of syncs of a run
 COMMITS_QUICK = 300
 MESSAGES_MAX = 500_000
 

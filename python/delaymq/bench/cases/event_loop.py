@@ -1,4 +1,4 @@
-"""Messages a second on one event loop, from a store in the same process: in batches, and one by one."""
+"""Messages a second on one event loop, with a store in the same process: in batches, and one by one."""
 
 from __future__ import annotations
 

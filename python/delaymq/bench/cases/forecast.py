@@ -1,4 +1,4 @@
-"""Forecasts a second of one subject of a store."""
+"""Forecasts a second of one subject."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TOTALS_MS_MOST = 1.0
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """One row, from Rust: a part of the messages is in memory, the rest in runs that the cache has.
+    """One row, from Rust: some messages are in memory, the rest in cached runs.
 
-    Besides the subject and the totals it tells the subject again when a quarter was cancelled: at once
-    (``cancelled_ms``), and when the store has come to rest (``rested_ms``, after ``rest_s``).
+    In addition to the subject and the totals it reports the subject after a quarter was cancelled: immediately
+    (``cancelled_ms``), and when the store is idle again (``rested_ms``, after ``rest_s``).
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending.
+        scale: The number of pending messages.
     """
     pending = scale or (100_000 if quick else 1_000_000)
     return [

@@ -1,6 +1,4 @@
-"""So many messages due evenly over one hour, published before it: messages a second while the hour passes as fast as
-they are consumed, and what they cost in memory until then and meanwhile.
-"""
+"""Messages a second, and memory, for an hour of evenly spread messages that is passed at full speed."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are due within the hour, in one run.
+        scale: The number of messages within the hour, in one run.
     """
     messages = scale or (MESSAGES_QUICK if quick else MESSAGES)
     numbers = {"messages": messages, "disk": 1}

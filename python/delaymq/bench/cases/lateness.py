@@ -1,4 +1,4 @@
-"""How long after the due time the consumer's own code has the message."""
+"""Lateness: the time from the due time until the consumer's code has the message."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["cases"]
 CASES = ((1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"))
 SERVED_RATE_PER_S = 1000
 RATE_AT_SCALE_PER_S = 20_000
-LISTED_PENDING = 1_000_000  # that are due much later, and listed again and again beside the deliveries
+LISTED_PENDING = 1_000_000  # messages due much later, which are listed repeatedly during the deliveries
 LISTED_PENDING_QUICK = 100_000
-MS_MOST = {  # what p50, p99 and p99.9 must not exceed, by the rate and what is beside it
+MS_MOST = {  # maximum of p50, p99 and p99.9, by rate and other load
     (1000, "nothing"): (1, 5, 20),
     (1000, "python"): (1, 5, 20),
     (1000, "publishing"): (1, 8, 40),
@@ -32,12 +32,11 @@ MS_SERVED_MOST = (1.5, 8, 30)
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """1,000/s and 20,000/s alone, 1,000/s beside a busy Python thread and beside publishing, both beside a list of all
-    that is pending and without it in turns, and over TCP.
+    """1,000/s and 20,000/s alone, with a busy Python thread, with publishing, with a list, and over TCP.
 
     Args:
         quick: Fewer messages, one run.
-        scale: Instead of these: 20,000/s while so many that are due much later are pending.
+        scale: Instead of these: 20,000/s with this many messages pending that are due much later.
     """
     if scale:
         return [_case(RATE_AT_SCALE_PER_S, "nothing", quick=quick, pending=scale)]
@@ -69,7 +68,7 @@ def _case(rate_per_s: int, beside: str, *, quick: bool, pending: int = 0) -> Cas
 
 
 def _beside_listing(rate_per_s: int, *, quick: bool) -> Case:
-    """Of two stores in turn, with as many pending: one is listed all the while, page by page, the other is not."""
+    """Two stores in turn with the same number of pending messages: one is listed continuously, the other is not."""
     numbers = _numbers(rate_per_s, quick=quick)
     pending = LISTED_PENDING_QUICK if quick else LISTED_PENDING
     alone = measurement("lateness", pending=pending, **numbers)
@@ -92,7 +91,7 @@ def _must(ms_most: Sequence[float]) -> tuple[Mark, ...]:
 
 
 def _served(*, quick: bool) -> Case:
-    """From a server to a process that consumes."""
+    """From a server to a consuming process."""
     numbers = _numbers(SERVED_RATE_PER_S, quick=quick)
 
     def ours(folder: Path) -> Figures:
@@ -122,7 +121,7 @@ def _beside_its_limit(
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """A Python thread that never lets the interpreter go by itself."""
+    """Runs a Python thread that never releases the interpreter by itself."""
     stop = threading.Event()
 
     def compute() -> None:

@@ -1,4 +1,4 @@
-"""Entries a second of a list of all that is pending: of the core, of the Python face, and of a client over TCP."""
+"""Entries a second of a list of all pending messages: in the core, in Python, and over TCP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LIMIT_WORDS = "rows read from a file, checked, and their keys sorted"
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """A row from Rust, and two from Python: a part of the entries is in memory, the rest in runs that the cache has.
+    """A row from Rust, and two from Python: some entries are in memory, the rest in cached runs.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending; of Rust alone.
+        scale: The number of pending messages, for the row from Rust only.
     """
     pending = scale or (100_000 if quick else 1_000_000)
     few = quick or scale is not None
@@ -65,7 +65,7 @@ def _case(call: str, pending: int, ours: Measurement, *, quick: bool, must: bool
 
 
 def _filled(folder: Path, pending: int) -> Store:
-    """A store with so many messages pending, half of them in a run."""
+    """A store with this many pending messages, half of them in a run."""
     store = Store.open(folder, durability="os")
     for number in range(0, pending, BATCH):
         if number == pending // 2:

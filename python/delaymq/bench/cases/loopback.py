@@ -13,21 +13,21 @@ from delaymq.bench.served import served
 __all__ = ["cases", "cases_of_connections"]
 
 BODY_BYTES = 256
-DELAY_MS = 600_000  # where nobody consumes
-FRAME_HEAD_BYTES = 47  # of a publish: the frame's head, its counts and the subject
+DELAY_MS = 600_000  # for messages that are not consumed
+FRAME_HEAD_BYTES = 47  # of a publish: frame header, counts and subject
 MESSAGE_HEAD_BYTES = 23
 MESSAGES = {1: 150_000, 16: 1_000_000, 64: 1_500_000, 256: 2_000_000}
 IN_FLIGHT = {1: 1024, 16: 256, 64: 128, 256: 64}  # requests on one connection
-MANY = {(64, 1): 200_000, (8, 64): 800_000}  # connections and requests in flight on each, and messages
+MANY = {(64, 1): 200_000, (8, 64): 800_000}  # messages by connections and requests in flight on each
 QUICK_SHARE = 20
-TOLD = ("p50_ms", "p99_ms", "early")  # how long answers took, and what came before its time
+TOLD = ("p50_ms", "p99_ms", "early")  # duration of answers, and messages before their due time
 RELAYED = (
     "the same bytes through a relay: a reading thread, one pwrite and fdatasync for all that has arrived, 16 bytes"
 )
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Through a server to a consumer, in batches of four sizes, durable and not; quick has the durable ones."""
+    """Through a server to a consumer, in batches of four sizes, durable and not; only the durable ones if quick."""
     modes = ("disk",) if quick else ("disk", "os")
     return [_through(batch, durability, quick=quick) for durability in modes for batch in MESSAGES]
 
@@ -61,10 +61,10 @@ def _through(batch: int, durability: str, *, quick: bool) -> Case:
 def _from_first_to_last(found: dict[str, Figures], messages: int) -> Figures:
     [produced] = [figures for name, figures in found.items() if name.startswith("producing")]
     [consumed] = [figures for name, figures in found.items() if name.startswith("consuming")]
-    told = {
+    extra = {
         name: figures[name] for figures in found.values() for name in ("p50_ms", "p99_ms", "early") if name in figures
     }
-    return {"value": messages / ((consumed["ended_us"] - produced["began_us"]) / 1e6), **told}
+    return {"value": messages / ((consumed["ended_us"] - produced["began_us"]) / 1e6), **extra}
 
 
 def cases_of_connections(quick: bool) -> Sequence[Case]:

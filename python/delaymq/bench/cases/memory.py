@@ -1,4 +1,4 @@
-"""Anonymous memory that a pending message takes, over the empty store."""
+"""Anonymous memory of a pending message, compared with the empty store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from delaymq.bench.rust import own_process
 
 __all__ = ["cases"]
 
-CHECKPOINT_FACTS = 1_048_576  # after so many facts a checkpoint is taken, docs/limits.md
+CHECKPOINT_FACTS = 1_048_576  # facts after which a checkpoint is taken, docs/limits.md
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Within the window, and beyond it, both after a checkpoint; and what is in memory before one."""
+    """Within the window and beyond it, both after a checkpoint, and before one."""
     each = [_case(where, 100_000 if quick else 1_000_000, quick=quick) for where in ("window", "beyond")]
     return [*each, _recent(100_000 if quick else 5_000_000, quick=quick)]
 
@@ -40,7 +40,7 @@ def _case(where: str, messages: int, *, quick: bool) -> Case:
 
 
 def _recent(messages: int, *, quick: bool) -> Case:
-    """All recent entries: the most memory that is taken while a store fills up faster than checkpoints are taken."""
+    """Recent entries: the maximum of memory while a store fills faster than checkpoints are taken."""
 
     def ours(folder: Path) -> Figures:
         return own_process("memory_recent", folder, messages=messages)

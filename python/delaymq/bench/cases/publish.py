@@ -21,7 +21,7 @@ SETTLE_S = 2.0
 
 
 def settle(*, quick: bool) -> None:
-    """Lets the store prepare its stock of segments, as it has after a few seconds of being open."""
+    """Waits until the store has prepared its segments, as it has a few seconds after it was opened."""
     time.sleep(0 if quick else SETTLE_S)
 
 

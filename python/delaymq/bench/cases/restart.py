@@ -1,4 +1,4 @@
-"""After a kill -9 with so many pending, cold: seconds until the store is of use again."""
+"""Seconds until a store is usable again, after a SIGKILL with many pending messages and cold files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["cases"]
 PENDING = (1_000_000, 10_000_000)
 PENDING_QUICK = (200_000,)
 BODY_BYTES = 64
-DUE_PAUSE_S = 0.1  # until what was published last is due
+DUE_PAUSE_S = 0.1  # until the last message is due
 MOMENTS = {"publish": "publish_s", "delivery": "delivery_s"}
 SECONDS_MOST = 2.0
 MEMORY_BYTES_MOST = 1 << 30
@@ -25,11 +25,11 @@ TOLD = ("open_s", "read_bytes", "facts", "memory_bytes")
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """For each number pending, one row for each moment; both come from the same restarts.
+    """For each number of pending messages, one row for each moment, from the same restarts.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending, whatever `quick` says.
+        scale: The number of pending messages, which overrides `quick`.
     """
     found: list[Case] = []
     for pending in (scale,) if scale else PENDING_QUICK if quick else PENDING:
@@ -39,7 +39,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
 
 
 class Restarts:
-    """Restarts of one store that is filled once and killed after each; measured when first asked."""
+    """Restarts of one store that is filled once and killed after each, measured on first use."""
 
     def __init__(self, pending: int, runs: int) -> None:
         self.pending = pending
@@ -47,7 +47,7 @@ class Restarts:
         self._found: list[tuple[Figures, Figures]] = []
 
     def of(self, moment: str) -> Pairs:
-        """The runs, seen as one of the moments."""
+        """The runs with one of the moments as the value."""
 
         def pairs(folder: Path) -> Sequence[tuple[Figures, Figures]]:
             if not self._found:

@@ -1,4 +1,4 @@
-"""What a server costs before anybody asks anything: held pulls, idle connections, and its start."""
+"""The standing cost of a server: parked pulls, idle connections, its start, and hostile neighbours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PULLS = 10_000
 WAKES = 500
 WAKE_LEAD_MS = 200
 IDLE = 2000
-STARTS = 3  # of one run, whose median it tells
+STARTS = 3  # starts of one run, whose median is reported
 QUICK_SHARE = 10
 GOOD = {"connections": 1, "in_flight": 1, "batch": 1, "body_bytes": 256, "delay_ms": 600_000, "receipts": 1}
 GOOD_EVERY_US = 1000
@@ -28,7 +28,7 @@ ARRAY_WORDS = "80 bytes each in one array"
 
 
 def cases_held(quick: bool) -> Sequence[Case]:
-    """Memory that held pulls take, and how soon after the due time one is woken."""
+    """Memory of parked pulls, and how soon after the due time one is woken."""
     pulls, wakes = (PULLS // QUICK_SHARE, WAKES // QUICK_SHARE) if quick else (PULLS, WAKES)
 
     def ours(folder: Path) -> Figures:
@@ -48,7 +48,7 @@ def cases_held(quick: bool) -> Sequence[Case]:
 
 
 def cases_idle(quick: bool) -> Sequence[Case]:
-    """Memory that idle connections add."""
+    """Memory of idle connections."""
     connections = IDLE // (QUICK_SHARE if quick else 1)
 
     def ours(folder: Path) -> Figures:
@@ -77,7 +77,7 @@ def _in_memory(bench: str, ours: Measurement, standing: int, *, quick: bool, det
 
 
 def cases_ready(quick: bool) -> Sequence[Case]:
-    """From the start of `delaymq serve` over an empty store until it says where it listens."""
+    """From the start of `delaymq serve` over an empty store until it reports its address."""
     starts = 1 if quick else STARTS
 
     def ours(folder: Path) -> Figures:
@@ -111,7 +111,7 @@ def cases_ready(quick: bool) -> Sequence[Case]:
 
 
 def cases_neighbour(quick: bool) -> Sequence[Case]:
-    """The p99 of a client's durable answers beside a hostile process; the limit is the same alone."""
+    """The p99 of a client's durable answers next to a hostile process; the limit is the same client alone."""
     messages = GOOD_SECONDS * 1_000_000 // GOOD_EVERY_US // (QUICK_SHARE if quick else 1)
     numbers = {**GOOD, "messages": messages, "every_us": GOOD_EVERY_US}
 

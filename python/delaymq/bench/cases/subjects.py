@@ -18,9 +18,7 @@ BATCH = 1000
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """A row for each number of subjects with the same steady traffic: every one has a group of its own, and one thread
-    consumes for all of them.
-    """
+    """A row for each number of subjects with the same traffic; one thread consumes for all their groups."""
     return [_case(subjects, quick=quick) for subjects in (SUBJECTS_QUICK if quick else SUBJECTS)]
 
 

@@ -1,4 +1,4 @@
-"""Nanoseconds for one entry's insertion and expiry together."""
+"""Nanoseconds for the insertion and expiry of one entry of the timing wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cases"]
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """One row; the limit is the standard library's heap, so a ratio over 1 is right here."""
+    """One row. The limit is the standard library's heap, so the ratio may exceed 1."""
     pending = 200_000 if quick else 1_000_000
     return [
         Case(

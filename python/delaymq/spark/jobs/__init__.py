@@ -1,4 +1,9 @@
-"""What operators ask of a store, each made by tasks that count where the bytes are."""
+"""Jobs for operators: audit, archive, forecast, load and rebuild, by tasks that aggregate close to the data.
+
+Enter: a session, and the options of a store. Leave: results of the job, and DataFrames of them. Each job has a module
+of its own name; `accounting`, `tally`, `discrepancies` and the two `retry_…` modules are parts of `audit`,
+`archive_folder` and `retention_gap` parts of `archive`, and `forecast_page` writes a forecast as HTML.
+"""
 
 from delaymq.spark.jobs.archive import Archived, archive, archived
 from delaymq.spark.jobs.audit import STUCK_AFTER, Audit, Finding, audit, findings_frame

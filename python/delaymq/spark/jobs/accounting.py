@@ -1,7 +1,7 @@
-"""What a task of an audit makes of its part: counts, sums to be compared, and the rows in which something is wrong.
+"""The task of an audit: it reduces its part of a table to counts, fingerprints and findings.
 
-Two tables are compared by *prints*: for each block of sequences how many rows there are, and a sum over them that is
-another one where a row is missing, doubled or different. Only blocks whose prints differ are looked at row by row.
+Two tables are compared by fingerprints ("prints"): for each block of sequences, the number of rows and a sum over
+them that differs if a row is missing, repeated or different. Only blocks with different prints are compared by row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["accounted", "listed"]
 
 
 def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.RecordBatch]:
-    """Reads one part and tells what it comes to."""
+    """Reads one part and returns its tally."""
     tally = Tally(as_of_ms, stuck_ms)
     entries: list[Numbers] = []
     rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
@@ -48,14 +48,14 @@ def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.Reco
 
 
 class Deliveries:
-    """Takes the rows of one range, which come by sequence and group."""
+    """Takes the rows of one range, which are ordered by sequence and group."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._last: tuple[Any, Any] | None = None
 
     def take(self, batch: pyarrow.RecordBatch) -> None:
-        """Accounts for the rows of a batch."""
+        """Adds the rows of a batch."""
         if not batch.num_rows:
             return
         tally, column = self._tally, batch.column
@@ -96,7 +96,7 @@ def _note_early(tally: Tally, batch: pyarrow.RecordBatch) -> None:
 def _note_stuck(tally: Tally, batch: pyarrow.RecordBatch) -> None:
     compute = pyarrow.compute
     before = tally.stuck_before
-    # Since when it waits that a group has had before is not said here.
+    # For messages that a group has had before, this table does not tell since when they wait.
     batch = batch.filter(compute.invert(retry_tally.is_taken_again(batch)))
     outcome, has_group = batch.column("outcome"), compute.is_valid(batch.column("group_number"))
     ready = compute.coalesce(batch.column("ready"), batch.column("due"))
@@ -106,7 +106,7 @@ def _note_stuck(tally: Tally, batch: pyarrow.RecordBatch) -> None:
         ("in_flight", batch.column("delivered"), "delivered and neither acknowledged nor given back"),
     ):
         is_so = compute.and_(compute.equal(outcome, word), compute.less(since, before))
-        # What nobody has subscribed to waits for nobody.
+        # Without a group, a ready message waits for no consumer.
         tally.note("stuck", what, batch.filter(compute.and_(is_so, has_group) if word == "ready" else is_so))
 
 
@@ -133,7 +133,7 @@ def _take_action(tally: Tally, batch: pyarrow.RecordBatch) -> None:
 
 
 def _sum_by_group(tally: Tally, kind: str, batch: pyarrow.RecordBatch, name: str) -> None:
-    """Adds up by subject and group. What a group was given of its retry subject was given of the subject."""
+    """Adds up by subject and group. A group's retry subject counts as its subject."""
     columns = {one: batch.column(one) for one in ("subject", "group", name)}
     sums = pyarrow.table(columns).group_by(["subject", "group"]).aggregate([(name, "sum")])
     for row in sums.to_pylist():
@@ -143,7 +143,7 @@ def _sum_by_group(tally: Tally, kind: str, batch: pyarrow.RecordBatch, name: str
 
 
 def listed(wanted: dict[str, list[Any]], part: Part) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of one part that are to be looked at: by kind those in some blocks, or of some subjects and groups."""
+    """The rows of one part that are compared by row: by kind, those in some blocks, or of some groups."""
     rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
     look = retry_tally.Look(wanted)
     for batch in pyarrow.RecordBatchReader.from_stream(rows):
@@ -182,7 +182,7 @@ def _of_groups(
     wanted: dict[str, list[Any]],
     each: Callable[[dict[str, Any]], Iterable[tuple[int, int]]],
 ) -> pyarrow.RecordBatch:
-    """A row for each number of the groups that are looked at."""
+    """A row for each number of the requested groups."""
     groups, found = set(wanted.get(kind, ())), list[dict[str, Any]]()
     for row in batch.to_pylist() if groups else ():
         if f"{row['subject']} {row['group']}" in groups:
@@ -193,7 +193,7 @@ def _of_groups(
 
 
 def _take_lateness(tally: Tally, what: str, late_ms: Numbers) -> None:
-    """Counts by the seven highest bits, so that a percentile is right to a percent."""
+    """Counts by the seven highest bits, so that percentiles are exact to a percent."""
     if not len(late_ms):
         return
     late = numpy.maximum(late_ms, 0).astype(numpy.int64)
@@ -214,7 +214,7 @@ def _late_ms(batch: pyarrow.RecordBatch, name: str) -> Numbers:
 
 
 def _as_the_one_before(before: tuple[Any, Any] | None, *columns: Numbers) -> Numbers:
-    """Where a row has in all these columns what the row before it has; `before` is that before the first."""
+    """True for rows that equal the row before in all these columns; `before` precedes the first row."""
     same = numpy.ones(len(columns[0]), dtype=bool)
     same[0] = before is not None and all(column[0] == one for column, one in zip(columns, before, strict=True))
     for column in columns:

@@ -1,7 +1,7 @@
-"""An archive: what is finished, with its history, as Parquet by subject and day, each end once.
+"""Archives: finished messages with their history, as Parquet by subject and day, each end exactly once.
 
-A run takes what ended since the run before, by the store's own clock, which never goes back. What ended in the very
-millisecond in which the run before stopped may be in both: it is looked for there, and so is what has no time.
+A run takes the messages that ended since the run before, by the store's clock, which never goes back. Messages that
+ended in the last millisecond of the run before may be in both; they are looked up there, like those without a time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Archived", "archive", "archived"]
 
 OPEN = (*UNFINISHED, "unknown")
-"""The outcomes of what has not ended, or of which nobody knows it."""
+"""Outcomes of messages that have not ended, or whose end is unknown."""
 
 CONTENT = ("sequence", "message_id", "key", "tags", "attributes", "body", "body_bytes")
-"""What is taken from the table `message`, of messages that it has."""
+"""The columns that are taken from the table `message`."""
 
 COLUMNS = (
     "sequence bigint, group string, number bigint, message_id string, published timestamp_ltz, due timestamp_ltz, "
@@ -42,7 +42,7 @@ COLUMNS = (
     "lateness_ms bigint, ended timestamp_ltz, entry_sequence bigint, group_number bigint, key string, tags string, "
     "attributes string, body binary, body_bytes bigint"
 )
-"""The columns of an archive beside `run`, `subject` and `day`, which its folders say."""
+"""The columns of an archive, except `run`, `subject` and `day`, which its folders have."""
 
 SPLIT_BYTES = 256 << 20
 DAY_US = 86_400_000_000
@@ -50,12 +50,12 @@ DAY_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        manifest: Of the run, or, where there was nothing to archive, of the one before.
-        is_new: False where there was nothing to archive.
-        outcomes: How many rows of each outcome.
+        manifest: The manifest of the run, or of the run before if there was nothing to archive.
+        is_new: False if there was nothing to archive.
+        outcomes: The number of rows of each outcome.
     """
 
     manifest: Manifest
@@ -64,30 +64,30 @@ class Archived:
 
 
 def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_retire: bool = False) -> Archived:
-    """Archives what has ended since the run before, a row for each message and group.
+    """Archives the messages that have ended since the run before, a row for each message and group.
 
-    Killed at any moment and run again, the archive has each end once. What was retired before a run looked is missed:
-    its manifest says which facts that were.
+    If a run is killed at any moment and repeated, the archive has each end once. Facts that were retired before a run
+    read them are missing; the manifest lists them.
 
     Args:
         spark: The session.
-        options: Which store, as of now or of a snapshot; all of it is archived.
-        into: The archive's folder, which executors see under this path; made where there is none.
-        before_retire: The store keeps its log, however old, until a next run has archived it; a run without it lets
-            go. It is marked in the store's folder, which must be one that may be written to.
+        options: The store, as of now or of a snapshot; all of it is archived.
+        into: The archive's folder, under the path that executors see; created if it does not exist.
+        before_retire: True makes the store keep its log until the next run has archived it; a run with False ends
+            this. The mark is a file in the store's folder, which must be writable.
 
     Raises:
-        InvalidArgument: It is an archive of another store, or of later than the snapshot, or there is no such snapshot
-            of the store, or `options` asks for a part of one.
-        Busy: Another run has the archive.
-        LostBeforeRead: The store ends before the archive does: it was put back from a copy.
+        InvalidArgument: The archive is of another store, or newer than the snapshot, or there is no such snapshot
+            of the store, or `options` excludes a part of the store.
+        Busy: Another run uses the archive.
+        LostBeforeRead: The store ends before the archive does: it was restored from a copy.
         StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
     """
     refuse_part(options, "message")
     folder = ArchiveFolder(into)
     with folder.held():
         with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:
-            before = _continued(folder, snapshot, options)  # what is refused leaves no mark
+            before = _continued(folder, snapshot, options)  # checked before a mark is set
         if before_retire:
             folder.mark(Path(options.path), 0 if before is None else before.end_sequence)
         done = _run(spark, options, folder)
@@ -121,7 +121,7 @@ def archived(spark: SparkSession, path: Path) -> DataFrame:
     """All rows of an archive.
 
     Raises:
-        InvalidArgument: There is none.
+        InvalidArgument: There is no archive.
     """
     if not (path / "data").is_dir():
         raise refused("archive", "an archive", str(path))
@@ -129,7 +129,7 @@ def archived(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def _continued(folder: ArchiveFolder, snapshot: Snapshot, options: TableOptions) -> Manifest | None:
-    """The manifest that a run goes on from."""
+    """The manifest of the run before, if any."""
     before = next(reversed(folder.manifests()), None)
     if before is None:
         return None
@@ -145,7 +145,7 @@ def _continued(folder: ArchiveFolder, snapshot: Snapshot, options: TableOptions)
 
 
 class Run:
-    """One run: which rows it has."""
+    """One run: it selects its rows."""
 
     def __init__(
         self,
@@ -159,12 +159,12 @@ class Run:
         self._snapshot, self._before = snapshot, before
 
     def write(self, staged: Path, carried: Path) -> None:
-        """Writes its rows, and the content of messages that have not ended: their log may go before they do."""
+        """Writes the rows, and the content of unfinished messages, whose log may be retired before they end."""
         deliveries = self._table("deliveries", None, max(self._options.split_bytes, SPLIT_BYTES)).cache()
         content = self._table("message", CONTENT, self._options.split_bytes)
         try:
-            # Where the log does not say which message an entry is of, it is of the one that it has the sequence of,
-            # unless that was moved.
+            # If the log does not tell the message of an entry, it is the one with the entry's sequence, unless that was
+            # moved.
             ended = self._ended(deliveries).drop("message_id").withColumnRenamed("sequence", "said")
             ended = ended.selectExpr("*", "coalesce(said, entry_sequence) AS sequence")
             rows = ended.join(self._known(content).withColumn("is_known", lit(True)), "sequence", "left")
@@ -182,8 +182,8 @@ class Run:
         return read_table(self._spark, asked, self._snapshot)
 
     def _ended(self, deliveries: DataFrame) -> DataFrame:
-        """What ended since the run before."""
-        # What was refused ended when it was published.
+        """The messages that ended since the run before."""
+        # Refused messages ended when they were published.
         found = deliveries.filter(~deliveries["outcome"].isin(*OPEN)).selectExpr(
             *(name for name in deliveries.columns if name != "ended"),
             "coalesce(ended, CASE WHEN outcome = 'refused' THEN published END) AS ended",
@@ -199,7 +199,7 @@ class Run:
         return later.join(keys, ["its", "whose"], "left_anti")
 
     def _known(self, content: DataFrame) -> DataFrame:
-        """The content of messages of the log, and of those that earlier runs carried and it has not any more."""
+        """The content of messages in the log, and of those that earlier runs carried and the log has retired."""
         paths = [str(path) for path in self._folder.carried()]
         if not paths:
             return content

@@ -1,14 +1,14 @@
-"""The folder of an archive: runs that are there whole or not at all, each with a manifest of what it has.
+"""The folder of an archive: runs that exist as a whole or not at all, each with a manifest.
 
 ::
 
     archive/
-      LOCK                                      one archives at a time
-      identity                                  the name of its mark in the store's folder, where it has one
-      staging/                                  what is being written; swept when the next run begins
-      data/run=0000000001/_manifest.json        until when and up to where this run and those before it have all
+      LOCK                                      held by one run at a time
+      identity                                  the name of its mark in the store's folder, if it has one
+      staging/                                  files being written; removed when the next run begins
+      data/run=0000000001/_manifest.json        the time and sequence up to which the archive is complete
       data/run=0000000001/subject=a/day=2030-01-01/….parquet
-      carried/….parquet                         content of messages that have not ended, by the run that met it first
+      carried/….parquet                         content of messages that had not ended, by the first run that read it
 
 A run is committed by one rename, of its folder in `staging` to its name in `data`.
 """
@@ -36,18 +36,18 @@ NAME = "_manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive has with one of its runs and those before it.
+    """The content of an archive up to one of its runs.
 
     Attributes:
-        store: The store's own name, in hex digits.
-        run: The run's number, from 1.
-        rows: How many rows the run has.
-        ended_ms: All that ended at this time of the store's clock or before is there, as far as the store had told it.
-        end_sequence: The sequence behind the last fact that was looked at.
-        missed: The facts that were retired before this run looked and after the run before: of each stretch the first,
-            and the one behind the last, in order.
+        store: The id of the store, in hex digits.
+        run: The number of the run, from 1.
+        rows: The number of rows of the run.
+        ended_ms: The archive has everything that ended up to this time of the store's clock, as far as the store knew.
+        end_sequence: The sequence after the last fact that was read.
+        missed: Ranges of facts that were retired between the run before and this run: the first sequence of each, and
+            the one after its last, in order.
         carried: The folder in `carried` that the run wrote.
-        version: Of the manifest.
+        version: The version of the manifest.
     """
 
     store: str
@@ -61,10 +61,10 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Reads one.
+        """Reads a manifest.
 
         Raises:
-            StorageError: It is not there, or no manifest of this release.
+            StorageError: It is missing, or not a manifest of this release.
         """
         try:
             fields = json.loads(path.read_text("utf-8"))
@@ -77,19 +77,19 @@ class Manifest:
 
 
 class ArchiveFolder:
-    """The folder of an archive, which is made where there is none.
+    """The folder of an archive. It is created if it does not exist.
 
     Attributes:
-        path: Where it is.
-        data: Where the runs are.
+        path: The folder.
+        data: The folder of the runs.
     """
 
     def __init__(self, path: Path) -> None:
-        """Looks at it, and makes it.
+        """Checks or creates the folder.
 
         Raises:
-            InvalidArgument: Something else lies there.
-            StorageError: It cannot be made.
+            InvalidArgument: It holds something else.
+            StorageError: It cannot be created.
         """
         self.path, self.data = path, path / "data"
         self._staging, self._carried = path / "staging", path / "carried"
@@ -105,24 +105,24 @@ class ArchiveFolder:
         """The manifest of each run, in order.
 
         Raises:
-            StorageError: One cannot be read.
+            StorageError: One is unreadable.
         """
         return [Manifest.read(run / NAME) for run in sorted(self.data.glob("run=*"))]
 
     def carried(self) -> list[Path]:
-        """The folders with what the runs carried.
+        """The folders with the content that the runs carried.
 
         Raises:
-            StorageError: A manifest cannot be read.
+            StorageError: A manifest is unreadable.
         """
         return [self._carried / one.carried for one in self.manifests()]
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds it for one run, and sweeps what a run that was killed has left.
+        """Locks the archive for one run, and removes files of a run that was killed.
 
         Raises:
-            Busy: Another run has it.
+            Busy: Another run uses it.
         """
         with (self.path / "LOCK").open("a") as lock:
             try:
@@ -134,19 +134,19 @@ class ArchiveFolder:
                 if left.is_file():
                     left.unlink()
                 elif left not in kept:
-                    shutil.rmtree(left, ignore_errors=True)  # a job whose caller was killed may still write to it
+                    shutil.rmtree(left, ignore_errors=True)  # a job of a killed process may still write to it
             yield
 
     def staged(self) -> tuple[Path, Path]:
-        """Folders for a run and for what it carries, not yet there, of one name."""
+        """New folder names for a run and for the content that it carries."""
         name = uuid.uuid4().hex
         return self._staging / name, self._carried / name
 
     def commit(self, staged: Path, manifest: Manifest) -> None:
-        """Makes a run that is written a part of the archive; before, nobody sees any of it, and after, it stays.
+        """Makes a written run visible in the archive, durably and atomically.
 
         Raises:
-            StorageError: The operating system refused a call; it is not committed.
+            StorageError: The operating system refused a call; the run is not committed.
         """
         try:
             for folder in (staged, self._carried / manifest.carried):
@@ -160,11 +160,12 @@ class ArchiveFolder:
             raise StorageError(f"{staged} cannot be committed: {error}", errno=error.errno or 0) from error
 
     def mark(self, store: Path, end_sequence: int | None) -> None:
-        """Has retention wait for this archive: what facts from `end_sequence` on told stays in the store's log. None
-        lets go. The mark is a file in the folder of pins; until the new one is there for sure, the old one is.
+        """Makes retention keep the store's log from `end_sequence` on for this archive. None ends this.
+
+        The mark is a file in the folder of pins. The old mark is removed once the new one is durable.
 
         Raises:
-            StorageError: The folder of the store cannot be written to.
+            StorageError: The folder of the store is not writable.
         """
         if end_sequence is None and not (self.path / "identity").exists():
             return
@@ -183,7 +184,7 @@ class ArchiveFolder:
             raise StorageError(f"{store} cannot be marked: {error}", errno=error.errno or 0) from error
 
     def _identity(self) -> str:
-        """The archive's own name, which it keeps wherever it is moved to."""
+        """The id of the archive, which does not change when it is moved."""
         path = self.path / "identity"
         if not path.exists():
             new = self._staging / "identity"
@@ -195,7 +196,7 @@ class ArchiveFolder:
 
 
 def _synced(folder: Path) -> None:
-    """Has all that lies below a folder on the disk, and then the folder."""
+    """Syncs all files and folders below a folder, then the folder."""
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             _sync(Path(place, name))

@@ -1,7 +1,7 @@
-"""An audit: each message of a store accounted for, by what its log, its schedule and its state say of each other.
+"""Audits: every message of a store is accounted for, by comparing its log, its schedule and its state.
 
-Every part of the tables `deliveries`, `message`, `pending` and `action` is one task, which counts where the bytes are.
-Only where two of them do not agree is it looked at row by row.
+Every part of the tables `deliveries`, `message`, `pending` and `action` is one task, which aggregates close to the
+data. Rows are compared one by one only if two aggregates differ.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FINDINGS = "kind string, sequence bigint, subject string, group string, words st
 """The columns of `findings_frame`."""
 
 KINDS = ("lost", "doubled", "early", "corrupt", "stuck")
-"""What can be wrong with a message."""
+"""The kinds of findings."""
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
-"""Those of how late messages were."""
+"""The percentiles of lateness that are reported."""
 
 Task: TypeAlias = Callable[[Part], "Iterable[pyarrow.RecordBatch]"]
 
@@ -47,22 +47,22 @@ Run: TypeAlias = Callable[[list[Part], Task], list[dict[str, Any]]]
 
 STUCK_AFTER = timedelta(hours=1)
 SPLIT_BYTES = 256 << 20
-"""A task of `deliveries` reads the log from its own messages to the end, so few large ones read less in all."""
+"""A task of `deliveries` reads the log from its own messages to the end, so few large parts read less in total."""
 
 FOLLOWED = ("deliveries", "ready")
-"""Tables that are split like that: a task of `ready` reads the log before its part, too."""
+"""Tables with such large parts: a task of `ready` reads the log before its part, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong.
+    """A problem that the audit found.
 
     Attributes:
         kind: One of `KINDS`.
-        sequence: Of the message, or None where it is not known.
+        sequence: The sequence of the message, or None if it is unknown.
         subject: Its subject, or None.
-        group: The group, or None where it is not about one.
-        words: What is wrong.
+        group: The group, or None if the finding is not about one.
+        words: A description.
     """
 
     kind: str
@@ -74,23 +74,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit came to.
+    """The result of an audit.
 
     Attributes:
         store: The folder.
-        as_of: The store's own clock at the last fact that was looked at, UTC.
+        as_of: The store's clock at the last fact that was read, UTC.
         first_sequence: The first sequence of the log.
-        end_sequence: The one behind the last.
-        dispatch_held: Dispatch was held at that fact, since the wall clock was not believed: what is due waits, and is
-            stuck once it has for so long.
-        not_audited: The sequences that were retired before anybody looked: of each stretch the first and the one behind
-            the last, in order; none where the log is whole.
-        messages: How many messages were accounted for.
-        outcomes: How many rows of the table `deliveries` there are of each outcome.
-        found: How much is wrong, by kind; more than `findings` has where one task found more than it tells.
-        findings: What is wrong.
-        dispatched_late_ms: How late messages became ready, by percentile; right to a percent.
-        delivered_late_ms: The same of when they were given to a consumer first.
+        end_sequence: The sequence after the last.
+        dispatch_held: True if dispatch was held at that fact, since the system's clock was not trusted: due messages
+            wait, and count as stuck after the usual time.
+        not_audited: Ranges of sequences that were retired before: the first of each, and the one after its last, in
+            order; empty if the log is complete.
+        messages: The number of messages that were accounted for.
+        outcomes: The number of rows of the table `deliveries` with each outcome.
+        found: The number of findings by kind; more than in `findings` if a task found more than it lists.
+        findings: The findings.
+        dispatched_late_ms: How late messages became ready, by percentile, exact to a percent.
+        delivered_late_ms: How late messages were first delivered, by percentile, exact to a percent.
     """
 
     store: str
@@ -108,27 +108,27 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """True where nothing is wrong."""
+        """True if there is no finding."""
         return not any(self.found.values())
 
 
 def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
     """Accounts for every message that the log still has, and for older ones that are not finished.
 
-    Lost is what nothing knows any more, or what no schedule has although it is pending, or waits again since it was
-    given back; doubled, what is scheduled twice or was given again to a group that had it; early, what became ready or
-    was delivered before it was due, or is scheduled for too early; corrupt, what fails its check; stuck, what waits for
-    longer than `stuck_after` by the store's own clock: due and not dispatched, ready and not taken by a group, or
-    delivered and neither acknowledged nor given back, of what a group had before since the last time.
+    The kinds of findings are: lost, a message whose outcome is unknown, or that is pending or retrying and in no
+    schedule; doubled, scheduled twice, or delivered again to a group that had it; early, ready or delivered before its
+    due time, or scheduled too early; corrupt, with a failed checksum; stuck, waiting for longer than `stuck_after` by
+    the store's clock: due and not dispatched, ready and not taken by a group, or delivered and not settled (if the
+    group had it before, since the last delivery).
 
     Args:
         spark: The session.
-        options: Which store, of now or of a snapshot; all of it is looked at.
-        stuck_after: What waits for longer is stuck.
+        options: The store, as of now or of a snapshot; all of it is audited.
+        stuck_after: Messages that wait for longer are stuck.
 
     Raises:
-        InvalidArgument: `options` asks for a part of the store, or there is no such snapshot of it.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: `options` excludes a part of the store, or there is no such snapshot of it.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     return audited(options, partial(_collected, spark), stuck_after=stuck_after)
 
@@ -140,11 +140,11 @@ def findings_frame(spark: SparkSession, found: Audit) -> DataFrame:
 
 
 def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
-    """The same with whatever runs tasks.
+    """As `audit`, with any function that runs tasks.
 
     Args:
         options: As for `audit`.
-        run: Runs a task on each part, and gives all rows that they told.
+        run: Runs a task on each part, and returns the rows of all tasks.
         stuck_after: As for `audit`.
 
     Raises:
@@ -163,7 +163,7 @@ def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AF
 
 
 def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> list[Part]:
-    """The parts of some tables, those first which take longest."""
+    """The parts of some tables, the slowest first."""
     found: list[Part] = []
     for table in tables:
         size = max(options.split_bytes, SPLIT_BYTES) if table in FOLLOWED else options.split_bytes
@@ -172,7 +172,7 @@ def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> 
 
 
 def _collected(spark: SparkSession, parts: list[Part], task: Task) -> list[dict[str, Any]]:
-    """What tasks tell of parts; of none where there are none."""
+    """The rows of all tasks."""
     table: Any = map_parts(spark, parts, task, FOUND_SCHEMA).toArrow()
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
@@ -186,7 +186,7 @@ def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong:
     found = Counter(numbers.get("found", {}))
     found.update(row["kind"] for row in wrong)
     rows = [row for row in told if row["kind"] in KINDS and row["count"] is None]
-    # What is damaged is met by each table that reads it.
+    # The same damage is found by each table that reads it.
     corrupt = {row["words"]: row for row in rows if row["kind"] == "corrupt"}
     met = [row for row in rows if row["kind"] == "corrupt"]
     found["corrupt"] -= len(met) - len(corrupt)
@@ -212,7 +212,7 @@ def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong:
 
 
 def percentiles(counted: dict[str, int] | Counter[str]) -> dict[float, int]:
-    """The values under which so many hundredths lie, of values and how often each is there."""
+    """The percentiles of values that are counted by value."""
     ordered = sorted((int(value), count) for value, count in counted.items())
     whole, seen, found = sum(counted.values()), 0, dict[float, int]()
     for value, count in ordered:

@@ -1,4 +1,4 @@
-"""Where two tables of a store do not agree, and which messages that is about."""
+"""Comparison of two tables of a store: where their aggregates differ, the messages that cause it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Look", "Rows", "differing", "discrepancies", "prints"]
 Rows: TypeAlias = Sequence[dict[str, Any]]
 Wanted: TypeAlias = dict[str, list[Any]]
 Look: TypeAlias = Callable[[Wanted, tuple[str, ...]], Rows]
-"""Gives the rows of kinds and blocks, or groups, read out of tables."""
+"""Reads rows of tables: by kind, those in some blocks, or of some groups."""
 
 
 def discrepancies(told: Rows, look: Look) -> list[dict[str, Any]]:
-    """The findings that no task can see alone, by what all of them counted."""
+    """The findings that no task can see alone, from the tallies of all tasks."""
     found = [*_between(told, look, ("stored", "message"), ("told", "deliveries"), _of_messages)]
     found += _between(told, look, ("scheduled", "pending"), ("told pending", "deliveries"), _of_entries)
     found += _refused(told, look)
@@ -31,7 +31,7 @@ def _between(
     other: tuple[str, str],
     judge: Callable[[Rows, Rows], Iterable[dict[str, Any]]],
 ) -> Iterable[dict[str, Any]]:
-    """What is wrong in the blocks of two kinds whose prints differ."""
+    """The findings in blocks of two kinds whose prints differ."""
     blocks = differing(prints(told, one[0]), prints(told, other[0]))
     if not blocks:
         return []
@@ -40,12 +40,12 @@ def _between(
 
 
 def differing(one: Counter[int], other: Counter[int]) -> list[int]:
-    """The blocks whose prints are not the same."""
+    """The blocks whose prints differ."""
     return sorted(block for block in one.keys() | other.keys() if one[block] != other[block])
 
 
 def prints(told: Rows, kind: str) -> Counter[int]:
-    """Count and sum of each block, as one number: 0 is a block without rows."""
+    """Count and sum of each block as one number; 0 is a block without rows."""
     found: Counter[int] = Counter()
     sums: dict[int, tuple[int, int]] = {}
     for row in told:
@@ -58,7 +58,7 @@ def prints(told: Rows, kind: str) -> Counter[int]:
 
 
 def _of_messages(stored: Rows, told: Rows) -> Iterable[dict[str, Any]]:
-    """Messages of the log of which the table of deliveries has no row."""
+    """Messages of the log without a row in the table of deliveries."""
     known = {row["sequence"] for row in told}
     for row in stored:
         if row["sequence"] not in known:
@@ -66,7 +66,7 @@ def _of_messages(stored: Rows, told: Rows) -> Iterable[dict[str, Any]]:
 
 
 def _of_entries(scheduled: Rows, told: Rows) -> Iterable[dict[str, Any]]:
-    """Entries that are pending: each is to be in the schedule once, under its time."""
+    """Pending entries: each must be in the schedule once, with its due time."""
     expected = {row["sequence"]: row for row in told}
     seen: set[int] = set()
     for row in scheduled:
@@ -86,9 +86,7 @@ def _of_entries(scheduled: Rows, told: Rows) -> Iterable[dict[str, Any]]:
 
 
 def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
-    """Messages of the log that are not in the state: they were refused only where something stood before them that
-    says on which terms they were to be taken.
-    """
+    """Messages of the log that are not in the state. Only messages with conditions may have been refused."""
     if not any(row["kind"] == "outcome" and row["words"] == "refused" for row in told):
         return
     blocks = sorted(prints(told, "told"))
@@ -104,7 +102,7 @@ def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
 
 
 def _assigned(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
-    """Messages that a group was given more often than it could be: those which it had, or had acknowledged."""
+    """Messages that a group was assigned more often than possible: those it still had, or had acknowledged."""
     sums: dict[str, Counter[str]] = {"assigned": Counter(), "attempts": Counter()}
     for row in told:
         if row["kind"] in sums:

@@ -1,4 +1,4 @@
-"""What is due when, by minute and subject, of a store that is as large as it likes: each task counts its own part."""
+"""Forecasts by minute and subject, for stores of any size: each task counts its own part."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ COUNTED = pyarrow.schema(
         ("bytes", pyarrow.int64()),
     ]
 )
-"""The same, as a task gives them."""
+"""The same as an Arrow schema, for the tasks."""
 
 Place = TypeVar("Place", datetime, str)
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What of one subject is due in one minute.
+    """The messages of one subject that are due in one minute.
 
     Attributes:
         start: The minute, UTC.
         subject: The subject.
-        messages: How many messages are pending that are due in it.
-        bytes: How many bytes their bodies have together.
+        messages: The number of pending messages that are due in it.
+        bytes: The total length of their bodies, in bytes.
     """
 
     start: datetime
@@ -57,19 +57,19 @@ class Due:
 
 
 def forecast(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
-    """A DataFrame with a row for each minute and subject in which something is due, exact.
+    """A DataFrame with a row for each minute and subject in which messages are due, with exact counts.
 
-    It has what `Store.forecast` says of each subject, for all of them at once, without the store's lock.
+    It has the counts of `Store.forecast` for each subject, for all of them at once, without the store's lock.
 
     Args:
         spark: The session.
-        options: Which store, and which subjects and due times of it; of the table `pending`, with columns chosen here.
-        snapshot: Of which moment; keep it open until the frame was used, and its pin goes with it. Without one it is of
-            now, and its files are kept for `pinned_for`.
+        options: The store, and optionally subjects and due times; the table is `pending`, and columns are ignored.
+        snapshot: A snapshot to read. Keep it open until the DataFrame was used. Without it a new one is taken, whose
+            files are kept for `pinned_for`.
 
     Raises:
-        InvalidArgument: `options` asks for another table, or there is no such snapshot of the store.
-        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+        InvalidArgument: `options` names another table, or there is no such snapshot of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
     if options.log != "pending":
         raise refused("log", "pending, which is what is due", options.log)
@@ -80,13 +80,13 @@ def forecast(spark: SparkSession, options: TableOptions, snapshot: Snapshot | No
 
 def told(frame: DataFrame) -> list[Due]:
     """The rows of a forecast, in order."""
-    # By the number of milliseconds: Spark gives a time by the clock of this process.
+    # As milliseconds, since Spark converts times to the time zone of this process.
     rows = frame.selectExpr("unix_millis(minute) AS at", "subject", "messages", "bytes").collect()
     return [Due(moment(row["at"]), row["subject"], row["messages"], row["bytes"]) for row in rows]
 
 
 def summed(found: Iterable[Due], by: Callable[[Due], Place]) -> dict[Place, tuple[int, int]]:
-    """Messages and bytes of all that has the same place, the place with the most messages first."""
+    """Messages and bytes summed by a key, the key with the most messages first."""
     sums: dict[Place, tuple[int, int]] = {}
     for one in found:
         messages, size = sums.get(by(one), (0, 0))
@@ -95,7 +95,7 @@ def summed(found: Iterable[Due], by: Callable[[Due], Place]) -> dict[Place, tupl
 
 
 def _counted(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Adds up each batch as it comes, so that a task has in memory what it tells and one batch."""
+    """Aggregates each batch as it comes, so that a task holds one batch and its result in memory."""
     found: dict[tuple[datetime, str], tuple[int, int]] = {}
     for batch in batches:
         minutes = pyarrow.compute.floor_temporal(batch.column("due"), unit="minute")

@@ -1,4 +1,4 @@
-"""A forecast as one HTML page that needs nothing else: charts, the hottest minutes, the largest subjects."""
+"""A forecast as one self-contained HTML page: charts, the busiest minutes, the largest subjects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARS_MAX = 240
 ROWS = 20
 WIDTH, HEIGHT, LABELS = 960, 240, 24
 MINUTES = (1, 5, 15, 60, 360, 1_440, 10_080, 43_200, 525_600)
-"""What a bar may stand for, in minutes."""
+"""The possible widths of a bar, in minutes."""
 
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 2em auto; max-width: 62em; color: #222; background: #fff }
@@ -37,8 +37,8 @@ def page(found: Sequence[Due], *, title: str) -> str:
     """The page.
 
     Args:
-        found: As `told` gives it.
-        title: What it is a forecast of, as its heading.
+        found: The rows of a forecast, as `told` returns them.
+        title: The heading.
     """
     messages, size = sum(one.messages for one in found), sum(one.bytes for one in found)
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{messages:,} messages with {size:,} bytes are due.</p>"]
@@ -52,7 +52,7 @@ def page(found: Sequence[Due], *, title: str) -> str:
 
 
 def _chart(found: Sequence[Due], what: str, of: int) -> str:
-    """Bars of the least width of which there are no more than `BARS_MAX`; `of` says which sum they show."""
+    """Bars of the smallest width that gives at most `BARS_MAX`; `of` selects messages or bytes."""
     first, last = min(one.start for one in found), max(one.start for one in found)
     minutes = next(
         (width for width in MINUTES if (last - first) / timedelta(minutes=width) < BARS_MAX - 1), MINUTES[-1]

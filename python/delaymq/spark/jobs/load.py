@@ -1,4 +1,4 @@
-"""A bulk load of files: Parquet, CSV or JSON Lines into one store or several, each by one load."""
+"""Bulk loads of files: Parquet, CSV or JSON Lines into one store or several, one load for each store."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT", "BulkLoad", "Format", "StoreLoad", "load", "rows_of", "stores_frame"]
 
 Format = Literal["parquet", "csv", "json"]
-"""What files are: `json` has an object in each line."""
+"""The format of the files; `json` has an object in each line."""
 
 CONTENT = ("subject", "due", "body", "message_id", "tags", "attributes")
 """The columns of a message."""
 
 BROKEN = "_corrupt_record"
-"""The column that has a line of CSV or JSON that cannot be read."""
+"""The column with a line of CSV or JSON that could not be parsed."""
 
 STORES = "job string, path string, messages bigint, first_sequence bigint, again boolean"
 """The columns of `stores_frame`."""
@@ -47,13 +47,13 @@ TOLD = "staged string"
 
 @dataclass(frozen=True, slots=True)
 class StoreLoad:
-    """What became of the part of one store.
+    """The result for one store.
 
     Attributes:
         path: The store's folder.
-        messages: How many messages it got, now or before.
-        first_sequence: The sequence of the first; None where it got none.
-        again: True where the job had stored them before.
+        messages: The number of messages that it got, now or before.
+        first_sequence: The sequence of the first; None if it got none.
+        again: True if the job had stored them before.
     """
 
     path: str
@@ -64,13 +64,13 @@ class StoreLoad:
 
 @dataclass(frozen=True, slots=True)
 class BulkLoad:
-    """What a load did.
+    """The result of a load.
 
     Attributes:
         job: Its name.
-        rows: How many rows there were.
-        bad_rows: How many of them are no messages, and were put aside.
-        stores: What became of the part of each store.
+        rows: The number of rows.
+        bad_rows: The number of invalid rows, which were put aside.
+        stores: The result for each store.
     """
 
     job: str
@@ -80,10 +80,10 @@ class BulkLoad:
 
 
 def rows_of(spark: SparkSession, paths: Sequence[str], form: Format) -> DataFrame:
-    """The rows of files, with the columns that they have.
+    """The rows of files, with the columns of the files.
 
-    Of CSV, whose first line has the names, everything is text; of JSON what is no list of tags and no object of
-    attributes is. A line that cannot be read is no message, and stands in the column `_corrupt_record`.
+    In CSV, whose first line has the names, every column is text. In JSON, every column except a list of tags and an
+    object of attributes is text. A line that cannot be parsed is invalid, and is in the column `_corrupt_record`.
     """
     files = list(paths)
     if form == "parquet":
@@ -126,23 +126,23 @@ def load(
     ignore_others: bool = False,
     due_before: datetime | None = None,
 ) -> BulkLoad:
-    """Stores all rows, as messages: each store takes its part whole or nothing of it, once for each job.
+    """Stores all rows as messages: each store gets all of its part or nothing, once for each job.
 
-    Where it fails or is killed, the same job with the same rows goes on: a store that has its part keeps it. What was
-    staged meanwhile goes after a day.
+    If the load fails or is killed, repeat it with the same job and rows: a store that has its part keeps it. Staged
+    runs of failed attempts are removed after a day.
 
     Args:
-        rows: The rows, with the columns of `delaymq.loading.Stager`; whichever tasks have them stage them.
-        into: The stores, each row into one of them.
-        job: What makes two loads the same one, made as a subject's name.
-        by: The columns whose values say which of several stores a row is for; by default all of a message's but its
+        rows: The rows, with the columns of `delaymq.loading.Stager`. The tasks that have them stage them.
+        into: The stores; each row goes into one of them.
+        job: Identifies the load, with the characters of a subject.
+        by: The columns whose values select the store of a row; by default all columns of a message except
             tags and attributes. Rows with the same values go to the same store.
-        bad_rows: The folder for rows that are no messages, as Parquet; None fails with the first one.
-        ignore_others: Columns that a message does not have are let be.
-        due_before: No message is due later than this; None is ten years from now.
+        bad_rows: The folder for invalid rows, as Parquet; None fails at the first one.
+        ignore_others: Ignores columns that a message does not have.
+        due_before: Rows that are due later are invalid; None is ten years from now.
 
     Raises:
-        InvalidArgument: Columns are refused, or, in a task, a row is no message.
+        InvalidArgument: Columns are refused, or, in a task, a row is invalid.
         StoreError: As `delaymq.Store.load`.
     """
     check_job(job)
@@ -169,7 +169,7 @@ def load(
 
 
 def stores_frame(spark: SparkSession, done: BulkLoad) -> DataFrame:
-    """What became of the part of each store, as a DataFrame."""
+    """The result for each store, as a DataFrame."""
     rows = [(done.job, one.path, one.messages, one.first_sequence, one.again) for one in done.stores]
     return spark.createDataFrame(rows, STORES)
 
@@ -177,14 +177,14 @@ def stores_frame(spark: SparkSession, done: BulkLoad) -> DataFrame:
 def _adopted(
     rules: StagingRules, parts: Sequence[StagedRows], into: Sequence[Destination], job: str
 ) -> Iterator[StoreLoad]:
-    """Has each store take its part."""
+    """Loads the part of each store."""
     for number, one in enumerate(into):
         runs = [run for part in parts for run in part.runs[number]]
         try:
             loaded = one.load_new(job, runs)
         except BaseException:
             for later in range(number + 1, len(into)):
-                with suppress(StorageError):  # it goes after a day; what is raised is more
+                with suppress(StorageError):  # the rest is removed after a day; the original error matters more
                     discard(rules.paths[later], [run for part in parts for run in part.runs[later]])
             raise
         if loaded is None:
@@ -203,11 +203,11 @@ def _routed(rows: DataFrame, stores: int, by: Sequence[str] | None) -> DataFrame
 
 
 def _staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """What a task does, and the one row that it tells."""
+    """The work of a task, and its one result row."""
     done = staged(rules, batches, number_of_task())
     try:
         yield pyarrow.RecordBatch.from_pydict({"staged": [json.dumps(asdict(done))]})
-    except GeneratorExit:  # nobody took it
+    except GeneratorExit:  # the result was not read
         discard_staged(rules, [done])
         raise
 

@@ -1,7 +1,7 @@
-"""The runs of the schedule made again from the log, a piece in each task: compared with what is there, or adopted.
+"""Rebuilds the runs of the schedule from the log, a piece in each task, to compare them or to replace them.
 
-A task may be run again, or twice at the same time, or be killed: what it staged is no part of the store before an
-adoption names it, and only what the tasks that won have told is named.
+A task may run again, or twice at the same time, or be killed: staged runs are not part of the store until they are
+adopted, and only the runs of the tasks that succeeded are adopted.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ Run: TypeAlias = Callable[[list[int], Task], list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What a rebuild came to.
+    """The result of a rebuild.
 
     Attributes:
         store: The folder.
-        checkpoint: The number of the checkpoint that it is of; None where the store has none, and nothing in runs.
-        counts: How all that was pending compares with the runs that were there.
-        kept: Stretches of sequences that stay as they are, and why.
-        examples: Some of the messages with which something was wrong, by sequence.
-        pieces: The pieces, each with what came of it.
-        adopted: What was put in the place of what was there; None where it was only compared.
+        checkpoint: The number of its checkpoint, or None if the store has none, and no message in a run.
+        counts: How all pending messages compare with the existing runs.
+        kept: Windows of sequences that are not rebuilt, and why.
+        examples: Some of the messages with something wrong, by sequence.
+        pieces: The pieces with their results.
+        adopted: The result of replacing the runs; None if they were only compared.
     """
 
     store: str
@@ -74,38 +74,36 @@ class Rebuild:
 
     @property
     def is_clean(self) -> bool:
-        """True where nothing was wrong with what was there, also with what stays as it is."""
+        """True if nothing was wrong with the existing runs, including those that are not rebuilt."""
         return not self.counts.wrong and all(one.damage is None for one in self.kept)
 
 
 def rebuild(spark: SparkSession, path: str, planned: Plan | None = None, *, adopts: bool = False) -> Rebuild:
-    """Makes the runs of the schedule again from the log, as of the newest checkpoint, and compares them with those that
-    are there; or puts them in their place, all of them or none.
+    """Rebuilds the runs of the schedule as of the newest checkpoint, to compare or to replace them.
 
-    Where it fails or is killed, the store is as it was, and the same again begins anew. What was staged meanwhile goes
-    after a day.
+    If it fails or is killed, the store is unchanged; begin again. Staged runs are removed after a day.
 
     Args:
         spark: The session.
-        path: The store's folder, as each executor sees it; executors need to write into its folder `loads` to adopt.
-        planned: What `delaymq.rebuilding.plan` said of it, a task for each piece; None makes one.
-        adopts: Puts them in the place of what is there. Nobody may have the store open at the end of it.
+        path: The store's folder, as each executor sees it. To adopt, executors must be able to write to `loads` in it.
+        planned: A plan of `delaymq.rebuilding.plan`, with a task for each piece; None makes one.
+        adopts: Replaces the existing runs. No process may have the store open at the end.
 
     Raises:
-        WouldVanish: Something that is pending would be gone by adopting; nothing was changed.
-        Locked: Somebody has the store open; nothing was changed.
-        StoreError: Somebody had it open meanwhile, so that what was rebuilt is not of now any more.
+        WouldVanish: A pending message would be lost by adopting; nothing was changed.
+        Locked: A process has the store open; nothing was changed.
+        StoreError: A process had it open meanwhile, so that the rebuilt runs are outdated.
         InvalidArgument, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError: As `delaymq.rebuilding.plan`.
     """
     return rebuilt(path, partial(_collected, spark), planned, adopts=adopts)
 
 
 def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = False) -> Rebuild:
-    """The same with whatever runs tasks.
+    """As `rebuild`, with any function that runs tasks.
 
     Args:
         path: The store's folder.
-        run: Runs a task on the index of each piece, and gives all rows that they told.
+        run: Runs a task on the index of each piece, and returns the rows of all tasks.
         planned: As for `rebuild`.
         adopts: As for `rebuild`.
 
@@ -115,7 +113,7 @@ def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = 
     planned = plan(path) if planned is None else planned
     if adopts:
         refuse_open(path)
-    task = partial(_rebuilt, path, planned, adopts)  # one plan, not one for each piece
+    task = partial(_rebuilt, path, planned, adopts)  # one object, so that the plan is pickled once
     rows = run([piece.index for piece in planned.pieces], task)
     told = sorted((_parsed(row["told"]) for row in rows), key=lambda one: one.index)
     adopted = _adopted(path, planned, told) if adopts else None
@@ -158,7 +156,7 @@ def _adopted(path: str, planned: Plan, told: Sequence[RebuiltPiece]) -> Adopted:
 
 
 def _collected(spark: SparkSession, asked: list[int], task: Task) -> list[dict[str, Any]]:
-    """What tasks tell; of nothing where nothing is asked."""
+    """The rows of all tasks."""
     if not asked:
         return []
     table: Any = map_parts(spark, asked, task, TOLD).toArrow()
@@ -167,11 +165,11 @@ def _collected(spark: SparkSession, asked: list[int], task: Task) -> list[dict[s
 
 
 def _rebuilt(path: str, plan: Plan, stage: bool, index: int) -> Iterator[pyarrow.RecordBatch]:
-    """What a task does, and the one row that it tells."""
+    """The work of a task, and its one result row."""
     done = rebuild_piece(path, plan, index, stage=stage)
     try:
         yield pyarrow.RecordBatch.from_pydict({"told": [json.dumps(asdict(done))]})
-    except GeneratorExit:  # nobody took it
+    except GeneratorExit:  # the result was not read
         discard_pieces(path, [done])
         raise
 

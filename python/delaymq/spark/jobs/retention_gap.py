@@ -1,4 +1,4 @@
-"""What a job does not see, since it was retired before."""
+"""Facts that a job cannot see, since they were retired before."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["retired_from"]
 
 
 def retired_from(snapshot: Snapshot, first: int) -> tuple[tuple[int, int], ...]:
-    """The facts from `first` on that are kept no more, below the log or in holes of it.
+    """Ranges of facts from `first` on that are not kept any more, below the log or in holes of it.
 
     Returns:
-        The first sequence of each stretch and the one behind its last, in order.
+        The first sequence of each range and the one after its last, in order.
     """
     stretches = ((1, snapshot.first_sequence), *snapshot.retired)
     return tuple((max(begin, first), end) for begin, end in stretches if max(begin, first) < end)

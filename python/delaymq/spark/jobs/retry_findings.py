@@ -1,4 +1,4 @@
-"""What is wrong with messages that groups had before: by the schedule of what came back, and how long they wait."""
+"""Findings about retries: whether schedules have them once and at the right time, and how long they wait."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ STUCK = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """As of when it is judged, and what waits for too long then."""
+    """The time of the audit, and the limit for stuck messages."""
 
     as_of_ms: int
     stuck_ms: int
 
     @property
     def stuck_before_us(self) -> int:
-        """What waits since before is stuck."""
+        """Messages that wait since before this time are stuck."""
         return (self.as_of_ms - self.stuck_ms) * 1_000
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A message that a group had, and under which numbers it was given.
+    """A message that a group had, and the numbers under which it was assigned.
 
     Attributes:
-        row: What is told of it.
+        row: The row to report.
         outcome: `in_flight`, `ready` or `retrying`.
-        ready_us: Since when it is ready; 0 where it is held.
-        entry: The entry that it waits in, of what was given back.
-        numbers: Subjects, groups' numbers where they are known, and ready numbers.
+        ready_us: Since when it is ready; 0 if it is in flight.
+        entry: The entry that it waits in, for a retry.
+        numbers: Subjects, numbers of groups if they are known, and ready numbers.
     """
 
     row: Row
@@ -57,7 +57,7 @@ class Waiting:
 
 
 def of_given_back(told: Rows, look: Look, moment: Moment) -> list[Row]:
-    """The findings about what was given back, or given out again, by what all tasks told."""
+    """The findings about retries and repeated deliveries, from the tallies of all tasks."""
     found = [*_schedules(told, look)]
     held = [_held(row) for row in told if row["kind"] == "held" and None not in (row["subject"], row["group"])]
     waits, scheduled = _unlike(told, look)
@@ -94,7 +94,7 @@ def _finding(kind: str, row: Row, words: str, sequence: int | None = None) -> Ro
 
 
 def _schedules(told: Rows, look: Look) -> Iterable[Row]:
-    """Entries of what was given back: each is due when the fact says that made it."""
+    """Entries of retries: each is due at the time that the fact says which made it."""
     entries = [row["words"] for row in told if row["kind"] == "entries"]
     if not entries:
         return
@@ -107,8 +107,8 @@ def _schedules(told: Rows, look: Look) -> Iterable[Row]:
     seen: set[int] = set()
     for row in rows:
         entry = row["sequence"]
-        # Of what is twice there one is due in time; that it is there twice is seen by its message. Where the fact is
-        # retired nothing says when it is due.
+        # If an entry is there twice, one of them is due in time; the comparison of messages finds the other. If the
+        # fact is retired, the due time is unknown.
         if row["kind"] != "due again" or entry in seen or entry not in due:
             continue
         seen.add(entry)
@@ -119,7 +119,7 @@ def _schedules(told: Rows, look: Look) -> Iterable[Row]:
 
 
 def _unlike(told: Rows, look: Look) -> tuple[defaultdict[Key, list[Row]], defaultdict[Key, list[Row]]]:
-    """What is said to wait again, and what schedules have of it, where these are not one and one."""
+    """Messages that are retrying, and their entries in schedules, if these do not correspond one to one."""
     waits, scheduled = defaultdict[Key, list[Row]](list), defaultdict[Key, list[Row]](list)
     blocks = differing(prints(told, "told again"), prints(told, "scheduled again"))
     if blocks:
@@ -133,7 +133,7 @@ def _unlike(told: Rows, look: Look) -> tuple[defaultdict[Key, list[Row]], defaul
 
 
 class Facts:
-    """What facts say of messages that are looked at."""
+    """The facts about the messages that are compared."""
 
     def __init__(self, rows: Rows) -> None:
         self.ready = defaultdict[Key, list[Row]](list)
@@ -144,13 +144,13 @@ class Facts:
                 (self.ready if row["kind"] == "ready again" else self.gave)[_key(row)].append(row)
 
     def newest(self, key: Key) -> tuple[int, int] | None:
-        """The entry that the newest fact made by which it was given back, and when that is due in microseconds."""
+        """The newest entry that a retry made, and its due time in microseconds."""
         ends = {row["count"]: row["sequence"] for row in self.ended if row["count"] is not None}
         taken = set[tuple[int, int]]()
         found: tuple[int, int] | None = None
         for row in sorted(self.gave[key], key=lambda row: row["value"]):
             _, consumer, offset, due_us = json.loads(row["words"])
-            # What a consumer gives back that has ended, or has given it back before, is not given back by that.
+            # A retry has no effect if its consumer has ended, or has given back the same message before.
             is_late = ends.get(consumer, row["value"]) < row["value"] or (consumer, offset) in taken
             if consumer is None or not is_late:
                 found = row["value"], due_us
@@ -159,7 +159,7 @@ class Facts:
         return found
 
     def is_of_others(self, key: Key) -> bool:
-        """Another group consumes the retry subject: what it gives back is told of nobody."""
+        """True if another group consumes the retry subject, whose retries are not reported for this group."""
         own = (key[1], _retries_of(key))
         return any(json.loads(row["words"])[0] not in own for row in self.gave[key])
 
@@ -167,9 +167,9 @@ class Facts:
 def _judged(
     key: Key, rows: tuple[list[Row], list[Row]], facts: Facts, hidden_us: int
 ) -> tuple[list[Row], list[Waiting]]:
-    """What is wrong with what waits again of one message, and what of it does not wait in a schedule.
+    """The findings about the retries of one message, and those that are not in a schedule.
 
-    Where damage hides something it may have become ready, if it is due at `hidden_us`.
+    If damage hides facts, a retry may have become ready if it is due at `hidden_us`.
     """
     waits, scheduled = rows
     entries = Counter(row["value"] for row in scheduled)
@@ -189,7 +189,7 @@ def _judged(
         entry, ready_us, row = max(came, key=lambda again: (again[0], again[1] or 0))
         waiting = [Waiting(one, "retrying", ready_us or 0, entry) for one in missing]
         for one in waiting:
-            # Its number is not known where damage hides it.
+            # The number is unknown if damage hides it.
             one.numbers += [] if row["value"] is None else [(_retries_of(key), None, row["value"])]
         return found, waiting
     if not hidden_us or (newest is not None and newest[1] > hidden_us):
@@ -205,7 +205,7 @@ def _held(row: Row) -> Waiting:
 
 
 def _stuck(held: Sequence[Waiting], look: Look, moment: Moment) -> Iterable[Row]:
-    """What waits for too long since it was given out last, or since it came back."""
+    """Messages that have waited for too long since the last delivery, or since they became ready again."""
     asked = defaultdict[tuple[str, str], set[int]](set)
     for one in held:
         for subject, _, number in one.numbers:
@@ -224,7 +224,7 @@ def _stuck(held: Sequence[Waiting], look: Look, moment: Moment) -> Iterable[Row]
 
 
 class Ends:
-    """When consumers ended, and by which facts groups did."""
+    """When consumers ended, and the facts by which groups ended."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.consumers: dict[int | None, int | None] = {}
@@ -253,7 +253,7 @@ def _is_stuck(
     if not took and one.outcome == "ready":
         return False
     if one.entry is not None:
-        # A group that was removed waits for nothing.
+        # A removed group waits for no message.
         base = base_of(subject, group)
         if any(ends.groups.get((of, group), 0) > one.entry for of in (base, f"{OF_RETRIES}{base}%{group}")):
             return False

@@ -1,8 +1,8 @@
-"""What tasks of an audit tell of messages that groups gave back: in which schedules these wait, and since when.
+"""The tally of retries: in which schedules they wait, and since when.
 
-The schedule of what was given back is compared twice: its messages with those that are said to wait again, and its
-entries with the facts that made them, which say when they are due. The second asks for facts of entries that are
-pending; these are told as one short text by each task.
+The schedule of retries is compared twice: its messages with those that are retrying, and its entries with the facts
+that made them, which have the due times. The second comparison reads only facts of pending entries; each task reports
+these entries as one compressed text.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseco
 __all__ = ["OF_RETRIES", "Look", "base_of", "is_given_back", "is_taken_again", "take_deliveries", "take_pending"]
 
 OF_GROUPS = "%"
-"""With this begin the subjects of retries and dead letters."""
+"""The prefix of subjects of retries and dead letters."""
 
 OF_RETRIES = "%RETRY%"
 
 MADE = pyarrow.array(["retry", "dead_letter", "redrive", "move", "move_by_key"])
-"""Facts that make an entry of a message that is there."""
+"""Facts that make an entry of an existing message."""
 
 GAVE = pyarrow.array(["retry", "redrive"])
 
 
 def base_of(subject: str, group: str) -> str:
-    """The subject whose group has this one as its retry subject; else the subject itself."""
+    """The subject of a group's retry subject; any other subject itself."""
     return subject.removeprefix(OF_RETRIES).removesuffix(f"%{group}") if subject[:1] == OF_GROUPS else subject
 
 
 def is_given_back(batch: pyarrow.RecordBatch) -> pyarrow.Array:
-    """Where an entry of a schedule is not one that was published: it is in a subject of a group."""
+    """True for entries that are not a publish: entries in a subject of a group."""
     compute = pyarrow.compute
     is_of_group = compute.starts_with(batch.column("subject"), OF_GROUPS)
     is_other = compute.not_equal(batch.column("sequence"), batch.column("published_sequence"))
@@ -48,7 +48,7 @@ def is_given_back(batch: pyarrow.RecordBatch) -> pyarrow.Array:
 
 
 def is_taken_again(batch: pyarrow.RecordBatch) -> pyarrow.Array:
-    """Where a message of a group waits, or is held, after the group had it once: since when, only facts say."""
+    """True for messages that are ready or in flight after an earlier delivery; only facts tell since when."""
     compute = pyarrow.compute
     outcome, attempts = batch.column("outcome"), compute.fill_null(batch.column("attempts"), 0)
     is_held = compute.and_(compute.equal(outcome, "in_flight"), compute.greater(attempts, 1))
@@ -56,7 +56,7 @@ def is_taken_again(batch: pyarrow.RecordBatch) -> pyarrow.Array:
 
 
 def take_deliveries(tally: Tally, batch: pyarrow.RecordBatch) -> None:
-    """Takes what is said to wait again, and tells what may be stuck of what a group had before."""
+    """Takes retrying messages, and reports messages that may be stuck after an earlier delivery."""
     compute = pyarrow.compute
     tally.take_print("told again", numbers(_waiting_again(batch), "sequence"))
     is_long = compute.less(compute.coalesce(batch.column("delivered"), batch.column("due")), tally.stuck_before)
@@ -68,7 +68,7 @@ def take_deliveries(tally: Tally, batch: pyarrow.RecordBatch) -> None:
 
 
 def take_pending(tally: Tally, again: pyarrow.RecordBatch, entries: list[Numbers]) -> None:
-    """Takes entries of what was given back."""
+    """Takes entries of retries."""
     if not again.num_rows:
         return
     compute = pyarrow.compute
@@ -83,7 +83,7 @@ def take_pending(tally: Tally, again: pyarrow.RecordBatch, entries: list[Numbers
 
 
 def tell_entries(tally: Tally, entries: list[Numbers]) -> None:
-    """Tells which entries a task has met, as one text."""
+    """Reports the entries of a task as one text."""
     if entries:
         steps = numpy.diff(numpy.unique(numpy.concatenate(entries)), prepend=numpy.uint64(0))
         packed = base64.b85encode(zlib.compress(steps.astype("<u8").tobytes(), 1)).decode("ascii")
@@ -96,10 +96,10 @@ def _entries_of(packed: str) -> Numbers:
 
 
 class Look:
-    """What is looked at of messages that were given back, and gives the rows of it.
+    """Selects the rows of retries that are compared by row.
 
-    `wanted` has by kind: of `promised` the texts of entries, of `told again`, `scheduled again`, `due again` and
-    `promised due` blocks, of `came again` messages, of `given` a subject, a group and numbers of each.
+    `wanted` has, by kind: for `promised` the texts of entries; for `told again`, `scheduled again`, `due again` and
+    `promised due` blocks; for `came again` messages; for `given` a subject, a group and numbers of each.
     """
 
     def __init__(self, wanted: dict[str, list[Any]]) -> None:
@@ -144,7 +144,7 @@ class Look:
             yield from _rows(self._assigned(batch))
 
     def _ready(self, batch: pyarrow.RecordBatch) -> Iterable[dict[str, Any]]:
-        """What became ready of messages, by the retry subjects' numbers."""
+        """Retries of the messages that became ready, with their ready numbers."""
         compute = pyarrow.compute
         is_again = compute.starts_with(batch.column("subject"), OF_RETRIES)
         is_one = compute.is_in(batch.column("published_sequence"), self._messages)
@@ -165,7 +165,7 @@ class Look:
             yield {**_names(named), "kind": "gave again", "words": words, "value": row["sequence"]}
 
     def _assigned(self, batch: pyarrow.RecordBatch) -> Iterable[dict[str, Any]]:
-        """By which facts consumers were given the numbers that are looked at."""
+        """The facts by which the requested numbers were assigned to consumers."""
         for row in batch.filter(pyarrow.compute.equal(batch.column("kind"), "assign")).to_pylist():
             asked = self._given.get((row["subject"], row["group"]), ())
             for first, count in json.loads(row["ranges"]) if asked else ():
@@ -188,7 +188,7 @@ def _waiting_again(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
 
 def _of_base(batch: pyarrow.RecordBatch, of: str) -> pyarrow.RecordBatch:
-    """The messages of entries, each with the subject and the group whose own subject the entry is in."""
+    """The messages of entries, with subject and group of the retry subject that each entry is in."""
     parts = pyarrow.compute.extract_regex(batch.column(of), r"^%[A-Z]*%(?P<subject>[^%]*)%(?P<group>[^%]*)$")
     subject, group = (pyarrow.compute.struct_field(parts, name) for name in ("subject", "group"))
     columns = [batch.column("published_sequence"), subject, group, batch.column("due")]

@@ -1,4 +1,4 @@
-"""What a task of an audit counts, and in which rows it tells that."""
+"""The tally of an audit's task, and the rows in which it is reported."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 Numbers: TypeAlias = Any
-"""An array of numpy, which says too little of itself to be checked."""
+"""An array of numpy, which is not typed precisely enough to be checked."""
 
 BLOCK_BITS = 20
-"""So many low bits of a sequence are one block."""
+"""The number of low bits of a sequence that are one block."""
 
 LISTED = 1_000
-"""A task tells no more findings of one kind, and counts the rest."""
+"""The maximum of findings of one kind that a task lists; it counts the rest."""
 
 FOUND = pyarrow.schema(
     [
@@ -44,7 +44,7 @@ FOUND = pyarrow.schema(
     ]
 )
 FOUND_SCHEMA = "kind string, words string, sequence bigint, subject string, group string, count bigint, value bigint"
-"""What a task tells: a finding, or a number under its kind and words."""
+"""The rows of a task: a finding, or a number under its kind and words."""
 
 READ = {
     "deliveries": (
@@ -59,23 +59,23 @@ READ = {
     ),
     "ready": ("sequence", "subject", "number", "published_sequence", "due", "ready"),
 }  # fmt: skip
-"""The columns that are read of each table. One that lies in the payload has it checked."""
+"""The columns that are read of each table. A column in the payload makes the payload be checked."""
 
 ACCOUNTED = ("deliveries", "message", "pending", "action")
-"""The tables of which everything is read; of others only what these leave open."""
+"""The tables that are read completely; others only if these leave a question open."""
 
 
 @dataclass
 class Tally:
-    """What a task has counted so far.
+    """The results of a task so far.
 
     Attributes:
         counts: Numbers by kind and words.
         prints: Rows and sums by kind and block.
-        findings: By kind, those that are told.
-        others: Rows that are told as they are.
-        as_of_ms: The time of the snapshot, by the store's own clock.
-        stuck_ms: What waits for longer is stuck.
+        findings: The listed findings, by kind.
+        others: Further rows.
+        as_of_ms: The time of the snapshot, by the store's clock.
+        stuck_ms: Messages that wait for longer are stuck.
     """
 
     as_of_ms: int
@@ -87,16 +87,16 @@ class Tally:
 
     @property
     def stuck_before(self) -> pyarrow.Scalar:
-        """What waits since before this time is stuck."""
+        """Messages that wait since before this time are stuck."""
         return pyarrow.scalar((self.as_of_ms - self.stuck_ms) * 1_000, pyarrow.timestamp("us", tz="UTC"))
 
     def add(self, kind: str, words: str, count: int) -> None:
-        """Counts."""
+        """Adds to a count."""
         if count:
             self.counts[kind, words] = self.counts.get((kind, words), 0) + count
 
     def note(self, kind: str, words: str, rows: pyarrow.RecordBatch) -> None:
-        """Notes findings, and counts those that are too many to be told."""
+        """Lists findings, and counts those above the maximum."""
         told = self.findings.setdefault(kind, [])
         room = LISTED - len(told)
         for row in rows.slice(0, max(room, 0)).to_pylist():
@@ -118,7 +118,7 @@ class Tally:
             self.prints[kind, block] = count + int(counts[at]), (total + of_block) & 0xFFFF_FFFF_FFFF_FFFF
 
     def rows(self) -> pyarrow.RecordBatch:
-        """All of it, as rows."""
+        """All results as rows."""
         whole = [*self.others, *(row for told in self.findings.values() for row in told)]
         whole += [{"kind": kind, "words": words, "count": count} for (kind, words), count in self.counts.items()]
         whole += [
@@ -131,7 +131,7 @@ class Tally:
 def in_blocks(
     kind: str, batch: pyarrow.RecordBatch, name: str, blocks: dict[str, list[Any]], value: str | None = None
 ) -> pyarrow.RecordBatch:
-    """The rows whose sequence, by this name, is in a block that is looked at, with one more column as their value."""
+    """The rows whose sequence, in column `name`, is in a requested block, with the column `value` as their value."""
     wanted = blocks.get(kind)
     if wanted is None:
         return pyarrow.RecordBatch.from_pylist([], schema=FOUND)
@@ -157,7 +157,7 @@ def in_blocks(
 
 
 def numbers(batch: pyarrow.RecordBatch, name: str, instead: int | None = 0) -> Numbers:
-    """A column of whole numbers; without rows that are null where nothing stands instead of them."""
+    """A column of integers; nulls become `instead`, or are dropped if that is None."""
     column = batch.column(name)
     column = column.drop_null() if instead is None else pyarrow.compute.fill_null(column, instead)
     found = column.to_numpy(zero_copy_only=False)
@@ -165,13 +165,13 @@ def numbers(batch: pyarrow.RecordBatch, name: str, instead: int | None = 0) -> N
 
 
 def microseconds(batch: pyarrow.RecordBatch, name: str) -> Numbers:
-    """A column of times, 0 where there is none."""
+    """A column of times in microseconds; nulls become 0."""
     column = pyarrow.compute.fill_null(batch.column(name).cast(pyarrow.int64()), 0)
     return column.to_numpy(zero_copy_only=False).view(numpy.uint64)
 
 
 def _mixed(plain: Numbers) -> Numbers:
-    """Numbers made of others so that sums of them differ: the end of splitmix64."""
+    """Hashes numbers, so that sums of them differ: the finalizer of splitmix64."""
     mixed = plain + numpy.uint64(0x9E37_79B9_7F4A_7C15)
     mixed = (mixed ^ (mixed >> numpy.uint64(30))) * numpy.uint64(0xBF58_476D_1CE4_E5B9)
     mixed = (mixed ^ (mixed >> numpy.uint64(27))) * numpy.uint64(0x94D0_49BB_1331_11EB)
