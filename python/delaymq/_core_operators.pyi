@@ -23,7 +23,7 @@ PendingPage: TypeAlias = tuple[list[tuple[str, Receipt, int, int]], str, bool, l
 damaged block its path, number, rows and error.
 """
 
-def pending(store: Store, asked: PendingAsked, after: str | None, /) -> PendingReader:
+def pending(store: Store, wanted: PendingAsked, after: str | None, /) -> PendingReader:
     """Begins to list pending messages, behind a cursor if one is given."""
 
 def pending_counts(store: Store, subject: str | None, prefix: str | None, /) -> dict[str, int]:
@@ -112,7 +112,7 @@ ForecastAsked: TypeAlias = tuple[str | None, int | None, int | None, bool]
 """A subject or none, first and end due time in milliseconds since 1970, and whether by seconds.
 """
 
-def forecast(store: Store, asked: ForecastAsked, /) -> tuple[bytes, int]:
+def forecast(store: Store, wanted: ForecastAsked, /) -> tuple[bytes, int]:
     """Start in milliseconds, messages and bytes of each slot, 64 bits each, and the rows of damaged blocks."""
 
 def look_up_many(store: Store, receipts: list[Receipt], /) -> list[tuple[str, str]]:

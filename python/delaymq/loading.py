@@ -161,11 +161,11 @@ class Stager:
         """
         core = self._open()
         try:
-            rows, told = core.add(data)
+            rows, bad_rows = core.add(data)
         except BaseException:
             self.discard()
             raise
-        found = tuple(_bad_row(self._rows, bad) for bad in told)
+        found = tuple(_bad_row(self._rows, bad) for bad in bad_rows)
         if found and not self._collects:
             self.discard()
             raise found[0].error()
@@ -282,8 +282,8 @@ def _checked(found: object, argument: str) -> StagedRun:
     return found
 
 
-def _bad_row(before: int, told: _core.BadRowTold) -> BadRow:
-    place, words, column, expected, found, limit = told
+def _bad_row(before: int, bad_rows: _core.BadRowTold) -> BadRow:
+    place, words, column, expected, found, limit = bad_rows
     return BadRow(before + place, place, column, words, expected, found, limit)
 
 

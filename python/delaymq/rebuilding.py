@@ -223,7 +223,7 @@ def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES
     if piece_sequences % SEQUENCES_OF_WORD or not 0 < piece_sequences <= PIECE_SEQUENCES:
         expected = f"a multiple of {SEQUENCES_OF_WORD} up to {PIECE_SEQUENCES}"
         raise refused("piece_sequences", expected, piece_sequences)
-    with _Named(folder):
+    with _NamedErrors(folder):
         content, checkpoint, pieces, kept = _core.rebuild_plan(folder, piece_sequences)
     return Plan(
         content, checkpoint, tuple(Piece(*piece) for piece in pieces), tuple(KeptWindow(*window) for window in kept)
@@ -252,7 +252,7 @@ def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool
         raise wrong_type("index", "an int", index)
     if not 0 <= index < len(checked.pieces):
         raise refused("index", f"a piece of the plan, which has {len(checked.pieces)}", index)
-    with _Named(folder):
+    with _NamedErrors(folder):
         return RebuiltPiece.told(index, *_core.rebuild_piece(folder, checked.content, index, stage))
 
 
@@ -267,7 +267,7 @@ def rebuild_all(path: str | os.PathLike[str], plan: Plan, *, stage: bool = False
         for piece in _plan_of(plan).pieces:
             found.append(rebuild(path, plan, piece.index, stage=stage))  # noqa: PERF401 - what was staged is known
     except BaseException:
-        _let_go(path, found)
+        _discard_quietly(path, found)
         raise
     return tuple(found)
 
@@ -291,16 +291,16 @@ def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiec
         MissingFile, Corrupt: A staged run has changed, or a run that is kept is unreadable.
         NotAStore, NewerFormat, StorageError: As `plan`.
     """
-    folder, checked, told = folder_of(path), _plan_of(plan), _checked(pieces)
+    folder, checked, checked_pieces = folder_of(path), _plan_of(plan), _checked(pieces)
     try:
-        refuse_vanishing(told)
-        with _Named(folder):
-            runs, messages = _core.adopt_rebuilt(folder, checked.content, [_named(piece) for piece in told])
+        refuse_vanishing(checked_pieces)
+        with _NamedErrors(folder):
+            runs, messages = _core.adopt_rebuilt(folder, checked.content, [_named(piece) for piece in checked_pieces])
     except BaseException:
-        _let_go(folder, told)
+        _discard_quietly(folder, checked_pieces)
         raise
     # Adopted runs have moved; runs that remain are of no use if another process adopted the same plan.
-    _let_go(folder, told)
+    _discard_quietly(folder, checked_pieces)
     return Adopted(runs, messages)
 
 
@@ -312,7 +312,7 @@ def refuse_open(path: str | os.PathLike[str]) -> None:
         NotAStore, StorageError: As `plan`.
     """
     folder = folder_of(path)
-    with _Named(folder):
+    with _NamedErrors(folder):
         _core.refuse_open(folder)
 
 
@@ -322,10 +322,10 @@ def refuse_vanishing(pieces: Iterable[RebuiltPiece]) -> None:
     Raises:
         WouldVanish: They do.
     """
-    told = list(pieces)
-    count = sum(piece.counts.vanishing for piece in told)
+    checked_pieces = list(pieces)
+    count = sum(piece.counts.vanishing for piece in checked_pieces)
     if count:
-        gone = [one for piece in told for one in piece.examples if one.kind == "vanishing"]
+        gone = [one for piece in checked_pieces for one in piece.examples if one.kind == "vanishing"]
         sequences = tuple(one.sequence for one in gone)
         shown = ", ".join(str(sequence) for sequence in sequences[:SEQUENCES_SHOWN])
         words = f"{count:,} pending messages are whole nowhere and would vanish: sequence {shown}"
@@ -343,7 +343,7 @@ def discard_pieces(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece])
     discard(path, [piece.staged for piece in pieces if piece.staged is not None])
 
 
-def _let_go(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece]) -> None:
+def _discard_quietly(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece]) -> None:
     """Removes staged runs as far as possible, without hiding an error; the rest goes after a day."""
     with suppress(StorageError):
         discard_pieces(path, pieces)
@@ -356,13 +356,13 @@ def _plan_of(found: object) -> Plan:
 
 
 def _checked(found: Iterable[RebuiltPiece]) -> Sequence[RebuiltPiece]:
-    told = list(found)
-    for place, piece in enumerate(told):
+    checked_pieces = list(found)
+    for place, piece in enumerate(checked_pieces):
         if not isinstance(cast("object", piece), RebuiltPiece):
             raise wrong_type("pieces", "RebuiltPieces", piece)
         if piece.staged is not None:
             checked_run(piece.staged, "pieces", place)
-    return told
+    return checked_pieces
 
 
 def _named(piece: RebuiltPiece) -> tuple[int, tuple[str, int, int, int] | None]:
@@ -370,7 +370,7 @@ def _named(piece: RebuiltPiece) -> tuple[int, tuple[str, int, int, int] | None]:
     return piece.index, None if run is None else (run.name, run.bytes, run.digest, run.rows)
 
 
-class _Named:
+class _NamedErrors:
     """Adds the folder to errors of the core."""
 
     def __init__(self, folder: str) -> None:

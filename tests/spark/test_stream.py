@@ -101,7 +101,7 @@ def test_a_batch_of_so_many_bytes_is_the_same_however_much_of_the_log_is_looked_
     whole = ends()
     assert len(whole) > 3
     for facts in (1, 7, 300):
-        monkeypatch.setattr("delaymq.spark.stream.LOOKED_FACTS", facts)
+        monkeypatch.setattr("delaymq.spark.stream.PLANNED_FACTS", facts)
         assert ends() == whole
 
 

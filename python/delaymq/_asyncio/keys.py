@@ -48,8 +48,8 @@ class AsyncKeyCommands:
     ) -> Moved:
         """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`."""
         due_ms, absolute = time_of(delay, at)
-        told = await self._call(_core.move_key, self._core, subject, key, due_ms, absolute, command_id)
-        return moved(told)[0]
+        answers = await self._call(_core.move_key, self._core, subject, key, due_ms, absolute, command_id)
+        return moved(answers)[0]
 
     async def move_keys(
         self,

@@ -71,14 +71,14 @@ class Destination:
         try:
             loaded = self.load(job, runs)
         except REFUSALS:
-            self._let_go(runs)
+            self._discard(runs)
             raise
         # After a lost answer, the messages that were stored before may be those of these runs.
         if loaded is not None and loaded.again and self.address is None:
-            self._let_go(runs)
+            self._discard(runs)
         return loaded
 
-    def _let_go(self, runs: Sequence[StagedRun]) -> None:
+    def _discard(self, runs: Sequence[StagedRun]) -> None:
         # A file that cannot be removed is removed after a day; it must not hide the error that is being raised.
         with suppress(StorageError):
             discard(self.path, runs)

@@ -26,7 +26,7 @@ WITH_FUNCTION_BYTES = 1 << 20
 """
 
 Found = TypeVar("Found")
-Asked = TypeVar("Asked")
+Item = TypeVar("Item")
 
 DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
 """The columns of `damages`. Each may be null."""
@@ -109,8 +109,8 @@ def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | 
 
 def map_parts(
     spark: SparkSession,
-    parts: list[Asked],
-    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
+    parts: list[Item],
+    function: Callable[[Item], Iterable[pyarrow.RecordBatch]],
     schema: str | StructType,
 ) -> DataFrame:
     """As `map_segments`, for items that are planned already, and a function that reads its item itself.
@@ -157,7 +157,7 @@ def _damaged(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _each_pickled(
-    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
+    function: Callable[[Item], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     for batch in rows:
         for pickled in batch.column("part").to_pylist():
@@ -165,7 +165,7 @@ def _each_pickled(
 
 
 def _each_numbered(
-    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
+    function: Callable[[Item], Iterable[pyarrow.RecordBatch]],
     pickled: list[bytes],
     numbers: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:

@@ -50,24 +50,24 @@ class DelaymqDataSource(DataSource):
     def schema(self) -> str:
         """The columns that the options request."""
         warm()
-        [asked, *_] = TableOptions.parsed_of_each(StreamOptions.taken(self.options)[1])
-        return schema_of(asked.log, asked.columns, tells_store=asked.store is not None)
+        [tables, *_] = TableOptions.parsed_of_each(StreamOptions.taken(self.options)[1])
+        return schema_of(tables.log, tables.columns, tells_store=tables.store is not None)
 
     def reader(self, schema: StructType | pyarrow.Schema) -> DataSourceReader:
         """The batch reader. `schema` may have fewer columns, in the order of the table; Sail passes Arrow's."""
-        asked = TableOptions.parsed_of_each(self.options)
+        tables = TableOptions.parsed_of_each(self.options)
         known = schema if isinstance(schema, StructType) else from_arrow_schema(schema, prefer_timestamp_ntz=False)
-        names = names_of(asked[0].log, known, has_store=True)
+        names = names_of(tables[0].log, known, has_store=True)
         columns = tuple(name for name in names if name != STORE)
-        chosen = [replace(one, columns=columns, store=one.path if STORE in names else None) for one in asked]
+        chosen = [replace(one, columns=columns, store=one.path if STORE in names else None) for one in tables]
         reader = PushingReader if chosen[0].pushes_filters else TableReader
         return reader(chosen, None if isinstance(schema, StructType) else schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The reader of `spark.readStream`."""
         stream, others = StreamOptions.taken(self.options)
-        asked = TableOptions.parsed(others)
-        return TableStream(replace(asked, columns=names_of(asked.log, schema)), stream)
+        tables = TableOptions.parsed(others)
+        return TableStream(replace(tables, columns=names_of(tables.log, schema)), stream)
 
     def writer(self, schema: StructType | pyarrow.Schema, overwrite: bool) -> DataSourceWriter:
         """The writer of `df.write`, which stages in the tasks and loads at the end."""

@@ -25,7 +25,7 @@ from delaymq.loading import BadRow, StagedRun, Stager, discard, stage
 
 __all__ = ["StagedRows", "StagingRules", "check_columns", "discard_staged", "put_in_place", "staged"]
 
-ASIDE_S_MAX = 86_400
+BAD_ROW_FILE_S_MAX = 86_400
 """How long files of failed tasks are kept, as long as staged runs that no load adopts."""
 
 
@@ -97,7 +97,7 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: in
     runs = list[tuple[StagedRun, ...]]()
     with ExitStack() as stack:
         stagers = [stack.enter_context(_stager(rules, path)) for path in rules.paths]
-        aside = None if rules.bad_rows is None else stack.enter_context(Aside(Path(rules.bad_rows), task))
+        aside = None if rules.bad_rows is None else stack.enter_context(BadRowFile(Path(rules.bad_rows), task))
         for batch in batches:
             bad = sorted(_added(rules, stagers, batch), key=lambda one: one.place)
             if bad:
@@ -152,7 +152,7 @@ def _misfit(place: int, column: str, expected: str, found: str) -> BadRow:
     return BadRow(place, place, column, f"{column}: expected {expected}, found {found}", expected, found, None)
 
 
-class Aside:
+class BadRowFile:
     """Writes invalid rows, with the error of each, into a hidden file."""
 
     def __init__(self, folder: Path, task: int | None) -> None:
@@ -208,7 +208,7 @@ def put_in_place(rules: StagingRules, job: str, parts: Sequence[StagedRows]) -> 
         if older.name.rpartition("-")[0] == of_job and older.name not in named:
             older.unlink(missing_ok=True)
     for left in folder.glob(".load-*.parquet"):
-        if time.time() - left.stat().st_mtime > ASIDE_S_MAX:
+        if time.time() - left.stat().st_mtime > BAD_ROW_FILE_S_MAX:
             left.unlink(missing_ok=True)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
 
-LOOKED_FACTS = 1 << 16
+PLANNED_FACTS = 1 << 16
 """How many facts are planned at first, to find the end of a micro-batch by bytes."""
 
 STREAMED = ("message", "action")
@@ -129,7 +129,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins."""
-        snapshot = self._taken_anew()
+        snapshot = self._new_snapshot()
         # Facts that were retired before the query began are not a loss.
         self._retired_before = snapshot.retired
         begin = {"earliest": snapshot.first_sequence, "latest": snapshot.end_sequence}.get(
@@ -147,17 +147,17 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Makes a query with the trigger `availableNow` stop at the present end of the store."""
-        self._target = self._taken_anew().end_sequence
+        self._target = self._new_snapshot().end_sequence
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next micro-batch."""
-        snapshot = self._taken_anew()
+        snapshot = self._new_snapshot()
         begin = self._begin(start, snapshot)
         end = snapshot.end_sequence if self._target is None else min(self._target, snapshot.end_sequence)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
-            end = min(end, self._behind(begin, limit.max_bytes, snapshot))
+            end = min(end, self._end_of_bytes(begin, limit.max_bytes, snapshot))
         elif isinstance(limit, ReadMinRows):
             end = end if end - begin >= limit.min_rows else begin
         elif not isinstance(limit, ReadAllAvailable):
@@ -172,16 +172,18 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The parts of one micro-batch, with the same rows each time that Spark asks for it."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.end_sequence < int(end["sequence"]):
-            snapshot = self._taken_anew()
+            snapshot = self._new_snapshot()
         if snapshot.end_sequence < int(end["sequence"]):
-            self._lost(f"the store ends at sequence {snapshot.end_sequence}, and {end['sequence']} was read before")
+            self._report_loss(
+                f"the store ends at sequence {snapshot.end_sequence}, and {end['sequence']} was read before"
+            )
         begin = self._begin(start, snapshot)
         if begin >= int(end["sequence"]):
             return []
         for first, behind in self._retired_since(snapshot, begin, int(end["sequence"])):
-            self._lost(f"facts {first} to {behind - 1} were retired, and {begin} is to be read next")
-        asked = replace(self._options, first_sequence=begin, end_sequence=int(end["sequence"]))
-        return [PartOfTable(part) for part in parts_of(snapshot, asked)]
+            self._report_loss(f"facts {first} to {behind - 1} were retired, and {begin} is to be read next")
+        wanted = replace(self._options, first_sequence=begin, end_sequence=int(end["sequence"]))
+        return [PartOfTable(part) for part in parts_of(snapshot, wanted)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
         """The batches of one part."""
@@ -196,7 +198,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._snapshot.close()
             self._snapshot = None
 
-    def _taken_anew(self) -> Snapshot:
+    def _new_snapshot(self) -> Snapshot:
         snapshot = delaymq.snapshot(self._options.path, pinned_for=self._options.pinned_for)
         self.stop()  # releases the files of the batch before, after the new pin is set
         self._snapshot = snapshot
@@ -211,9 +213,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise refused("checkpointLocation", f"one of the store in {self._options.path}", start["store"])
         sequence = int(start["sequence"])
         if sequence > snapshot.end_sequence:
-            self._lost(f"the store ends at sequence {snapshot.end_sequence}, and {sequence} was read before")
+            self._report_loss(f"the store ends at sequence {snapshot.end_sequence}, and {sequence} was read before")
         if sequence < snapshot.first_sequence:
-            self._lost(f"the log begins at sequence {snapshot.first_sequence}, and {sequence} is to be read next")
+            self._report_loss(
+                f"the log begins at sequence {snapshot.first_sequence}, and {sequence} is to be read next"
+            )
         return max(sequence, snapshot.first_sequence)
 
     def _retired_since(self, snapshot: Snapshot, begin: int, end: int) -> list[tuple[int, int]]:
@@ -225,18 +229,21 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found.append((one, other))
         return found
 
-    def _lost(self, what: str) -> None:
+    def _report_loss(self, what: str) -> None:
         if self._stream.is_loss_an_error:
             raise LostBeforeRead(f"{self._options.path}: {what}", store=self._options.path, reason=what)
 
-    def _behind(self, begin: int, bytes_max: int, snapshot: Snapshot) -> int:
+    def _end_of_bytes(self, begin: int, bytes_max: int, snapshot: Snapshot) -> int:
         """The end of the first part of about so many bytes. Only as much of the log is looked at as shows it: planning
         all that is left, for each micro-batch, would follow its headers again and again.
         """
-        asked, facts = replace(self._options, first_sequence=begin, split_bytes=bytes_max, subjects=None), LOOKED_FACTS
+        wanted, facts = (
+            replace(self._options, first_sequence=begin, split_bytes=bytes_max, subjects=None),
+            PLANNED_FACTS,
+        )
         while True:
             end = begin + facts
-            parts = parts_of(snapshot, replace(asked, end_sequence=min(end, snapshot.end_sequence)))
+            parts = parts_of(snapshot, replace(wanted, end_sequence=min(end, snapshot.end_sequence)))
             if len(parts) > 1 or end >= snapshot.end_sequence:
                 return parts[0].range.end_sequence if parts else snapshot.end_sequence
             facts *= 8

@@ -51,11 +51,11 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
         MissingFile: A file has been retired since the plan was made, or the executor does not see the store.
     """
     warm()
-    rows = read_range(part.path, part.range, columns=_read(part), on_damage=part.on_damage)
+    rows = read_range(part.path, part.range, columns=_columns_of(part), on_damage=part.on_damage)
     try:
         for batch in pyarrow.RecordBatchReader.from_stream(rows):
             given = batch if part.checked_by is None else batch.select(part.columns)
-            yield given if part.store is None else _told(given, part.store)
+            yield given if part.store is None else _with_store_column(given, part.store)
     except pyarrow.ArrowException:
         rows.check()  # raises the original error; a stream of Arrow only has its text
         raise
@@ -64,17 +64,17 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
 def damages_of(part: Part) -> pyarrow.RecordBatch:
     """Reads one part and returns its damage, a row for each place."""
     warm()
-    rows = read_range(part.path, part.range, columns=_read(part), on_damage="report")
+    rows = read_range(part.path, part.range, columns=_columns_of(part), on_damage="report")
     for _ in rows:
         pass
     return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=DAMAGED)
 
 
-def _told(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:
+def _with_store_column(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:
     """Adds the column `store`."""
-    told = pyarrow.repeat(store, batch.num_rows)
-    return pyarrow.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, STORE])
+    stores = pyarrow.repeat(store, batch.num_rows)
+    return pyarrow.RecordBatch.from_arrays([*batch.columns, stores], names=[*batch.schema.names, STORE])
 
 
-def _read(part: Part) -> tuple[str, ...]:
+def _columns_of(part: Part) -> tuple[str, ...]:
     return part.columns if part.checked_by is None else (*part.columns, part.checked_by)

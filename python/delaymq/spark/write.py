@@ -159,7 +159,7 @@ class _Load:
         put_in_place(self._options.rules, job, parts)
         self._options.destination.load_new(job, [run for part in parts for run in part.runs[0]])
 
-    def _give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # If every task has succeeded, a load may have been requested whose answer was lost: the store may need the
         # files, and removes them after a day if it does not.
         if any(part is None for part in messages):
@@ -190,7 +190,7 @@ class BatchLoad(_Load, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Discards staged runs: a task has failed for good, or the load was refused."""
-        self._give_up(messages)
+        self._discard(messages)
 
 
 class StreamLoad(_Load, DataSourceStreamArrowWriter):
@@ -202,7 +202,7 @@ class StreamLoad(_Load, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Discards staged runs: a task of a micro-batch has failed for good."""
-        self._give_up(messages)
+        self._discard(messages)
 
 
 def writer_of(

@@ -42,8 +42,8 @@ class Address:
             (host or "").encode("idna")  # as name resolution does; UnicodeError is a ValueError
         except ValueError:
             raise refused("url", EXPECTED, url) from None
-        beside = (parts.username, parts.password, parts.path.removesuffix("/"), parts.query, parts.fragment)
-        if parts.scheme != "delaymq" or not host or "\0" in host or port == 0 or any(beside):
+        unexpected = (parts.username, parts.password, parts.path.removesuffix("/"), parts.query, parts.fragment)
+        if parts.scheme != "delaymq" or not host or "\0" in host or port == 0 or any(unexpected):
             raise refused("url", EXPECTED, url)
         return cls(host, PORT if port is None else port)
 

@@ -66,8 +66,8 @@ class Deliveries:
         before = self._last
         if known.num_rows:
             groups = numbers(known, "group_number", -1)
-            is_same = _as_the_one_before(before, sequences, groups)
-            first = ~_as_the_one_before(before and (before[0], 0), sequences, numpy.zeros_like(groups))
+            is_same = _equals_row_before(before, sequences, groups)
+            first = ~_equals_row_before(before and (before[0], 0), sequences, numpy.zeros_like(groups))
             tally.note("doubled", "two rows for one group", known.filter(pyarrow.array(is_same)))
             tally.take_print("told", sequences[first])
             tally.add("messages", "", int(first.sum()))
@@ -213,7 +213,7 @@ def _late_ms(batch: pyarrow.RecordBatch, name: str) -> Numbers:
     return late // 1_000
 
 
-def _as_the_one_before(before: tuple[Any, Any] | None, *columns: Numbers) -> Numbers:
+def _equals_row_before(before: tuple[Any, Any] | None, *columns: Numbers) -> Numbers:
     """True for rows that equal the row before in all these columns; `before` precedes the first row."""
     same = numpy.ones(len(columns[0]), dtype=bool)
     same[0] = before is not None and all(column[0] == one for column, one in zip(columns, before, strict=True))

@@ -178,8 +178,8 @@ class Run:
             deliveries.unpersist()
 
     def _table(self, table: str, columns: tuple[str, ...] | None, split_bytes: int) -> DataFrame:
-        asked = TableOptions(path=self._options.path, log=table, columns=columns, split_bytes=split_bytes)
-        return read_table(self._spark, asked, self._snapshot)
+        wanted = TableOptions(path=self._options.path, log=table, columns=columns, split_bytes=split_bytes)
+        return read_table(self._spark, wanted, self._snapshot)
 
     def _ended(self, deliveries: DataFrame) -> DataFrame:
         """The messages that ended since the run before."""

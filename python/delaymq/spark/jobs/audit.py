@@ -153,13 +153,13 @@ def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AF
     refuse_part(options, options.log)
     with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
         as_of_ms, stuck_ms = due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after")
-        told = run(_parts(snapshot, options, ACCOUNTED), partial(accounted, as_of_ms, stuck_ms))
+        tallied = run(_parts(snapshot, options, ACCOUNTED), partial(accounted, as_of_ms, stuck_ms))
 
         def look(wanted: dict[str, list[Any]], tables: tuple[str, ...]) -> list[dict[str, Any]]:
             return run(_parts(snapshot, options, tables), partial(listed, wanted))
 
-        wrong = [*discrepancies(told, look), *of_given_back(told, look, Moment(as_of_ms, stuck_ms))]
-        return _audit(options.path, snapshot, told, wrong)
+        wrong = [*discrepancies(tallied, look), *of_given_back(tallied, look, Moment(as_of_ms, stuck_ms))]
+        return _audit(options.path, snapshot, tallied, wrong)
 
 
 def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> list[Part]:
@@ -178,14 +178,14 @@ def _collected(spark: SparkSession, parts: list[Part], task: Task) -> list[dict[
     return rows
 
 
-def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong: Sequence[dict[str, Any]]) -> Audit:
+def _audit(path: str, snapshot: Snapshot, tallied: Sequence[dict[str, Any]], wrong: Sequence[dict[str, Any]]) -> Audit:
     numbers: dict[str, Counter[str]] = {}
-    for row in told:
+    for row in tallied:
         if row["words"] != "print" and row["count"] is not None:
             numbers.setdefault(row["kind"], Counter())[row["words"]] += row["count"]
     found = Counter(numbers.get("found", {}))
     found.update(row["kind"] for row in wrong)
-    rows = [row for row in told if row["kind"] in KINDS and row["count"] is None]
+    rows = [row for row in tallied if row["kind"] in KINDS and row["count"] is None]
     # The same damage is found by each table that reads it.
     corrupt = {row["words"]: row for row in rows if row["kind"] == "corrupt"}
     met = [row for row in rows if row["kind"] == "corrupt"]

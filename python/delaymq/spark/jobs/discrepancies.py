@@ -15,24 +15,24 @@ Look: TypeAlias = Callable[[Wanted, tuple[str, ...]], Rows]
 """Reads rows of tables: by kind, those in some blocks, or of some groups."""
 
 
-def discrepancies(told: Rows, look: Look) -> list[dict[str, Any]]:
+def discrepancies(tallied: Rows, look: Look) -> list[dict[str, Any]]:
     """The findings that no task can see alone, from the tallies of all tasks."""
-    found = [*_between(told, look, ("stored", "message"), ("told", "deliveries"), _of_messages)]
-    found += _between(told, look, ("scheduled", "pending"), ("told pending", "deliveries"), _of_entries)
-    found += _refused(told, look)
-    found += _assigned(told, look)
+    found = [*_between(tallied, look, ("stored", "message"), ("told", "deliveries"), _of_messages)]
+    found += _between(tallied, look, ("scheduled", "pending"), ("told pending", "deliveries"), _of_entries)
+    found += _refused(tallied, look)
+    found += _assigned(tallied, look)
     return found
 
 
 def _between(
-    told: Rows,
+    tallied: Rows,
     look: Look,
     one: tuple[str, str],
     other: tuple[str, str],
     judge: Callable[[Rows, Rows], Iterable[dict[str, Any]]],
 ) -> Iterable[dict[str, Any]]:
     """The findings in blocks of two kinds whose prints differ."""
-    blocks = differing(prints(told, one[0]), prints(told, other[0]))
+    blocks = differing(prints(tallied, one[0]), prints(tallied, other[0]))
     if not blocks:
         return []
     rows = look({kind: blocks for kind, _ in (one, other)}, (one[1], other[1]))
@@ -44,11 +44,11 @@ def differing(one: Counter[int], other: Counter[int]) -> list[int]:
     return sorted(block for block in one.keys() | other.keys() if one[block] != other[block])
 
 
-def prints(told: Rows, kind: str) -> Counter[int]:
+def prints(tallied: Rows, kind: str) -> Counter[int]:
     """Count and sum of each block as one number; 0 is a block without rows."""
     found: Counter[int] = Counter()
     sums: dict[int, tuple[int, int]] = {}
-    for row in told:
+    for row in tallied:
         if row["kind"] == kind and row["words"] == "print":
             count, total = sums.get(row["sequence"], (0, 0))
             sums[row["sequence"]] = count + row["count"], (total + row["value"]) % (1 << 64)
@@ -57,17 +57,17 @@ def prints(told: Rows, kind: str) -> Counter[int]:
     return found
 
 
-def _of_messages(stored: Rows, told: Rows) -> Iterable[dict[str, Any]]:
+def _of_messages(stored: Rows, tallied: Rows) -> Iterable[dict[str, Any]]:
     """Messages of the log without a row in the table of deliveries."""
-    known = {row["sequence"] for row in told}
+    known = {row["sequence"] for row in tallied}
     for row in stored:
         if row["sequence"] not in known:
             yield _finding("lost", row, "stored, and nothing says what became of it")
 
 
-def _of_entries(scheduled: Rows, told: Rows) -> Iterable[dict[str, Any]]:
+def _of_entries(scheduled: Rows, tallied: Rows) -> Iterable[dict[str, Any]]:
     """Pending entries: each must be in the schedule once, with its due time."""
-    expected = {row["sequence"]: row for row in told}
+    expected = {row["sequence"]: row for row in tallied}
     seen: set[int] = set()
     for row in scheduled:
         sequence, due_us = row["sequence"], row["value"]
@@ -85,11 +85,11 @@ def _of_entries(scheduled: Rows, told: Rows) -> Iterable[dict[str, Any]]:
             yield _finding("lost", row, "pending, and in no schedule")
 
 
-def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
+def _refused(tallied: Rows, look: Look) -> Iterable[dict[str, Any]]:
     """Messages of the log that are not in the state. Only messages with conditions may have been refused."""
-    if not any(row["kind"] == "outcome" and row["words"] == "refused" for row in told):
+    if not any(row["kind"] == "outcome" and row["words"] == "refused" for row in tallied):
         return
-    blocks = sorted(prints(told, "told"))
+    blocks = sorted(prints(tallied, "told"))
     rows = look({"refused": blocks, "terms": blocks}, ("deliveries", "action"))
     terms = {row["sequence"]: max(row["count"] or 1, 1) for row in rows if row["kind"] == "terms"}
     begins = sorted(terms)
@@ -101,10 +101,10 @@ def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
             yield _finding("lost", row, "stored without terms, and nothing says what became of it")
 
 
-def _assigned(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
+def _assigned(tallied: Rows, look: Look) -> Iterable[dict[str, Any]]:
     """Messages that a group was assigned more often than possible: those it still had, or had acknowledged."""
     sums: dict[str, Counter[str]] = {"assigned": Counter(), "attempts": Counter()}
-    for row in told:
+    for row in tallied:
         if row["kind"] in sums:
             sums[row["kind"]][row["words"]] += row["count"]
     groups = sorted(name for name, count in sums["assigned"].items() if count > sums["attempts"][name])

@@ -42,7 +42,7 @@ STORES = "job string, path string, messages bigint, first_sequence bigint, again
 """The columns of `stores_frame`."""
 
 STORE = "delaymq_store"
-TOLD = "staged string"
+RESULT_SCHEMA = "staged string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def load(
     )
     routed = _routed(rows, len(into), by) if many else rows
     check_columns(rules, to_arrow_schema(routed.schema, timezone="UTC"))
-    told = routed.mapInArrow(partial(_staged, rules), TOLD).collect()
-    parts = [_parsed(row["staged"]) for row in told]
+    results = routed.mapInArrow(partial(_staged, rules), RESULT_SCHEMA).collect()
+    parts = [_parsed(row["staged"]) for row in results]
     put_in_place(rules, job, parts)
     stores = tuple(_adopted(rules, parts, into, job))
     return BulkLoad(job, sum(part.rows for part in parts), sum(part.bad for part in parts), stores)

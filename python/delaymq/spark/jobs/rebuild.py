@@ -44,7 +44,7 @@ PIECES = (
 )
 """The columns of `pieces_frame`."""
 
-TOLD = "told string"
+RESULT_SCHEMA = "told string"
 
 Task: TypeAlias = Callable[[int], Iterator[pyarrow.RecordBatch]]
 Run: TypeAlias = Callable[[list[int], Task], list[dict[str, Any]]]
@@ -115,16 +115,16 @@ def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = 
         refuse_open(path)
     task = partial(_rebuilt, path, planned, adopts)  # one object, so that the plan is pickled once
     rows = run([piece.index for piece in planned.pieces], task)
-    told = sorted((_parsed(row["told"]) for row in rows), key=lambda one: one.index)
-    adopted = _adopted(path, planned, told) if adopts else None
-    examples = sorted((one for piece in told for one in piece.examples), key=lambda one: one.sequence)
+    results = sorted((_parsed(row["told"]) for row in rows), key=lambda one: one.index)
+    adopted = _adopted(path, planned, results) if adopts else None
+    examples = sorted((one for piece in results for one in piece.examples), key=lambda one: one.sequence)
     return Rebuild(
         store=path,
         checkpoint=planned.checkpoint,
-        counts=sum((piece.counts for piece in told), Counts()),
+        counts=sum((piece.counts for piece in results), Counts()),
         kept=planned.kept,
         examples=tuple(examples),
-        pieces=tuple(zip(planned.pieces, told, strict=True)),
+        pieces=tuple(zip(planned.pieces, results, strict=True)),
         adopted=adopted,
     )
 
@@ -137,17 +137,17 @@ def pieces_frame(spark: SparkSession, found: Rebuild) -> DataFrame:
             piece.first_sequence,
             piece.sequences,
             piece.run,
-            *asdict(told.counts).values(),
-            [(one.sequence, one.kind, one.words) for one in told.examples],
+            *asdict(results.counts).values(),
+            [(one.sequence, one.kind, one.words) for one in results.examples],
         )
-        for piece, told in found.pieces
+        for piece, results in found.pieces
     ]
     return spark.createDataFrame(rows, PIECES)
 
 
-def _adopted(path: str, planned: Plan, told: Sequence[RebuiltPiece]) -> Adopted:
+def _adopted(path: str, planned: Plan, results: Sequence[RebuiltPiece]) -> Adopted:
     try:
-        return adopt(path, planned, told)
+        return adopt(path, planned, results)
     except InvalidArgument as error:
         if error.argument != "plan":
             raise
@@ -155,11 +155,11 @@ def _adopted(path: str, planned: Plan, told: Sequence[RebuiltPiece]) -> Adopted:
         raise StoreError(words, store=path) from error
 
 
-def _collected(spark: SparkSession, asked: list[int], task: Task) -> list[dict[str, Any]]:
+def _collected(spark: SparkSession, indexes: list[int], task: Task) -> list[dict[str, Any]]:
     """The rows of all tasks."""
-    if not asked:
+    if not indexes:
         return []
-    table: Any = map_parts(spark, asked, task, TOLD).toArrow()
+    table: Any = map_parts(spark, indexes, task, RESULT_SCHEMA).toArrow()
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 

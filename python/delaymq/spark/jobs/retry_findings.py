@@ -56,17 +56,17 @@ class Waiting:
     numbers: list[tuple[str, int | None, int]] = field(default_factory=list)
 
 
-def of_given_back(told: Rows, look: Look, moment: Moment) -> list[Row]:
+def of_given_back(tallied: Rows, look: Look, moment: Moment) -> list[Row]:
     """The findings about retries and repeated deliveries, from the tallies of all tasks."""
-    found = [*_schedules(told, look)]
-    held = [_held(row) for row in told if row["kind"] == "held" and None not in (row["subject"], row["group"])]
-    waits, scheduled = _unlike(told, look)
+    found = [*_schedules(tallied, look)]
+    held = [_held(row) for row in tallied if row["kind"] == "held" and None not in (row["subject"], row["group"])]
+    waits, scheduled = _unlike(tallied, look)
     keys = {key[0] for key in waits.keys() | scheduled.keys()} | {one.row["sequence"] for one in held}
     if not keys:
         return found
     came = look({"came again": sorted(keys)}, ("ready", "action"))
     facts = Facts(came)
-    is_damaged = any(row["kind"] == "corrupt" for row in told)
+    is_damaged = any(row["kind"] == "corrupt" for row in tallied)
     for key in sorted(waits.keys() | scheduled.keys()):
         hidden_us = moment.as_of_ms * 1_000 if is_damaged else 0
         wrong, waiting = _judged(key, (waits[key], scheduled[key]), facts, hidden_us)
@@ -93,13 +93,13 @@ def _finding(kind: str, row: Row, words: str, sequence: int | None = None) -> Ro
     return {**same, "group": row["group"], "kind": kind, "words": words}
 
 
-def _schedules(told: Rows, look: Look) -> Iterable[Row]:
+def _schedules(tallied: Rows, look: Look) -> Iterable[Row]:
     """Entries of retries: each is due at the time that the fact says which made it."""
-    entries = [row["words"] for row in told if row["kind"] == "entries"]
+    entries = [row["words"] for row in tallied if row["kind"] == "entries"]
     if not entries:
         return
     promised = look({"promised": entries}, ("action",))
-    blocks = differing(prints(told, "due again"), prints(promised, "promised"))
+    blocks = differing(prints(tallied, "due again"), prints(promised, "promised"))
     if not blocks:
         return
     rows = look({"due again": blocks, "promised due": blocks}, ("pending", "action"))
@@ -118,10 +118,10 @@ def _schedules(told: Rows, look: Look) -> Iterable[Row]:
             yield _finding("stuck", row, "given back, and in the schedule after it is due again", row["count"])
 
 
-def _unlike(told: Rows, look: Look) -> tuple[defaultdict[Key, list[Row]], defaultdict[Key, list[Row]]]:
+def _unlike(tallied: Rows, look: Look) -> tuple[defaultdict[Key, list[Row]], defaultdict[Key, list[Row]]]:
     """Messages that are retrying, and their entries in schedules, if these do not correspond one to one."""
     waits, scheduled = defaultdict[Key, list[Row]](list), defaultdict[Key, list[Row]](list)
-    blocks = differing(prints(told, "told again"), prints(told, "scheduled again"))
+    blocks = differing(prints(tallied, "told again"), prints(tallied, "scheduled again"))
     if blocks:
         for row in look({"told again": blocks, "scheduled again": blocks}, ("deliveries", "pending")):
             if row["subject"] is not None and row["group"] is not None:
@@ -206,13 +206,13 @@ def _held(row: Row) -> Waiting:
 
 def _stuck(held: Sequence[Waiting], look: Look, moment: Moment) -> Iterable[Row]:
     """Messages that have waited for too long since the last delivery, or since they became ready again."""
-    asked = defaultdict[tuple[str, str], set[int]](set)
+    wanted_numbers = defaultdict[tuple[str, str], set[int]](set)
     for one in held:
         for subject, _, number in one.numbers:
-            asked[subject, one.row["group"]].add(number)
-    if not asked:
+            wanted_numbers[subject, one.row["group"]].add(number)
+    if not wanted_numbers:
         return
-    rows = look({"given": [(*of, sorted(numbers)) for of, numbers in asked.items()]}, ("action",))
+    rows = look({"given": [(*of, sorted(numbers)) for of, numbers in wanted_numbers.items()]}, ("action",))
     given = defaultdict[tuple[str, str, int], list[tuple[int, Any, Any, Any]]](list)
     for row in rows:
         if row["kind"] == "given":

@@ -167,10 +167,12 @@ class Look:
     def _assigned(self, batch: pyarrow.RecordBatch) -> Iterable[dict[str, Any]]:
         """The facts by which the requested numbers were assigned to consumers."""
         for row in batch.filter(pyarrow.compute.equal(batch.column("kind"), "assign")).to_pylist():
-            asked = self._given.get((row["subject"], row["group"]), ())
-            for first, count in json.loads(row["ranges"]) if asked else ():
+            wanted_numbers = self._given.get((row["subject"], row["group"]), ())
+            for first, count in json.loads(row["ranges"]) if wanted_numbers else ():
                 words = json.dumps([row["group_number"], row["consumer_number"], _us(row["time"])])
-                for number in asked[bisect_left(asked, first) : bisect_left(asked, first + count)]:
+                for number in wanted_numbers[
+                    bisect_left(wanted_numbers, first) : bisect_left(wanted_numbers, first + count)
+                ]:
                     yield {**_names(row), "kind": "given", "words": words, "value": number}
 
 

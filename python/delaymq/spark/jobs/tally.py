@@ -97,11 +97,11 @@ class Tally:
 
     def note(self, kind: str, words: str, rows: pyarrow.RecordBatch) -> None:
         """Lists findings, and counts those above the maximum."""
-        told = self.findings.setdefault(kind, [])
-        room = LISTED - len(told)
+        tallied = self.findings.setdefault(kind, [])
+        room = LISTED - len(tallied)
         for row in rows.slice(0, max(room, 0)).to_pylist():
             names = ("sequence", "subject", "group")
-            told.append({"kind": kind, "words": words, **{name: row.get(name) for name in names}})
+            tallied.append({"kind": kind, "words": words, **{name: row.get(name) for name in names}})
         self.add("found", kind, rows.num_rows)
 
     def take_print(self, kind: str, sequences: Numbers, others: Numbers | None = None) -> None:
@@ -119,7 +119,7 @@ class Tally:
 
     def rows(self) -> pyarrow.RecordBatch:
         """All results as rows."""
-        whole = [*self.others, *(row for told in self.findings.values() for row in told)]
+        whole = [*self.others, *(row for tallied in self.findings.values() for row in tallied)]
         whole += [{"kind": kind, "words": words, "count": count} for (kind, words), count in self.counts.items()]
         whole += [
             {"kind": kind, "words": "print", "sequence": block, "count": count, "value": _signed(total)}
