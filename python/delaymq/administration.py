@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int
 from delaymq.durations import Duration, delay_ms, moment
 
 __all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
@@ -287,8 +287,4 @@ def checked_limit(limit: int) -> int:
         WrongType: It is not an int.
         InvalidArgument: It is below 1.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise wrong_type("limit", "int", limit)
-    if limit < 1:
-        raise refused("limit", "at least 1", limit)
-    return min(limit, 2**63 - 1)
+    return min(checked_int("limit", limit, 1, None, kind="int", expected="at least 1"), 2**63 - 1)

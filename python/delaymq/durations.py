@@ -10,7 +10,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, refused, shown, wrong_type
+from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, checked_int, refused, shown, wrong_type
 from delaymq.errors import InvalidArgument, TooLarge
 
 __all__ = [
@@ -105,11 +105,7 @@ def level_ms(level: int) -> int:
         WrongType: It is not an int.
         InvalidArgument: It is not 1 to 18.
     """
-    if isinstance(level, bool) or not isinstance(level, int):
-        raise wrong_type("level", "an int", level)
-    if not 1 <= level <= len(LEVELS_S):
-        raise refused("level", f"1 to {len(LEVELS_S)}", level)
-    return LEVELS_S[level - 1] * 1000
+    return LEVELS_S[checked_int("level", level, 1, len(LEVELS_S)) - 1] * 1000
 
 
 def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tuple[int, bool]:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, cast
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
 from delaymq._store.recovery import DELAY_MAX, folder_of
 from delaymq.durations import due_ms
 from delaymq.errors import Closed, DelaymqError, InvalidArgument, StorageError, StoreError, TooLarge
@@ -133,8 +133,8 @@ class Stager:
         self._rows = 0
         last = due_ms(datetime.now(UTC) + DELAY_MAX if due_before is None else due_before, "due_before")
         sizes = (
-            _size("run_rows_max", run_rows_max, RUN_ROWS_MAX),
-            _size("run_bytes_max", run_bytes_max, RUN_BYTES_MAX),
+            checked_int("run_rows_max", run_rows_max, 1, RUN_ROWS_MAX),
+            checked_int("run_bytes_max", run_bytes_max, 1, RUN_BYTES_MAX),
         )
         try:
             self._core: _core.Stager | None = _core.Stager(self.path, last, sizes, ignore_others, self._collects)
@@ -285,11 +285,3 @@ def _checked(found: object, argument: str) -> StagedRun:
 def _bad_row(before: int, bad_rows: _core.BadRowTold) -> BadRow:
     place, words, column, expected, found, limit = bad_rows
     return BadRow(before + place, place, column, words, expected, found, limit)
-
-
-def _size(argument: str, found: int, most: int) -> int:
-    if isinstance(found, bool) or not isinstance(cast("object", found), int):
-        raise wrong_type(argument, "an int", found)
-    if not 1 <= found <= most:
-        raise refused(argument, f"1 to {most}", found)
-    return found

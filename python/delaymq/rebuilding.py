@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, Self, cast
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
 from delaymq._store.recovery import folder_of
 from delaymq.errors import StorageError, StoreError, WouldVanish
 from delaymq.loading import RUN_ROWS_MAX, StagedRun, checked_run, discard
@@ -218,10 +218,8 @@ def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
-    if isinstance(piece_sequences, bool) or not isinstance(cast("object", piece_sequences), int):
-        raise wrong_type("piece_sequences", "an int", piece_sequences)
-    if piece_sequences % SEQUENCES_OF_WORD or not 0 < piece_sequences <= PIECE_SEQUENCES:
-        expected = f"a multiple of {SEQUENCES_OF_WORD} up to {PIECE_SEQUENCES}"
+    expected = f"a multiple of {SEQUENCES_OF_WORD} up to {PIECE_SEQUENCES}"
+    if checked_int("piece_sequences", piece_sequences, 1, PIECE_SEQUENCES, expected=expected) % SEQUENCES_OF_WORD:
         raise refused("piece_sequences", expected, piece_sequences)
     with _NamedErrors(folder):
         content, checkpoint, pieces, kept = _core.rebuild_plan(folder, piece_sequences)
@@ -248,10 +246,8 @@ def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool
     """
     folder = folder_of(path)
     checked = _plan_of(plan)
-    if isinstance(index, bool) or not isinstance(cast("object", index), int):
-        raise wrong_type("index", "an int", index)
-    if not 0 <= index < len(checked.pieces):
-        raise refused("index", f"a piece of the plan, which has {len(checked.pieces)}", index)
+    count = len(checked.pieces)
+    checked_int("index", index, 0, count - 1, expected=f"a piece of the plan, which has {count}")
     with _NamedErrors(folder):
         return RebuiltPiece.told(index, *_core.rebuild_piece(folder, checked.content, index, stage))
 

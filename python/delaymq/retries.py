@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
 from delaymq.durations import TIMEDELTA_MS_MAX, Duration, delay_ms
 
 __all__ = ["backoff"]
@@ -48,10 +48,7 @@ def backoff(
             WrongType: `attempt` is not an int.
             InvalidArgument: `attempt` is less than 1.
         """
-        if isinstance(attempt, bool) or not isinstance(attempt, int):
-            raise wrong_type("attempt", "an int", attempt)
-        if attempt < 1:
-            raise refused("attempt", "1 or more", attempt)
+        checked_int("attempt", attempt, 1, None, expected="1 or more")
         try:
             milliseconds = min(first_ms * float(factor) ** (attempt - 1), longest_ms)
         except OverflowError:

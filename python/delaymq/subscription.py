@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int
 from delaymq._arguments.batches import checked_messages, checked_reason
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.message import Message, Settling
@@ -309,8 +309,4 @@ def checked_batch(max_messages: int) -> int:
         WrongType: It is not an int.
         InvalidArgument: It is not 1 to 10,000.
     """
-    if isinstance(max_messages, bool) or not isinstance(max_messages, int):
-        raise wrong_type("max_messages", "an int", max_messages)
-    if not 1 <= max_messages <= BATCH_MESSAGES_MAX:
-        raise refused("max_messages", f"1 to {BATCH_MESSAGES_MAX}", max_messages)
-    return max_messages
+    return checked_int("max_messages", max_messages, 1, BATCH_MESSAGES_MAX)

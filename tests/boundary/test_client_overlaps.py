@@ -93,10 +93,10 @@ class Recorded:
         if not asked.one_way:
             self.asked.append(asked)
 
-    def soon(self, _state: SubscriptionState) -> None:
+    def schedule_settling(self, _state: SubscriptionState) -> None:
         """It is sent by hand."""
 
-    def unconfirmed(self) -> None:
+    def schedule_confirmation(self) -> None:
         """Nothing is asked by itself."""
 
 
@@ -108,7 +108,7 @@ class Bare(SubscriptionState):
         super().__init__(cast(Session, self.recorded), ("a", "g"), "earliest", 100)
         self.subscribed(NUMBER, "c")
 
-    def news(self) -> None:
+    def notify(self) -> None:
         """Nobody waits."""
 
     def settle(self, count: int) -> None:

@@ -291,7 +291,7 @@ def test_a_server_that_falls_silent_is_left_for_another_connection(
         assert again.is_set()
 
 
-@pytest.mark.parametrize("where", ["attend", "received"])
+@pytest.mark.parametrize("where", ["run_due", "received"])
 def test_a_fault_of_the_client_s_own_ends_the_waits_of_all(
     remote: Remote, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

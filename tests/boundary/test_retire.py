@@ -39,8 +39,8 @@ def test_what_expires_is_an_explicit_choice_and_is_reported(folder: Path, caplog
 
 
 def test_expiry_is_looked_after_again_and_on_a_loop_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "EVERY_S", 0.05)
-    monkeypatch.setattr("delaymq._asyncio.upkeep.EVERY_S", 0.05)
+    monkeypatch.setattr(retention, "SWEEP_INTERVAL_S", 0.05)
+    monkeypatch.setattr("delaymq._asyncio.upkeep.SWEEP_INTERVAL_S", 0.05)
 
     async def main() -> None:
         async with delaymq.open_async(folder, durability="os", expire={"metrics": timedelta(milliseconds=1)}) as store:
@@ -89,7 +89,7 @@ def test_a_pin_is_a_file_until_it_is_released_or_its_time_is_over(folder: Path) 
 
 def test_what_starts_and_ends_stands_in_two_lists() -> None:
     assert [stage.__name__ for stage in START] == ["_recover", "_claim", "_retire", "_watch"]
-    assert [stage.__name__ for stage in STOP] == ["_close", "_report_the_last", "_release"]
+    assert [stage.__name__ for stage in STOP] == ["_close", "_log_remaining", "_release"]
 
 
 def test_dead_letters_and_groups_on_a_loop(folder: Path) -> None:

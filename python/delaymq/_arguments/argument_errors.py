@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delaymq.errors import InvalidArgument, WrongType
 
-__all__ = ["WHOLE_BITS_SHOWN", "refused", "shown", "wrong_type"]
+__all__ = ["WHOLE_BITS_SHOWN", "checked_int", "refused", "shown", "wrong_type"]
 
 WHOLE_BITS_SHOWN = 256
 
@@ -23,6 +23,22 @@ def refused(argument: str, expected: str, found: object) -> InvalidArgument:
         expected=expected,
         found=shown(found),
     )
+
+
+def checked_int(
+    argument: str, value: object, least: int, most: int | None, *, kind: str = "an int", expected: str | None = None
+) -> int:
+    """Checks that an argument is an int within bounds; `kind` and `expected` describe the type and the range.
+
+    Raises:
+        WrongType: It is not an int, or it is a bool.
+        InvalidArgument: It is out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(argument, kind, value)
+    if value < least or (most is not None and value > most):
+        raise refused(argument, expected or f"{least} to {most}", value)
+    return value
 
 
 def shown(found: object) -> str:

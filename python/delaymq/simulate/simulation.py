@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
 from delaymq.durations import Duration, delay_ms, due_ms, moment
 from delaymq.simulate.consumers import ConsumerModel, Predicted
 from delaymq.simulate.recurrence_limit import RECURRING_MAX, RecurrenceLimit
@@ -25,6 +25,7 @@ GROUP = "simulate"
 """The group that consumes a subject without groups."""
 STEP = timedelta(seconds=1)
 BATCH = 1024
+WHOLE = "a whole number"
 IN_FLIGHT_MAX = 65_535
 SLEEP_MAX_S = 3600.0
 """The longest single sleep: with a small `speed`, a wait may exceed what the system accepts."""
@@ -86,7 +87,7 @@ def simulate(
     limits = {subject: _positive(f"rates[{subject!r}]", one) for subject, one in (rates or {}).items()}
     default_rate = _positive("rate", rate)
     pace = None if speed is None else _positive("speed", speed)
-    most = _whole("recurring_max", recurring_max)
+    most = checked_int("recurring_max", recurring_max, 0, None, kind=WHOLE, expected=f"{WHOLE}, zero or more")
     with copy_of(Path(path), None if folder is None else Path(folder)) as copy:
         begins_ms = begins_ms if start is not None else min(due_ms(datetime.now(UTC)), ends_ms)  # after copying
         clock = Clock(moment(begins_ms))
@@ -114,14 +115,6 @@ def _positive(argument: str, value: float) -> float:
     if not (value > 0 and math.isfinite(value)):
         raise refused(argument, "a number above zero", value)
     return float(value)
-
-
-def _whole(argument: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(argument, "a whole number", value)
-    if value < 0:
-        raise refused(argument, "a whole number, zero or more", value)
-    return value
 
 
 def _refuse_unknown(limits: Mapping[str, float], store: Store, groups: Sequence[tuple[str, str]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, cast
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
 from delaymq.durations import due_ms
 from delaymq.tables.rows import Range
 
@@ -75,13 +75,7 @@ def reports(on_damage: object) -> bool:
 
 def checked_sequence(argument: str, sequence: int | None) -> int | None:
     """A sequence, or None."""
-    if sequence is None:
-        return None
-    if isinstance(sequence, bool) or not isinstance(cast("object", sequence), int):
-        raise wrong_type(argument, "an int or None", sequence)
-    if not 0 <= sequence <= SEQUENCE_MAX:
-        raise refused(argument, f"0 to {SEQUENCE_MAX}", sequence)
-    return sequence
+    return None if sequence is None else checked_int(argument, sequence, 0, SEQUENCE_MAX, kind="an int or None")
 
 
 def checked_time(argument: str, time: datetime | None) -> int | None:

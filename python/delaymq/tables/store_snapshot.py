@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import checked_int
 from delaymq._store.recovery import folder_of
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment, moment_or_none
 from delaymq.errors import Closed, StoreError
@@ -155,10 +155,7 @@ class Snapshot:
             checked_time("due_from", due_from),
             checked_time("due_before", due_before),
         )
-        if isinstance(split_bytes, bool) or not isinstance(split_bytes, int):
-            raise wrong_type("split_bytes", "an int", split_bytes)
-        if not 0 < split_bytes <= SEQUENCE_MAX:
-            raise refused("split_bytes", "1 or more", split_bytes)
+        checked_int("split_bytes", split_bytes, 1, SEQUENCE_MAX, expected="1 or more")
         wanted = (checked_texts("subjects", subjects), bounds, split_bytes)
         planned = self._open().plan(checked_table(table), wanted)
         return tuple(
