@@ -5,5 +5,5 @@ blocking the loop. Calls that may wait run on at most two threads; messages arri
 
 Read `store` first, then `event_loop` (the loop that the store belongs to), `wakeups` and `blocking_calls` (how the
 loop waits), then `subscription` and `delivery` (how messages reach a coroutine). `administration`, `keys`, `pending`
-and `recurring` are the rest of the methods of the store; `upkeep` runs expiry and closes abandoned stores.
+and `recurring` are the rest of the methods of the store; `upkeep` runs expiry, and `opening` is what a caller awaits.
 """

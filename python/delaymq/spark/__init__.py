@@ -1,5 +1,9 @@
 """PySpark data source: the tables of a store as DataFrames, and bulk loads. Needs `delaymq[spark]` and Java 17.
 
+Enter: a session, and the options of a store. Leave: DataFrames of its tables, or messages stored by one load.
+Read `source` first (the data source), then `plan` and `scan` (parts, and the tasks that read them), `stream`, and
+`write` with `staging` and `destination` (loads). `jobs` are audits, archives, forecasts, loads and rebuilds.
+
 ::
 
     from delaymq.spark import local_session, register
@@ -10,9 +14,6 @@
 
 `df.write.format("delaymq")` and `df.writeStream` store messages by bulk loads. `read_table` reads a whole table at
 less cost than `load`. `map_segments` and `segment_rdd` give each task the batches of its own part of the log.
-
-Read `source` first (the data source), then `plan` and `scan` (parts, and the tasks that read them), `stream`, and
-`write` with `staging` and `destination` (loads). `jobs` are audits, archives, forecasts, loads and rebuilds.
 """
 
 from delaymq.spark.environment import MissingSpark, require_spark

@@ -1,5 +1,8 @@
 """Tools to test programs that use delaymq without waiting: a clock to advance, ready messages, crashes.
 
+Enter: a folder of the test, or a store. Leave: a store that opens in milliseconds, or a server over it. Read `store`
+first (stores, and crashes), then `clock`, `server`, `strategies` and `plugin` (the pytest fixtures).
+
 ::
 
     from datetime import timedelta

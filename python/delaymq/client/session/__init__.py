@@ -1,4 +1,4 @@
-"""The state of a client, shared by both faces: no socket, no thread and no event loop is in here.
+"""The state of a client, shared by both interfaces. It uses no socket, thread or event loop.
 
 Enter: requests of the caller, and bytes and lost connections as a transport reports them. Leave: bytes to send, and
 one answer or error for each request.
