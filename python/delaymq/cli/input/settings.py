@@ -36,7 +36,7 @@ class Key:
         name: The table and the name in it, with the unit.
         expected: The expected kind of value, in words.
         read: Converts a value from TOML; raises ValueError.
-        meaning: What the key sets, in words.
+        meaning: The effect of the key, in words.
         default: The default, in words.
     """
 

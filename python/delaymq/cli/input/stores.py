@@ -48,7 +48,7 @@ def add_files(verb: argparse.ArgumentParser, instead: str) -> None:
 
     Args:
         verb: The parser of the verb.
-        instead: What the user can do with a store behind a server, in words.
+        instead: The next step of the user if the store is behind a server, in words.
     """
     _add_store_or_server(verb, "refused: this verb reads files")
     verb.set_defaults(instead=instead)
