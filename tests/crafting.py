@@ -11,7 +11,7 @@ import pytest
 
 import delaymq
 from delaymq import Message, Receipt, Store, StoreError, Subscription, _core
-from format_reader.layout import FORMATS, crc32
+from format_reader.layout import FORMAT, crc32
 
 SEGMENT_BYTES = 64 * 1024
 BLOCK_BYTES = 4096
@@ -49,7 +49,7 @@ def flip(path: Path, at: int) -> None:
 def later_format(path: Path, start: int, format_at: int, check_at: int) -> None:
     """Writes the next format and the check that goes with it, over the bytes from `start` to the check."""
     data = bytearray(path.read_bytes())
-    data[format_at : format_at + 4] = (max(FORMATS) + 1).to_bytes(4, "little")
+    data[format_at : format_at + 4] = (FORMAT + 1).to_bytes(4, "little")
     data[check_at : check_at + 4] = crc32(bytes(data[start:check_at])).to_bytes(4, "little")
     path.write_bytes(data)
 

@@ -29,7 +29,7 @@ from crafting import (
     wait_until,
 )
 from delaymq import Corrupt, Locked, MissingFile, NewerFormat, NotAStore, Store, _core
-from format_reader.layout import FORMATS
+from format_reader.layout import FORMAT
 
 BODIES = [b"body %03d" % number for number in range(400)]
 
@@ -170,8 +170,7 @@ def test_a_newer_run(filled: Path, kind: int) -> None:
 def refused_as_newer(folder: Path, path: Path, offset: int) -> None:
     error = refused(NewerFormat, folder)
     assert (error.path, error.offset) == (within(folder, path), offset)
-    newest = max(FORMATS)
-    assert (error.expected, error.found) == (f"format {newest} or earlier", f"format {newest + 1}")
+    assert (error.expected, error.found) == (f"format {FORMAT} or earlier", f"format {FORMAT + 1}")
 
 
 def test_a_batch_header_before_a_vouched_position(filled: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from format_reader.layout import FORMATS, Cursor, Layout, crc32, demand
+from format_reader.layout import FORMAT, Cursor, Layout, crc32, demand
 
 LAYOUT = Layout(
     ("magic*", 8),
@@ -32,7 +32,7 @@ def read_checkpoint(data: bytes) -> Row:
     header = LAYOUT.read(data)
     expected = crc32(data[:60])
     demand(header["header_check"] == expected, 60, hex(expected), hex(header["header_check"]))
-    demand(header["format_version"] in FORMATS, 8, FORMATS, header["format_version"])
+    demand(header["format_version"] == FORMAT, 8, FORMAT, header["format_version"])
     body = data[LAYOUT.size :]
     demand(len(body) == header["body_length"], 40, header["body_length"], len(body))
     demand(crc32(body) == header["body_check"], 56, hex(crc32(body)), hex(header["body_check"]))
@@ -40,47 +40,42 @@ def read_checkpoint(data: bytes) -> Row:
     demand(digest == header["digest"], 36, hex(digest), hex(header["digest"]))
     return header | {
         "stream": LAYOUT.bytes_of(data, "stream"),
-        "body": _body(body, header["logical_length"], header["format_version"]),
+        "body": _body(body, header["logical_length"]),
     }
 
 
-def _body(body: bytes, logical_length: int, version: int) -> Row:
+def _body(body: bytes, logical_length: int) -> Row:
     cursor = Cursor(body)
     read: Row = {"position": _position(cursor)}
     read |= _numbers(cursor, delay_ms_max=8, voided=8, next_group=4, next_consumer=4, next_run=4)
     read["epochs"] = _rows(cursor, _epoch)
-    read["subjects"] = _rows(cursor, lambda at: _subject(at, version))
-    read["groups"] = _rows(cursor, lambda at: _group(at, version))
+    read["subjects"] = _rows(cursor, _subject)
+    read["groups"] = _rows(cursor, _group)
     read["ended_groups"] = _rows(cursor, _ended_group)
     read["windows"] = _rows(cursor, _window)
-    read["moves"] = _rows(cursor, _move) if version > 3 else []
-    read["keys"] = _rows(cursor, _named) if version > 4 else []
-    read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8)) if version > 4 else []
-    read["series"] = _rows(cursor, _series) if version > 4 else []
-    if version > 7:
-        read["jobs"] = _rows(cursor, lambda at: {"job": at.pair()} | _numbers(at, base=8, count=8, adopted_ms=8))
-        read["adopted"] = _rows(cursor, lambda at: _numbers(at, staged_ms=8) | {"nonce": at.take(16)})
-        _demand_jobs(cursor, read)
+    read["moves"] = _rows(cursor, _move)
+    read["keys"] = _rows(cursor, _named)
+    read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8))
+    read["series"] = _rows(cursor, _series)
+    read["jobs"] = _rows(cursor, lambda at: {"job": at.pair()} | _numbers(at, base=8, count=8, adopted_ms=8))
+    read["adopted"] = _rows(cursor, lambda at: _numbers(at, staged_ms=8) | {"nonce": at.take(16)})
+    _demand_jobs(cursor, read)
     demand(cursor.offset == logical_length, cursor.offset, f"part 13 at {logical_length}", cursor.offset)
     read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
     read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
     read["schedule_runs"] = _rows(cursor, _run)
     read["dispatch_runs"] = _rows(cursor, _run)
-    if version > 4:
-        read["minutes"] = _rows(cursor, lambda at: _numbers(at, minute=4, messages=8, bytes=8))
-        read["ended"] = _rows(cursor, _ended)
-        demand(len(read["ended"]) == len(read["windows"]), cursor.offset, len(read["windows"]), len(read["ended"]))
-    if version > 5:
-        for row in (*read["segments"], *read["schedule_runs"], *read["dispatch_runs"]):
-            row["file_subjects"] = _file_subjects(cursor)
-    if version > 6:
-        read["holes"] = _rows(cursor, lambda at: {"from": _position(at), "to": _position(at)})
-        _demand_holes(cursor, read)
-    if version > 7:
-        read["run_holes"] = _rows(cursor, lambda at: _numbers(at, run=4, begin=8, end=8))
-        _demand_run_holes(cursor, read)
-        read["loads"] = _rows(cursor, _load)
-        _demand_loads(cursor, read)
+    read["minutes"] = _rows(cursor, lambda at: _numbers(at, minute=4, messages=8, bytes=8))
+    read["ended"] = _rows(cursor, _ended)
+    demand(len(read["ended"]) == len(read["windows"]), cursor.offset, len(read["windows"]), len(read["ended"]))
+    for row in (*read["segments"], *read["schedule_runs"], *read["dispatch_runs"]):
+        row["file_subjects"] = _file_subjects(cursor)
+    read["holes"] = _rows(cursor, lambda at: {"from": _position(at), "to": _position(at)})
+    _demand_holes(cursor, read)
+    read["run_holes"] = _rows(cursor, lambda at: _numbers(at, run=4, begin=8, end=8))
+    _demand_run_holes(cursor, read)
+    read["loads"] = _rows(cursor, _load)
+    _demand_loads(cursor, read)
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
 
@@ -166,39 +161,26 @@ def _epoch(cursor: Cursor) -> Row:
     return _numbers(cursor, epoch=4) | {"nonce": cursor.take(16)} | _numbers(cursor, first_sequence=8)
 
 
-def _subject(cursor: Cursor, version: int) -> Row:
-    if version == 1:
-        return _subject_of_format_1(cursor)
+def _subject(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)}
     row |= _numbers(cursor, next=8, finished_below=8, gone_below=8)
     row["gone"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
-    row |= _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8)
-    return row | _numbers(cursor, pending=8) if version > 3 else row
+    return row | _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8, pending=8)
 
 
-def _subject_of_format_1(cursor: Cursor) -> Row:
-    row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next=8, finished_below=8)
-    return row | {"voided": [cursor.number(8) for _ in range(cursor.number(8))]}
-
-
-def _group(cursor: Cursor, version: int) -> Row:
+def _group(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
-    if version > 1:
-        row |= _numbers(cursor, start=8)
-    row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8)
-    if version > 4:
-        row |= _numbers(cursor, consumer_ended_ms=8)
-    row |= _numbers(cursor, done_below=8)
+    row |= _numbers(cursor, start=8, cursor=8, reserved_number=8, marked_below=8, offset_floor=8)
+    row |= _numbers(cursor, consumer_ended_ms=8, done_below=8)
     row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))
-    row["consumers"] = _rows(cursor, lambda at: _consumer(at, version))
+    row["consumers"] = _rows(cursor, _consumer)
     return row
 
 
-def _consumer(cursor: Cursor, version: int) -> Row:
-    row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next_offset=8, reserved_offset=8)
-    if version > 2:
-        row |= _numbers(cursor, is_lasting=4)
+def _consumer(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=4) | {"name": _text(cursor)}
+    row |= _numbers(cursor, next_offset=8, reserved_offset=8, is_lasting=4)
     return row | {"held": _rows(cursor, lambda at: _numbers(at, offset=8, number=8, deliveries=4))}
 
 

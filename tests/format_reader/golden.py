@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from format_reader.layout import FORMAT
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 LINE_BYTES = 32
 
@@ -27,9 +29,9 @@ def parse(text: str) -> tuple[dict[str, str], bytes]:
     return facts, bytes(data)
 
 
-def laid(folder: Path, number: int) -> Path:
-    """The golden store of a format, as files."""
-    text = (GOLDEN / "stores" / f"format_{number}.hex").read_text("utf-8")
+def laid(folder: Path) -> Path:
+    """The golden store of this format, as files."""
+    text = (GOLDEN / "stores" / f"format_{FORMAT}.hex").read_text("utf-8")
     for one in text.split("# path: ")[1:]:
         name, _, lines = one.partition("\n")
         path = folder / name

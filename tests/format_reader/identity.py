@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from format_reader.layout import FORMATS, Layout, crc32, demand
+from format_reader.layout import FORMAT, Layout, crc32, demand
 
 LAYOUT = Layout(
     ("magic*", 8),
@@ -26,5 +26,5 @@ def read_identity(data: bytes) -> dict[str, Any]:
     fields = LAYOUT.read(data)
     expected = crc32(data[:60])
     demand(fields["check"] == expected, 60, hex(expected), hex(fields["check"]))
-    demand(fields["format_version"] in FORMATS, 8, FORMATS, fields["format_version"])
+    demand(fields["format_version"] == FORMAT, 8, FORMAT, fields["format_version"])
     return fields | {"stream": LAYOUT.bytes_of(data, "stream"), "node": LAYOUT.bytes_of(data, "node")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-FORMATS = (1, 2, 3, 4, 5, 6, 7, 8)
+FORMAT = 1
 U32_MASK = 0xFFFF_FFFF
 
 

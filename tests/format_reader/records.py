@@ -18,9 +18,6 @@ READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved"
 RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
 STARTS = {0: "earliest", 1: "latest"}
 
-RETRY_OF_FORMAT_1 = Layout(
-    ("group", 4), ("consumer", 4), ("offset", 8), ("number", 8), ("due_ms", 8), ("target", 4), ("attempt", 4)
-)
 RETRY = Layout(
     ("group", 4),
     ("consumer", 4),
@@ -33,11 +30,9 @@ RETRY = Layout(
     ("destination", 4),
     ("reserved", 4),
 )
-CANCEL_OF_FORMAT_3 = Layout(("target_due_ms", 8), ("target_sequence", 8))
 CANCEL = Layout(("target_due_ms", 8), ("target_sequence", 8), ("subject", 4), ("size", 4))
 MOVE = Layout(("target_due_ms", 8), ("target_sequence", 8), ("due_ms", 8), ("delay_ms", 8), ("subject", 4), ("size", 4))
 FLAG_RELATIVE = 1
-OF_EARLIER_FORMATS = {"retry": RETRY_OF_FORMAT_1, "cancel": CANCEL_OF_FORMAT_3}
 DESTINATIONS = {0: "again", 1: "dead_letter"}
 REASON_BYTES_MAX = 1_024
 TERMS_ROW_BYTES = 40
@@ -147,7 +142,7 @@ def read_record(data: bytes, offset: int, sequence: int) -> Record:
 def _fields(
     header: dict[str, int], fixed: bytes, payload: bytes, *, whole: bool, offset: int
 ) -> tuple[str, dict[str, Any]]:
-    name, layout = _kind(header["kind"], fixed, offset)
+    name, layout = _kind(header["kind"], offset)
     fields: dict[str, Any] = dict(layout.read(fixed))
     if not whole:
         demand(name == "message", offset + 8, "a whole payload", "another check")
@@ -160,8 +155,8 @@ def _fields(
         fields["ranges"] = _pairs(payload)
     elif layout is RETRY:
         fields |= _destination(fields.pop("destination"), payload, offset)
-    elif name in {"cancel", "move"}:
-        fields |= _command(name, header["flags"], fields)
+    elif name == "move" and not header["flags"] & FLAG_RELATIVE:
+        fields["delay_ms"] = None
     elif name in SHAPES:
         fields = SHAPES[name](fields, payload, offset)
     elif layout is NAMES:
@@ -172,18 +167,10 @@ def _fields(
     return name, fields
 
 
-def _kind(kind: int, fixed: bytes, offset: int) -> tuple[str, Layout]:
+def _kind(kind: int, offset: int) -> tuple[str, Layout]:
     if kind not in KINDS:
         raise DamagedError(offset + 4, "a known kind", kind)
-    name, layout = KINDS[kind]
-    earlier = OF_EARLIER_FORMATS.get(name)
-    return name, earlier if earlier is not None and len(fixed) == earlier.size else layout
-
-
-def _command(name: str, flags: int, fields: dict[str, Any]) -> dict[str, Any]:
-    if name == "cancel":
-        return {"subject": 0, "size": 0} | fields
-    return fields if flags & FLAG_RELATIVE else fields | {"delay_ms": None}
+    return KINDS[kind]
 
 
 def _entries(count: int, payload: bytes, offset: int) -> list[tuple[int, int, int]]:

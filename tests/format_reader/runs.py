@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from format_reader.layout import FORMATS, DamagedError, Layout, crc32, demand, location, padded
+from format_reader.layout import FORMAT, DamagedError, Layout, crc32, demand, location, padded
 from format_reader.records import Record, read_record
 
 BLOCK_BYTES = 4096
@@ -127,7 +127,7 @@ def read_footer(data: bytes) -> tuple[dict[str, int], dict[str, Any]]:
     demand(magic == b"DMQRUNEN", at + 32, b"DMQRUNEN", magic)
     expected = crc32(data[at : at + 28])
     demand(trailer["check"] == expected, at + 28, hex(expected), hex(trailer["check"]))
-    demand(trailer["format"] in FORMATS, at + 24, FORMATS, trailer["format"])
+    demand(trailer["format"] == FORMAT, at + 24, FORMAT, trailer["format"])
     start = trailer["footer_offset"]
     demand(start + trailer["footer_bytes"] == at, at, f"a footer up to {at}", start + trailer["footer_bytes"])
     expected = crc32(data[start:at])
@@ -165,7 +165,7 @@ def _header(data: bytes, footer: dict[str, Any]) -> dict[str, int]:
     demand(data[:8] == b"DMQRUN__", 0, b"DMQRUN__", data[:8])
     expected, found = crc32(data[:4092]), int.from_bytes(data[4092:4096], "little")
     demand(found == expected, 4092, hex(expected), hex(found))
-    demand(header["format"] in FORMATS, 8, FORMATS, header["format"])
+    demand(header["format"] == FORMAT, 8, FORMAT, header["format"])
     demand(not any(data[HEADER.size : 4092]), HEADER.size, "zeros", "other bytes")
     for name in ("kind", "number", "row_count", "payload_start"):
         demand(header[name] == footer[name], 0, f"{name} {footer[name]}", header[name])
@@ -212,9 +212,9 @@ def _demand_footer_of(footer: dict[str, Any], kind: int, rows: list[dict[str, in
 
 
 def _demand_cells(data: bytes, header: dict[str, int], footer: dict[str, Any], rows: list[dict[str, int]]) -> None:
-    """The cells of a schedule run must be what its rows say; formats before 5 have none."""
+    """The cells of a schedule run must be what its rows say."""
     expected: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in rows if footer["cells"] else []:
+    for row in rows if header["kind"] != DISPATCH else []:
         key = (row["subject"], min(row["due_ms"] // MINUTE_MS, MINUTE_MAX))
         messages, size = expected.get(key, (0, 0))
         expected[key] = (messages + 1, size + max(row["size_and_one"] - 1, 0))

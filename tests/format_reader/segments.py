@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from format_reader.batches import Batch, read_batch
-from format_reader.layout import FORMATS, DamagedError, Layout, crc32, demand
+from format_reader.layout import FORMAT, DamagedError, Layout, crc32, demand
 
 LAYOUT = Layout(
     ("magic*", 8),
@@ -70,7 +70,7 @@ def read_segment_header(data: bytes) -> dict[str, Any]:
     fields = LAYOUT.read(data)
     expected = crc32(data[:48])
     demand(fields["header_check"] == expected, 48, hex(expected), hex(fields["header_check"]))
-    demand(fields["format_version"] in FORMATS, 8, FORMATS, fields["format_version"])
+    demand(fields["format_version"] == FORMAT, 8, FORMAT, fields["format_version"])
     demand(not any(data[LAYOUT.size : HEADER_BYTES]), LAYOUT.size, "zeros", "other bytes")
     return fields | {"stream": LAYOUT.bytes_of(data, "stream")}
 

@@ -56,7 +56,6 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"due_ms": NOW, "published_ms": NOW, "subject": 4, "opaque": False, "body": b"kept as it came"},
     ),
     "record_cancel": ("cancel", TARGET),
-    "record_cancel_of_format_3": ("cancel", TARGET | {"subject": 0, "size": 0}),
     "record_move": ("move", TARGET | {"due_ms": NOW + 900_000, "delay_ms": None}),
     "record_move_by_delay": ("move", TARGET | {"due_ms": NOW + 900_000, "delay_ms": 900_000}),
     "record_terms": (
@@ -111,7 +110,6 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
     "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
-    "record_retry_of_format_1": ("retry", RETRY),
     "record_retry": ("retry", RETRY | {"payload_sequence": 7, "destination": "again", "reason": ""}),
     "record_retry_dead_letter": (
         "retry",
@@ -222,7 +220,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 8,
+        "format_version": 1,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -298,50 +296,19 @@ def test_a_schedule_run_says_what_is_due_of_each_subject_in_each_minute() -> Non
     assert [row["size_and_one"] for row in run.rows[5:8]] == [7, 0, 9]
 
 
-def test_a_schedule_run_of_format_4_has_no_cells() -> None:
-    run = read_run(read_golden("run_schedule_of_format_4")[1])
-    assert (run.header["format"], run.footer["cells"], len(run.rows)) == (4, [], 90)
-    assert {row["size_and_one"] for row in run.rows} == {0}
-
-
-@pytest.mark.parametrize("version", [5, 6, 7])
-def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: int) -> None:
-    run, before = (read_run(read_golden(name)[1]) for name in ("run_schedule", f"run_schedule_of_format_{version}"))
-    assert (before.header["format"], before.rows, before.footer) == (version, run.rows, run.footer)
-
-
 def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
-    checkpoint, before = (read_checkpoint(read_golden(name)[1]) for name in ("checkpoint", "checkpoint_of_format_4"))
-    assert (checkpoint["format_version"], before["format_version"]) == (8, 4)
-    pending = sum(subject["pending"] for subject in checkpoint["body"]["subjects"])
-    assert sum(minute["messages"] for minute in checkpoint["body"]["minutes"]) == pending
-    assert [ended["is_known"] for ended in checkpoint["body"]["ended"]] == [1]
-    assert "minutes" not in before["body"]
+    body = read_checkpoint(read_golden("checkpoint")[1])["body"]
+    pending = sum(subject["pending"] for subject in body["subjects"])
+    assert sum(minute["messages"] for minute in body["minutes"]) == pending
+    assert [ended["is_known"] for ended in body["ended"]] == [1]
 
 
 def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
-    names = ("checkpoint_of_format_6", "checkpoint_of_format_5")
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in names)
+    body = read_checkpoint(read_golden("checkpoint")[1])["body"]
     kinds = ("segments", "schedule_runs", "dispatch_runs")
-    told = {kind: [row.pop("file_subjects") for row in body[kind]] for kind in kinds}
+    told = {kind: [row["file_subjects"] for row in body[kind]] for kind in kinds}
     # Orders, what a group of it gave back, and its dead letter.
     assert told == {"segments": [[1, 2, 3]], "schedule_runs": [[1, 2]], "dispatch_runs": [[1, 3]]}
-    assert body == before
-
-
-def test_a_checkpoint_of_format_6_has_no_holes() -> None:
-    body, before = (
-        read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_7", "checkpoint_of_format_6")
-    )
-    assert "holes" not in before
-    assert (body.pop("holes"), body) == ([], before)
-
-
-def test_a_checkpoint_of_format_7_has_no_holes_of_runs() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_7"))
-    assert "run_holes" not in before
-    since = [body.pop(name) for name in ("run_holes", "jobs", "adopted", "loads")]
-    assert (since, body) == ([[], [], [], []], before)
 
 
 def test_a_checkpoint_says_what_was_loaded() -> None:
@@ -415,15 +382,49 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
-    body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
-    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (8, 1, b"golden stream 01")
+    body = checkpoint["body"]
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (1, 1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
-    assert {group.pop("consumer_ended_ms") for group in body["groups"]} == {0}, "nobody stopped consuming"
-    same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")
-    assert {name: body[name] for name in same} == {name: before[name] for name in same}
-    assert [subject["pending"] for subject in body["subjects"]] == [5, 1, 0]
-    since = ["nothing", "pending", "pending", "nothing", "nothing", "nothing", "pending"]
-    assert body["windows"][0]["states"] == [*before["windows"][0]["states"], *since]
+    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 6, 3, 3]
+    assert [(epoch["epoch"], epoch["first_sequence"]) for epoch in body["epochs"]] == [(1, 1)]
+    assert body["ended_groups"] == [{"subject": 1, "name": "audit", "offset": 0}]
+    (window,) = body["windows"]
+    letters = {"nothing": "-", "pending": "p", "dispatched": "d", "cancelled": "c"}
+    assert (window["first"], window["run"]) == (1, 2)
+    assert "".join(letters[state] for state in window["states"]) == "------ddddpc------p-ddd---d-d--p-pp---p"
+    assert body["moves"] == [
+        {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000, "age_ms": 0},
+        {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0, "age_ms": 0},
+    ]
+    assert [body[name] for name in ("holes", "run_holes", "jobs", "adopted", "loads")] == [[]] * 5
+    assert (body["floor"], [segment["segment"] for segment in body["segments"]]) == (2, [2])
+    assert [run["number"] for run in body["schedule_runs"] + body["dispatch_runs"]] == [2, 1]
+
+
+def test_a_checkpoint_says_what_becomes_of_subjects_groups_and_consumers() -> None:
+    body = read_checkpoint(read_golden("checkpoint")[1])["body"]
+    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
+    gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
+    assert body["subjects"] == [
+        empty | {"number": 1, "name": "orders", "next": 8, "pending": 5} | gone,
+        empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0, "pending": 1},
+        empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1, "pending": 0},
+    ]
+    assert {group["consumer_ended_ms"] for group in body["groups"]} == {0}, "nobody stopped consuming"
+    billing, retries, dead_letters, mail = body["groups"]
+    assert (billing["start"], billing["cursor"], billing["done_below"]) == (0, 5, 0)
+    assert billing["done"] == [{"first": 1, "end": 6}]
+    assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
+    assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
+    assert [(worker["name"], worker["is_lasting"]) for worker in billing["consumers"]] == [("worker-1", 0)]
+    assert [mail[name] for name in ("number", "subject", "name", "start", "reserved_number")] == [5, 1, "mail", 7, 71]
+    held = [{"offset": 0, "number": 7, "deliveries": 1}]
+    offsets = {"next_offset": 1, "reserved_offset": 64}
+    assert mail["consumers"] == [{"number": 2, "name": "host-7@@0a1b", "is_lasting": 1, "held": held} | offsets]
+
+
+def test_a_checkpoint_says_keys_ids_and_what_recurs() -> None:
+    body = read_checkpoint(read_golden("checkpoint")[1])["body"]
     first = {"due_ms": NOW + 50_000, "sequence": 34, "subject": 1, "size": 5}
     second = {"due_ms": NOW + 70_000, "sequence": 35, "subject": 1, "size": 9}
     assert body["keys"] == [first | {"name": (0x0102, 0x0304)}, second | {"name": (0x090A, 0x0B0C)}]
@@ -435,109 +436,6 @@ def test_a_checkpoint_says_what_was_written() -> None:
         series | waits | {"number": 36, "name": "dünning"},
         series | owes | {"number": 37, "name": "owes one"},
     ]
-
-
-def test_a_checkpoint_of_format_4_says_what_was_written() -> None:
-    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_4")[1])
-    body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_3")[1])["body"]
-    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (4, 1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (33, NOW)
-    same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "floor")
-    assert {name: body[name] for name in same} == {name: before[name] for name in same}
-    assert [subject.pop("pending") for subject in body["subjects"]] == [2, 1, 0]
-    assert body["subjects"] == before["subjects"]
-    states, earlier = body["windows"][0]["states"], before["windows"][0]["states"]
-    assert states == [*earlier[:12], "nothing", *earlier[13:], "nothing", "pending"]
-    assert body["moves"] == [
-        {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000, "age_ms": 0},
-        {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0, "age_ms": 0},
-    ]
-    assert (body["keys"], body["ids"]) == ([], [])
-
-
-def test_a_checkpoint_of_format_3_says_what_was_written() -> None:
-    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_3")[1])
-    body = checkpoint["body"]
-    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (31, NOW)
-    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 6, 3, 3]
-    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
-    gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
-    assert body["subjects"] == [
-        empty | {"number": 1, "name": "orders", "next": 8} | gone,
-        empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0},
-        empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1},
-    ]
-    billing, retries, dead_letters, mail = body["groups"]
-    assert (billing["start"], billing["cursor"], billing["done_below"]) == (0, 5, 0)
-    assert billing["done"] == [{"first": 1, "end": 6}]
-    assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
-    assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
-    assert [worker["is_lasting"] for worker in billing["consumers"]] == [0]
-    assert [mail[name] for name in ("number", "subject", "name", "start", "reserved_number")] == [5, 1, "mail", 7, 71]
-    held = [{"offset": 0, "number": 7, "deliveries": 1}]
-    offsets = {"next_offset": 1, "reserved_offset": 64}
-    assert mail["consumers"] == [{"number": 2, "name": "host-7@@0a1b", "is_lasting": 1, "held": held} | offsets]
-    states = body["windows"][0]["states"]
-    assert states[20:] == ["dispatched"] * 3 + ["nothing"] * 3 + ["dispatched", "nothing", "dispatched", "nothing"]
-
-
-def test_a_checkpoint_of_format_2_says_what_was_written() -> None:
-    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_2")[1])
-    body = checkpoint["body"]
-    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (28, NOW)
-    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 5, 2, 3]
-    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
-    gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
-    assert body["subjects"] == [
-        empty | {"number": 1, "name": "orders", "next": 7} | gone,
-        empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0},
-        empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1},
-    ]
-    billing, retries, dead_letters = body["groups"]
-    assert (billing["start"], billing["cursor"], billing["done_below"]) == (0, 5, 0)
-    assert billing["done"] == [{"first": 1, "end": 6}]
-    assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
-    assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
-    assert [worker["name"] for worker in billing["consumers"]] == ["worker-1"]
-    states = body["windows"][0]["states"]
-    assert states[20:] == ["dispatched"] * 3 + ["nothing"] * 3 + ["dispatched"]
-
-
-def test_a_checkpoint_of_format_1_says_what_was_written() -> None:
-    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_1")[1])
-    body = checkpoint["body"]
-    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["epoch"], body["position"]["trusted_ms"]) == (
-        21,
-        1,
-        NOW,
-    )
-    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 4, 2, 3]
-    assert [(epoch["epoch"], epoch["first_sequence"]) for epoch in body["epochs"]] == [(1, 1)]
-    assert body["subjects"] == [
-        {"number": 1, "name": "orders", "next": 4, "finished_below": 0, "voided": [3]},
-        {"number": 2, "name": "%RETRY%orders%billing", "next": 0, "finished_below": 0, "voided": []},
-    ]
-    assert body["ended_groups"] == [{"subject": 1, "name": "audit", "offset": 0}]
-    billing, retries = body["groups"]
-    assert (billing["name"], billing["subject"], billing["cursor"], billing["reserved_number"]) == (
-        "billing",
-        1,
-        3,
-        256,
-    )
-    assert (billing["done_below"], billing["done"], billing["returned"]) == (0, [{"first": 1, "end": 4}], [])
-    held = [{"offset": 0, "number": 0, "deliveries": 1}]
-    worker = {"number": 1, "name": "worker-1", "next_offset": 3, "reserved_offset": 256, "held": held}
-    assert billing["consumers"] == [worker]
-    assert (retries["number"], retries["subject"], retries["name"], retries["consumers"]) == (3, 2, "billing", [])
-    nothing, dispatched, pending = ["nothing"], ["dispatched"], ["pending"]
-    states = nothing * 6 + dispatched * 4 + pending + ["cancelled"] + pending + nothing * 5 + pending + nothing
-    assert body["windows"] == [{"first": 1, "length": 20, "run": 2, "states": states}]
-    assert (body["floor"], [segment["segment"] for segment in body["segments"]]) == (2, [2])
-    assert [run["number"] for run in body["schedule_runs"] + body["dispatch_runs"]] == [2, 1]
 
 
 def test_each_flipped_bit_and_each_prefix_of_a_checkpoint_is_found() -> None:

@@ -11,7 +11,7 @@ import pytest
 from format_reader.batches import Batch
 from format_reader.checkpoints import read_checkpoint
 from format_reader.golden import GOLDEN, parse, read_golden
-from format_reader.layout import DamagedError, crc32, padded
+from format_reader.layout import FORMAT, DamagedError, crc32, padded
 from format_reader.runs import Run, read_run
 from format_reader.segments import Hole, read_segment
 
@@ -78,8 +78,8 @@ def test_a_checkpoint_says_where_holes_are() -> None:
 
 def a_run() -> bytes:
     """The run of a golden store that has the payloads of five messages."""
-    text = (GOLDEN / "stores" / "format_7.hex").read_text("utf-8")
-    _, _, lines = text.partition("# path: runs/0000000002.run\n")
+    text = (GOLDEN / "stores" / f"format_{FORMAT}.hex").read_text("utf-8")
+    _, _, lines = text.partition("# path: runs/0000000004.run\n")
     return parse(lines.partition("# path: ")[0])[1]
 
 

@@ -153,7 +153,7 @@ def _of_delivery(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0
 
 
 def _of_retry(fields: dict[str, Any]) -> Row:
-    is_dead = fields.get("destination") == "dead_letter"
+    is_dead = fields["destination"] == "dead_letter"
     return (
         _span("number", {fields["number"]})
         | _span("offset", {fields["offset"]})
@@ -163,7 +163,7 @@ def _of_retry(fields: dict[str, Any]) -> Row:
             "target_subject": fields["target"],
             "due": moment(fields["due_ms"]),
             "attempt": fields["attempt"],
-            "published_sequence": fields.get("payload_sequence"),
+            "published_sequence": fields["payload_sequence"],
         }
     )
 

@@ -206,10 +206,8 @@ class Replay:
         if fields["group"] not in self.groups:
             return
         self._ensure(fields["target"], self.groups[fields["group"]][1])
-        # Format 1 has neither the message nor dead letters.
-        message, destination = fields.get("payload_sequence", 0), fields.get("destination", "again")
-        entry = Entry(record.sequence, fields["due_ms"], message, fields["target"])
-        self._place(entry, at_once=destination == "dead_letter")
+        entry = Entry(record.sequence, fields["due_ms"], fields["payload_sequence"], fields["target"])
+        self._place(entry, at_once=fields["destination"] == "dead_letter")
 
     def _redrive(self, record: Record) -> None:
         fields = record.fields

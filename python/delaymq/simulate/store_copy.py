@@ -56,6 +56,7 @@ def copy_of(store: Path, beside: Path | None = None) -> Iterator[Path]:
             for name in ORDER:
                 (copy / name).mkdir()
                 # In reverse order, which matters for the log.
+                # A folder may be missing: a copy by other tools may leave out empty ones.
                 for file in sorted((store / name).glob("*"), reverse=True):
                     if file.suffix != ".tmp":
                         with suppress(FileNotFoundError):  # it was not needed; otherwise opening the copy reports it

@@ -277,7 +277,7 @@ fn retry_fields<'py>(py: Python<'py>, retry: &Retry<'_>) -> Named<'py> {
     set(&fields, &[("group", retry.group.0.into()), ("consumer", retry.consumer.0.into())])?;
     set(&fields, &[("offset", retry.offset.0), ("number", retry.number.0), ("due_ms", retry.due.0)])?;
     set(&fields, &[("target", retry.target.0.into()), ("attempt", retry.attempt.into())])?;
-    fields.set_item("payload_sequence", retry.payload_sequence.map(|sequence| sequence.0))?;
+    fields.set_item("payload_sequence", retry.payload_sequence.0)?;
     let (destination, reason) = match retry.destination {
         Destination::Again => ("again", ""),
         Destination::DeadLetter { reason } => ("dead_letter", reason),

@@ -3,6 +3,7 @@
 
 pub mod failpoint;
 pub mod lowered;
+pub mod next_format;
 
 macro_rules! faults {
     ($($(#[doc = $words:literal])+ $name:ident,)+) => {

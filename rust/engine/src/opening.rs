@@ -10,8 +10,8 @@ use delaymq_core::message_log::{
     SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
 };
 use delaymq_core::planted::failpoint::{Failpoint, reached};
-use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
+use delaymq_core::record::written_format;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
 use delaymq_core::units::{Epoch, Millis, Sequence};
@@ -203,7 +203,7 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     let next = shared.with_commits(|commits| commits.next_sequence());
     let start = EpochStart {
         epoch: issuer.epoch,
-        format_version: FORMAT_VERSION,
+        format_version: written_format(),
         nonce: issuer.nonce,
         node: identity.node,
         previous_epoch: previous,

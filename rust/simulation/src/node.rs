@@ -26,8 +26,8 @@ use delaymq_core::message_log::{
     AppenderStart, Class, Durability, FileEpochSource, FreeMarks, GroupCommit, GroupCommitOptions, Identity,
     SegmentAppender, records_max,
 };
-use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
+use delaymq_core::record::written_format;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
     CheckpointWork, Delivery, HotMinute, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook,
@@ -220,7 +220,7 @@ impl Node {
         let mut records = Vec::new();
         let start = EpochStart {
             epoch: self.epoch,
-            format_version: FORMAT_VERSION,
+            format_version: written_format(),
             nonce: self.nonce,
             node: self.identity.node,
             previous_epoch,

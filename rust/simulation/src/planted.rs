@@ -1,7 +1,7 @@
 //! Planting a fault of the core. Which layer finds which is in `docs/guarantees.md`.
 
 use delaymq_core::planted::lowered::lower;
-use delaymq_core::planted::{Planted, plant};
+use delaymq_core::planted::{Planted, next_format, plant};
 
 /// The names of all faults.
 pub fn names() -> String {
@@ -43,5 +43,24 @@ impl Lowered {
 impl Drop for Lowered {
     fn drop(&mut self) {
         lower(None);
+    }
+}
+
+/// Makes this thread a build of the made-up next format, for as long as the value lives.
+#[derive(Debug)]
+pub struct KnowsNext;
+
+impl KnowsNext {
+    /// It knows that format from now on.
+    #[expect(clippy::new_without_default, reason = "it is a guard, and no value to begin with")]
+    pub fn new() -> Self {
+        next_format::know(true);
+        Self
+    }
+}
+
+impl Drop for KnowsNext {
+    fn drop(&mut self) {
+        next_format::know(false);
     }
 }

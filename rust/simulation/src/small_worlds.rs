@@ -2,8 +2,7 @@
 //! all that may be left on the disk. What is left is recovered and judged by the tape; in a sample it goes on
 //! and is drained, or the machine ends once more while it recovers.
 
-pub mod formats;
-mod found_stores;
+pub mod golden_store;
 mod hollow;
 pub mod judge;
 pub mod machine;
@@ -101,6 +100,7 @@ pub fn try_scene(scene: &Scene, life: u64, states_max: u64) -> Found {
         trial.found.blame("nothing", &format!("the scene cannot be lived: {error}"));
         return trial.found;
     }
+    let _next = scene.next_format();
     let (points, tree) = {
         let mut tape = machine.disk().tape();
         (std::mem::take(&mut tape.points), tape.tree.clone())

@@ -86,7 +86,7 @@ impl<'a> Said<'a> {
 
     /// What is asked of a pending message, or of a series.
     fn of_entry(fact: &Fact<'a>) -> Option<Self> {
-        // Formats 1 to 3 did not say of which subject a cancelled message is, and said 0.
+        // 0 names none.
         let named = |subject: SubjectNumber| Some(subject).filter(|subject| subject.0 > 0);
         Some(match *fact {
             Fact::Cancel(Cancel { target, subject, .. }) => {
@@ -225,7 +225,7 @@ impl<'a> Said<'a> {
             offsets: Span::one(retry.offset.0),
             due: Some(retry.due),
             attempt: Some(retry.attempt),
-            published: retry.payload_sequence,
+            published: Some(retry.payload_sequence),
             ..held
         }
     }

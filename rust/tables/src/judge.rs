@@ -115,7 +115,7 @@ fn behind(fact: &Fact<'_>, at: Sequence) -> Sequence {
 pub(crate) fn each_named(fact: &Fact<'_>, show: &mut impl FnMut(Sequence)) {
     match fact {
         Fact::Ready(list) => list.entries().for_each(|(key, _)| show(key.sequence)),
-        Fact::Retry(retry) => retry.payload_sequence.into_iter().for_each(show),
+        Fact::Retry(retry) => show(retry.payload_sequence),
         Fact::Redrive(redrive) => show(redrive.payload_sequence),
         _ => ended_by(fact).into_iter().for_each(show),
     }
@@ -148,7 +148,7 @@ pub(crate) struct Begun {
 enum Origin {
     Itself,
     OfEntry(Sequence),
-    Message(Option<Sequence>),
+    Message(Sequence),
 }
 
 impl Begun {
@@ -160,7 +160,7 @@ impl Begun {
                 (due, target, is_at_once, Origin::Message(payload_sequence))
             }
             Fact::Redrive(Redrive { due, target, payload_sequence, .. }) => {
-                (due, target, false, Origin::Message(Some(payload_sequence)))
+                (due, target, false, Origin::Message(payload_sequence))
             }
             _ => {
                 let moving = fact.as_move()?;
@@ -197,7 +197,7 @@ impl Messages {
         let message = match Begun::of(fact).map(|begun| begun.of) {
             None | Some(Origin::Itself) => return,
             Some(Origin::OfEntry(entry)) => self.get(entry),
-            Some(Origin::Message(message)) => message,
+            Some(Origin::Message(message)) => Some(message),
         };
         self.of.insert(at.fact, message);
     }

@@ -120,7 +120,7 @@ impl Ledger {
     /// A consumer gave a message back, or put it away. `is_older` says that its number is of before the log.
     pub(crate) fn retry(&mut self, parties: &Parties, retry: &Retry<'_>, at: At, is_older: bool) {
         let place = self.held_under(retry.consumer, retry.offset).or_else(|| {
-            let message = retry.payload_sequence.filter(|message| is_older && self.is_older(*message))?;
+            let message = Some(retry.payload_sequence).filter(|message| is_older && self.is_older(*message))?;
             let (subject, _) = parties.groups.get(&retry.group)?;
             self.given_before(message, *subject, retry.number.0, retry.group)
         });

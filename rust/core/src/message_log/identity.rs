@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Stream};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
-use crate::record::FORMAT_VERSION;
+use crate::record::{check_format, written_format};
 use crate::storage::{Storage, read_upto, write_atomically};
 use crate::units::Epoch;
 
@@ -95,10 +95,7 @@ impl Identity {
             let words = (format!("check {expected:08x}"), format!("{found:08x}"));
             return Err(Error::corrupt(path, CHECK_OFFSET as u64, words.0, words.1));
         }
-        if raw.format_version.get() > FORMAT_VERSION {
-            let found = raw.format_version.get();
-            return Err(Error::NewerFormat { path: path.to_owned(), offset: 8, found, supported: FORMAT_VERSION });
-        }
+        check_format(path, 8, raw.format_version.get())?;
         let segment_bytes = raw.segment_bytes.get();
         if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
             return Err(Error::corrupt(path, 56, "the size of a segment", segment_bytes));
@@ -116,7 +113,7 @@ impl Identity {
     pub fn write(&self, storage: &dyn Storage) -> Result<()> {
         let mut raw = RawIdentity {
             magic: IDENTITY_MAGIC,
-            format_version: U32::new(FORMAT_VERSION),
+            format_version: U32::new(written_format()),
             flags: U32::new(if self.clustered { FLAG_CLUSTERED } else { 0 }),
             stream: self.stream.id,
             timeline: U32::new(self.stream.timeline),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::record::FORMAT_VERSION;
 use crate::storage::{Crash, MemoryStorage};
 
 fn identity() -> Identity {

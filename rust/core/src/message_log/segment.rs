@@ -20,8 +20,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::{Error, Result};
-use crate::record::FORMAT_VERSION;
 use crate::record::batch::BATCH_HEADER_BYTES;
+use crate::record::{check_format, written_format};
 use crate::storage::Storage;
 use crate::units::SegmentNumber;
 
@@ -94,7 +94,7 @@ impl SegmentHeader {
     pub fn to_block(&self) -> Vec<u8> {
         let mut raw = RawSegmentHeader {
             magic: SEGMENT_MAGIC,
-            format_version: U32::new(FORMAT_VERSION),
+            format_version: U32::new(written_format()),
             number: U32::new(self.number.0),
             stream: self.stream.id,
             timeline: U32::new(self.stream.timeline),
@@ -126,10 +126,7 @@ impl SegmentHeader {
                 format!("{found:08x}"),
             ));
         }
-        if raw.format_version.get() > FORMAT_VERSION {
-            let found = raw.format_version.get();
-            return Err(Error::NewerFormat { path: path.to_owned(), offset: 8, found, supported: FORMAT_VERSION });
-        }
+        check_format(path, 8, raw.format_version.get())?;
         let capacity = raw.capacity.get();
         let fits = u32::try_from(capacity).ok().filter(|bytes| (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(bytes));
         let Some(capacity) = fits else {
@@ -195,6 +192,7 @@ pub const fn records_max(capacity: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FORMAT_VERSION;
 
     fn header() -> SegmentHeader {
         SegmentHeader { number: SegmentNumber(7), stream: Stream { id: [3; 16], timeline: 2 }, capacity: 1 << 20 }

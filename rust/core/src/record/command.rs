@@ -30,22 +30,14 @@ struct CancelFixed {
 }
 const _: () = assert!(size_of::<CancelFixed>() == 24);
 
-/// Fixed part of a cancel as formats 1 to 3 wrote it, told by its length.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct CancelFixedOfFormat3 {
-    target_due_ms: U64,
-    target_sequence: U64,
-}
-
 /// A cancel of the entry with this key. Subject and size are what its receipt says of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cancel {
     /// The entry's due time and own sequence.
     pub target: DueKey,
-    /// Its subject; 0 in what formats 1 to 3 wrote.
+    /// Its subject.
     pub subject: SubjectNumber,
-    /// Bytes of its body; 0 in what formats 1 to 3 wrote.
+    /// Bytes of its body.
     pub size: u32,
 }
 
@@ -62,11 +54,9 @@ pub fn encode_cancel(out: &mut Vec<u8>, cancel: Cancel) {
 
 /// Reads a cancel.
 pub fn decode_cancel(record: &RawRecord<'_>) -> Option<Cancel> {
-    let fixed: CancelFixedOfFormat3 = read_struct(record.fixed)?;
+    let fixed: CancelFixed = read_struct(record.fixed)?;
     let target = DueKey { due: Millis(fixed.target_due_ms.get()), sequence: Sequence(fixed.target_sequence.get()) };
-    let rest: Option<CancelFixed> = read_struct(record.fixed);
-    let (subject, size) = rest.map_or((0, 0), |fixed| (fixed.subject.get(), fixed.size.get()));
-    Some(Cancel { target, subject: SubjectNumber(subject), size })
+    Some(Cancel { target, subject: SubjectNumber(fixed.subject.get()), size: fixed.size.get() })
 }
 
 /// Fixed part of a move.

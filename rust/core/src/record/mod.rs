@@ -1,9 +1,7 @@
 //! Bytes and facts: how a record, a batch and each kind of fact look on disk, both ways in one
 //! file each. No I/O.
 //!
-//! To change a format: raise [`FORMAT_VERSION`], keep the old struct under its number with its
-//! decoder, add its golden file, edit the new one, and say so in `docs/format.md`. Raise it for
-//! unreleased changes too.
+//! To change what is on disk, follow the steps in CONTRIBUTING.md.
 
 pub mod adopt;
 pub mod attach;
@@ -22,12 +20,12 @@ pub mod retry;
 pub mod terms;
 
 mod fact;
+mod format;
 
 pub use fact::{Fact, KINDS, decode};
+pub use format::{FORMAT_VERSION, written_format};
+pub(crate) use format::{check_format, made_up_number};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
-
-/// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 8;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
 #[inline]

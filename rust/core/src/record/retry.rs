@@ -50,21 +50,6 @@ struct RetryFixed {
 }
 const _: () = assert!(size_of::<RetryFixed>() == 56);
 
-/// Fixed part of a retry as format 1 wrote it: the first fields of [`RetryFixed`], told from it by
-/// its length. It always came again.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RetryFixedOfFormat1 {
-    group: U32,
-    consumer: U32,
-    offset: U64,
-    number: U64,
-    due_ms: U64,
-    target: U32,
-    attempt: U32,
-}
-const _: () = assert!(size_of::<RetryFixedOfFormat1>() == 40);
-
 /// What becomes of a message whose delivery ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination<'a> {
@@ -89,8 +74,7 @@ pub struct Retry<'a> {
     pub due: Millis,
     pub target: SubjectNumber,
     pub attempt: u32,
-    /// `None` in what format 1 wrote.
-    pub payload_sequence: Option<Sequence>,
+    pub payload_sequence: Sequence,
     pub destination: Destination<'a>,
 }
 
@@ -108,7 +92,7 @@ pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
         due_ms: U64::new(retry.due.0),
         target: U32::new(retry.target.0),
         attempt: U32::new(retry.attempt),
-        payload_sequence: U64::new(retry.payload_sequence.unwrap_or_default().0),
+        payload_sequence: U64::new(retry.payload_sequence.0),
         destination: U32::new(destination),
         reserved: U32::ZERO,
     };
@@ -117,8 +101,13 @@ pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
 
 /// Reads a retry.
 pub fn decode_retry<'a>(record: &RawRecord<'a>) -> Option<Retry<'a>> {
-    let fixed: RetryFixedOfFormat1 = read_struct(record.fixed)?;
-    let of_format_1 = Retry {
+    let fixed: RetryFixed = read_struct(record.fixed)?;
+    let destination = match fixed.destination.get() {
+        AGAIN => Destination::Again,
+        DEAD_LETTER => Destination::DeadLetter { reason: std::str::from_utf8(record.payload).ok()? },
+        _ => return None,
+    };
+    Some(Retry {
         group: GroupNumber(fixed.group.get()),
         consumer: ConsumerNumber(fixed.consumer.get()),
         offset: PullOffset(fixed.offset.get()),
@@ -126,19 +115,9 @@ pub fn decode_retry<'a>(record: &RawRecord<'a>) -> Option<Retry<'a>> {
         due: Millis(fixed.due_ms.get()),
         target: SubjectNumber(fixed.target.get()),
         attempt: fixed.attempt.get(),
-        payload_sequence: None,
-        destination: Destination::Again,
-    };
-    if record.fixed.len() == size_of::<RetryFixedOfFormat1>() {
-        return Some(of_format_1);
-    }
-    let fixed: RetryFixed = read_struct(record.fixed)?;
-    let destination = match fixed.destination.get() {
-        AGAIN => Destination::Again,
-        DEAD_LETTER => Destination::DeadLetter { reason: std::str::from_utf8(record.payload).ok()? },
-        _ => return None,
-    };
-    Some(Retry { payload_sequence: Some(Sequence(fixed.payload_sequence.get())), destination, ..of_format_1 })
+        payload_sequence: Sequence(fixed.payload_sequence.get()),
+        destination,
+    })
 }
 
 /// Fixed part of a redrive.
@@ -212,27 +191,9 @@ mod tests {
             due: Millis(5),
             target: SubjectNumber(6),
             attempt: 7,
-            payload_sequence: Some(Sequence(8)),
+            payload_sequence: Sequence(8),
             destination,
         }
-    }
-
-    #[test]
-    fn a_retry_of_format_1_names_no_payload_and_comes_again() {
-        let mut bytes = Vec::new();
-        let fixed = RetryFixedOfFormat1 {
-            group: U32::new(1),
-            consumer: U32::new(2),
-            offset: U64::new(3),
-            number: U64::new(4),
-            due_ms: U64::new(5),
-            target: U32::new(6),
-            attempt: U32::new(7),
-        };
-        encode_record(&mut bytes, KIND_RETRY, 0, fixed.as_bytes(), &[]);
-        seal_record(&mut bytes, Sequence(9)).unwrap();
-        let read = decode_retry(&read_record(&bytes, Sequence(9)).unwrap()).unwrap();
-        assert_eq!(read, Retry { payload_sequence: None, ..retry(Destination::Again) });
     }
 
     #[test]

@@ -183,11 +183,6 @@ fn decode_cell_block(
 }
 
 impl Run {
-    /// True where the run says what it holds of each subject in each minute; formats before 5 do not.
-    pub fn has_cells(&self) -> bool {
-        !self.cell_fences().is_empty()
-    }
-
     /// Shows the cells of a subject, or of all, in order; those of all of an adopted run are in the order of its own
     /// names. Reads no more than the blocks that they stand in.
     ///

@@ -43,7 +43,7 @@ use super::cells::CellFence;
 use super::rows::{Row, RowKey};
 use super::staging::{Relation, STAGED_KIND, StagedTail};
 use crate::error::{Error, Result};
-use crate::record::{FORMAT_VERSION, read_struct};
+use crate::record::{check_format, read_struct, written_format};
 use crate::units::{
     Location, LocationFile, Millis, Minute, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber,
 };
@@ -341,7 +341,7 @@ pub(super) fn encode_trailer(place: FooterPlace) -> Vec<u8> {
         footer_bytes: U64::new(place.bytes),
         footer_check: U32::new(place.check),
         reserved: U32::ZERO,
-        format: U32::new(FORMAT_VERSION),
+        format: U32::new(written_format()),
         check: U32::ZERO,
         magic: TRAILER_MAGIC,
     };
@@ -364,11 +364,7 @@ pub(super) fn decode_trailer(bytes: &[u8], path: &str, length: u64) -> Result<Fo
         let found = format!("{:08x}", trailer.check.get());
         return Err(Error::corrupt(path, offset, format!("trailer check {check:08x}"), found));
     }
-    if trailer.format.get() > FORMAT_VERSION {
-        let found = trailer.format.get();
-        let said_at = offset.saturating_add(24);
-        return Err(Error::NewerFormat { path: path.to_owned(), offset: said_at, found, supported: FORMAT_VERSION });
-    }
+    check_format(path, offset.saturating_add(24), trailer.format.get())?;
     let place = FooterPlace {
         offset: trailer.footer_offset.get(),
         bytes: trailer.footer_bytes.get(),

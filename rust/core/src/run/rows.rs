@@ -107,7 +107,7 @@ pub struct ScheduleRow {
     pub attempt: u16,
     /// The payload record's length without padding; 0 where it lies outside of the run.
     pub length: u32,
-    /// Bytes of the body; formats before 5 do not say.
+    /// Bytes of the body. `None` where they are not known: the entry was found again in the log.
     pub size: Option<u32>,
 }
 

@@ -1,5 +1,6 @@
 //! Checking a run whole.
 
+use super::RunKind;
 use super::block::BLOCK_BYTES;
 use super::cell_bytes::Cell;
 use super::cells::CellGatherer;
@@ -10,7 +11,7 @@ use super::rows::{Row, RowKey};
 use super::scan::{RowScan, ScanBuffer};
 use super::writer::{RunHead, encode_header};
 use crate::error::{Error, Result};
-use crate::record::FORMAT_VERSION;
+use crate::record::written_format;
 use crate::storage::read_upto;
 use crate::units::{LocationFile, padded};
 
@@ -78,7 +79,7 @@ impl Run {
             let counted: Vec<Reference> =
                 references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows }).collect();
             self.verify_footer(&gathered, &counted, payload_end, report);
-            if self.has_cells() {
+            if self.kind() != RunKind::Dispatch {
                 self.verify_cells(&cells.finish(), report);
             }
         }
@@ -110,7 +111,8 @@ impl Run {
         let found = read_upto(self.file.as_ref(), 0, BLOCK_BYTES)?;
         // Its own check covers the format that it says.
         let format = found.get(8..12).and_then(|bytes| bytes.first_chunk::<4>());
-        let format = format.map_or(FORMAT_VERSION, |bytes| u32::from_le_bytes(*bytes).min(FORMAT_VERSION));
+        let newest = written_format();
+        let format = format.map_or(newest, |bytes| u32::from_le_bytes(*bytes).clamp(1, newest));
         let expected = encode_header(&head, format, self.file_kind());
         if expected == found {
             return Ok(());

@@ -29,7 +29,7 @@ use super::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::error::{Error, Result};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
-use crate::record::FORMAT_VERSION;
+use crate::record::written_format;
 use crate::storage::{Storage, StorageFile};
 use crate::units::{LocationFile, RunNumber};
 
@@ -154,7 +154,7 @@ impl<R: Row> RunWriter<R> {
             head,
             footer,
             references: BTreeMap::new(),
-            blocks: Stream { offset: 0, buffer: encode_header(&head, FORMAT_VERSION, kind) },
+            blocks: Stream { offset: 0, buffer: encode_header(&head, written_format(), kind) },
             payloads: Stream { offset: payload_start, buffer: Vec::new() },
             block: Vec::with_capacity(BLOCK_ROWS * ROW_BYTES),
             block_index: 0,

@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<Entry>() == 36);
 pub const SEQUENCE_MAX: Sequence = Sequence((1 << 56) - 1);
 /// The greatest number of a subject that an entry holds; no store gives one out above half of it.
 pub const SUBJECT_MAX: u32 = (1 << 25) - 1;
-/// In the place of a size: rows of formats before 5 do not say it. A body has half as many bytes at most.
+/// In the place of a size that is not known. A body has half as many bytes at most.
 const UNKNOWN: u32 = (1 << 23) - 1;
 const _: () = assert!(BODY_BYTES_MAX * 2 <= UNKNOWN as usize + 1);
 

@@ -429,7 +429,7 @@ fn what_a_damaged_block_hides_is_named_by_a_list_and_the_rest_is_shown() {
     assert_eq!((piece.entries.len(), piece.hidden.len()), (100, 0));
 }
 
-/// A run of an earlier format says no sizes: a merge reads them, and believes no failure to be one.
+/// A row may say no size: a merge reads it, and believes no failure to be one.
 #[test]
 fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
     let storage = MemoryStorage::default();

@@ -125,7 +125,7 @@ const RETRY: Retry<'_> = Retry {
     due: Millis(NOW.0 + 30_000),
     target: RETRIES,
     attempt: 2,
-    payload_sequence: Some(Sequence(9)),
+    payload_sequence: Sequence(9),
     destination: Destination::Again,
 };
 const DEAD_LETTER: Retry<'_> = Retry {
@@ -136,7 +136,7 @@ const DEAD_LETTER: Retry<'_> = Retry {
     due: NOW,
     target: DEAD_LETTERS,
     attempt: 1,
-    payload_sequence: Some(Sequence(21)),
+    payload_sequence: Sequence(21),
     destination: Destination::DeadLetter { reason: "it cannot be" },
 };
 

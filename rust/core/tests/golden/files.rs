@@ -24,20 +24,6 @@ pub(crate) fn compare(name: &str, facts: &[(&str, String)], bytes: &[u8]) -> Out
     Ok(())
 }
 
-/// The bytes of a golden file without zeros that repeat, to be read and never written anew: of an
-/// earlier format.
-pub(crate) fn golden_bytes(name: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(format!("{name}.hex"));
-    let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
-    let mut bytes = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        for at in (0..line.len()).step_by(2) {
-            bytes.push(u8::from_str_radix(line.get(at..at + 2).unwrap_or_default(), 16)?);
-        }
-    }
-    Ok(bytes)
-}
-
 /// Compares a whole file of a store with a golden file.
 pub(crate) fn compare_file(storage: &dyn Storage, path: &str, name: &str) -> Outcome {
     let file = storage.open(path)?;

@@ -24,7 +24,7 @@ use delaymq_core::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
 
-use crate::files::{Outcome, compare, golden_bytes};
+use crate::files::{Outcome, compare};
 
 /// A sequence with something in its upper half, so that the whole mark is seen.
 const SEQUENCE: Sequence = Sequence((2 << 32) + 41);
@@ -229,7 +229,7 @@ const RETRY: Retry<'_> = Retry {
     due: Millis(1_700_000_900_000),
     target: SubjectNumber(8),
     attempt: 2,
-    payload_sequence: Some(Sequence(7)),
+    payload_sequence: Sequence(7),
     destination: Destination::Again,
 };
 
@@ -246,25 +246,6 @@ fn moves() -> Outcome {
         payload_sequence: Sequence(7),
     };
     compare_record("record_redrive", |out| encode_redrive(out, &redrive))
-}
-
-#[test]
-fn a_retry_that_format_1_wrote_is_read() -> Outcome {
-    let bytes = golden_bytes("record_retry_of_format_1")?;
-    let record = read_record(&bytes, SEQUENCE).map_err(|fault| format!("{fault:?}"))?;
-    let Some(Fact::Retry(retry)) = decode(&record) else { return Err("no retry".into()) };
-    assert_eq!(retry, Retry { payload_sequence: None, ..RETRY });
-    Ok(())
-}
-
-#[test]
-fn a_cancel_that_format_3_wrote_is_read() -> Outcome {
-    let bytes = golden_bytes("record_cancel_of_format_3")?;
-    let record = read_record(&bytes, SEQUENCE).map_err(|fault| format!("{fault:?}"))?;
-    let Some(Fact::Cancel(cancel)) = decode(&record) else { return Err("no cancel".into()) };
-    let target = DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) };
-    assert_eq!(cancel, Cancel { target, subject: SubjectNumber(0), size: 0 });
-    Ok(())
 }
 
 /// Does not build when a kind of fact is added, so that its golden file is not forgotten.

@@ -28,10 +28,6 @@ pub(super) fn judge(input: &[u8]) -> Judged {
     holds("its payload is whole", record.payload_is_whole())?;
     same("fixed part and payload", &(fixed, payload), &(record.fixed, record.payload))?;
     let Some(fact) = decode(&record) else { return Ok(Verdict::Refused) };
-    // What format 1 wrote says less than what is written now.
-    if matches!(&fact, Fact::Retry(retry) if retry.payload_sequence.is_none()) {
-        return Ok(Verdict::Taken);
-    }
     let written = written_again(&fact, sequence)?;
     let again = read_record(&written, sequence).map_err(|fault| format!("written, and {fault:?}"))?;
     let second = decode(&again).ok_or("written, and not decoded")?;

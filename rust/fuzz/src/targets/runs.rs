@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use delaymq_core::Error;
-use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::header::read_record;
 use delaymq_core::run::{
     BLOCK_ROWS, DispatchRow, RUN_FOLDER, Row, RowScan, Run, RunHead, RunWriter, ScanBuffer, ScheduleRow, read_payload,
@@ -93,9 +92,7 @@ fn judge_whole<R: Row + PartialEq>(storage: &dyn Storage, run: &Run, rows: &[R],
         let found = scan.peek().map_err(|damaged| format!("a run without a fault: {}", damaged.error))?;
         holds("a row is found by its key", found.as_ref() == Some(row))?;
     }
-    let format =
-        bytes.get(8..12).and_then(|field| field.first_chunk::<4>()).map_or(0, |field| u32::from_le_bytes(*field));
-    if format != FORMAT_VERSION || run.references().iter().any(|reference| reference.rows == 0) {
+    if run.references().iter().any(|reference| reference.rows == 0) {
         return Ok(());
     }
     let head = RunHead { number: run.number(), stream: run.stream(), row_count: run.row_count() };

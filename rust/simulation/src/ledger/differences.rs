@@ -83,7 +83,7 @@ impl Ledger {
         }
         let totals: Vec<(Minute, Tally)> = totals.into_iter().collect();
         differ(found, "due by minute", &totals, &state.due_by_minute(Minute(0), Minute(u32::MAX)));
-        // Rows of earlier formats do not say their sizes: of the stores that have some, the totals are enough.
+        // Entries that were found again in the log may have no size: where there are some, the totals are enough.
         let unsized_rows = std::cell::Cell::new(false);
         let read = state.horizon(None).read(&|_| {
             unsized_rows.set(true);

@@ -151,7 +151,7 @@ fn owed(tree: &Tree, place: Place) -> Owed {
                 Some(Fact::Message(message)) => {
                     bodies.insert(record.sequence, message.body.to_vec());
                 }
-                Some(Fact::Retry(retry)) => again.extend(retry.payload_sequence.map(|of| (record.sequence, of))),
+                Some(Fact::Retry(retry)) => again.push((record.sequence, retry.payload_sequence)),
                 Some(Fact::Redrive(redrive)) => again.push((record.sequence, redrive.payload_sequence)),
                 fact => {
                     let moved = fact.and_then(|fact| fact.as_move());

@@ -5,9 +5,12 @@ use delaymq_core::message_log::Durability;
 use delaymq_core::storage::{Call, Crash, Errno};
 use delaymq_core::store::OwnerOptions;
 
+use super::golden_store::{STORE_OF_FORMAT_1, lay};
+use super::hollow;
 use super::machine::{Consumer, Machine};
-use super::{formats, found_stores, hollow};
+use super::tape::Tape;
 use crate::node::NodeOptions;
+use crate::planted::KnowsNext;
 
 /// Subject and group of every scene.
 pub(super) const SUBJECT: &str = "s";
@@ -17,7 +20,7 @@ pub(super) const LONG: usize = 700;
 /// A little more than what is kept back for the seal of a small segment.
 const FILLS: usize = 900;
 /// How long ago a golden store was left; less than the delay of anything that is pending in it.
-pub(super) const KEPT_MS: u64 = 5_000;
+const KEPT_MS: u64 = 5_000;
 /// A time within which nothing of a scene is due.
 const FAR_MS: u64 = 86_400_000;
 
@@ -32,6 +35,8 @@ pub struct Scene {
     before: fn(&mut Machine) -> Result<()>,
     /// What is recorded.
     act: fn(&mut Machine) -> Result<()>,
+    /// Whether a build of the next format does that, and all that comes after.
+    by_next: bool,
 }
 
 impl Scene {
@@ -42,47 +47,59 @@ impl Scene {
     pub fn live(&self, machine: &mut Machine) -> Result<()> {
         (self.before)(machine)?;
         machine.record();
+        let _next = self.next_format();
         (self.act)(machine)
+    }
+
+    /// From now on this thread is the build that recovers what the scene has left.
+    pub(super) fn next_format(&self) -> Option<KnowsNext> {
+        self.by_next.then(KnowsNext::new)
     }
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 29] = [
-    Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
-    Scene { name: "append", options: kept, before: begun, act: append },
-    Scene { name: "append, os", options: os, before: begun, act: append },
-    Scene { name: "append long", options: os, before: begun, act: append_long },
-    Scene { name: "roll into the stock", options: kept, before: nearly_full, act: roll },
-    Scene { name: "roll without stock, os", options: os, before: nearly_full, act: roll },
-    Scene { name: "seal", options: kept, before: written, act: close_and_open },
-    Scene { name: "reopen after a kill", options: kept, before: killed, act: open_and_append },
-    Scene { name: "reopen after a kill, os", options: os, before: killed, act: open_and_append },
-    Scene { name: "reopen after a torn tail", options: os, before: torn, act: open_and_append },
-    Scene { name: "reopen after a roll was cut short", options: os, before: killed_in_roll, act: open_and_append },
-    Scene { name: "reopen after a failed sync", options: kept, before: sync_failed, act: open_and_append },
-    Scene { name: "run writing", options: copying, before: written, act: first_checkpoint },
-    Scene { name: "checkpoint", options: copying, before: checkpointed, act: second_checkpoint },
-    Scene { name: "reopen with a checkpoint unread", options: copying, before: unread, act: open_and_append },
-    Scene { name: "merge", options: merging, before: in_runs, act: merge },
-    Scene { name: "retire", options: lean, before: finished, act: retire },
-    Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
-    Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
-    Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
-    Scene { name: "holes", options: hollow::options, before: hollow::before, act: hollow::act },
-    Scene { name: "holes of runs", options: hollow::options_of_runs, before: hollow::before_runs, act: hollow::act },
-    found_store("a store of format 7", found_stores::kept_of_7),
-    found_store("a store of format 6", found_stores::kept_of_6),
-    found_store("a store of format 5", found_stores::kept_of_5),
-    found_store("a store of format 4", found_stores::kept_of_4),
-    found_store("a store of format 3", found_stores::kept_of_3),
-    found_store("a store of format 2", found_stores::kept_of_2),
-    found_store("a store of format 1", found_stores::kept_of_1),
+pub const SCENES: [Scene; 21] = [
+    scene("first start", kept, nothing, Machine::open),
+    scene("append", kept, begun, append),
+    scene("append, os", os, begun, append),
+    scene("append long", os, begun, append_long),
+    scene("roll into the stock", kept, nearly_full, roll),
+    scene("roll without stock, os", os, nearly_full, roll),
+    scene("seal", kept, written, close_and_open),
+    scene("reopen after a kill", kept, killed, open_and_append),
+    scene("reopen after a kill, os", os, killed, open_and_append),
+    scene("reopen after a torn tail", os, torn, open_and_append),
+    scene("reopen after a roll was cut short", os, killed_in_roll, open_and_append),
+    scene("reopen after a failed sync", kept, sync_failed, open_and_append),
+    scene("run writing", copying, written, first_checkpoint),
+    scene("checkpoint", copying, checkpointed, second_checkpoint),
+    scene("reopen with a checkpoint unread", copying, unread, open_and_append),
+    scene("merge", merging, in_runs, merge),
+    scene("retire", lean, finished, retire),
+    scene("consuming", lean, checkpointed, consume),
+    scene("holes", hollow::options, hollow::before, hollow::act),
+    scene("holes of runs", hollow::options_of_runs, hollow::before_runs, hollow::act),
+    UPGRADE,
 ];
 
-/// A store that a build of an earlier format has left is opened, and goes over to today's.
-const fn found_store(name: &'static str, before: fn(&mut Machine) -> Result<()>) -> Scene {
-    Scene { name, options: copying, before, act: open_checkpoint_and_append }
+/// A scene that one build lives.
+const fn scene(
+    name: &'static str,
+    options: fn() -> NodeOptions,
+    before: fn(&mut Machine) -> Result<()>,
+    act: fn(&mut Machine) -> Result<()>,
+) -> Scene {
+    Scene { name, options, before, act, by_next: false }
 }
+
+/// A store of this format is opened by a build of the next one, which takes it over.
+const UPGRADE: Scene = Scene {
+    name: "upgrade to the next format",
+    options: copying,
+    before: found_store,
+    act: open_checkpoint_and_append,
+    by_next: true,
+};
 
 fn kept() -> NodeOptions {
     let owner = OwnerOptions {
@@ -344,24 +361,12 @@ fn consume(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)
 }
 
-/// A log and no checkpoint, no consumer and no cancel: what format 2 wrote just so.
-fn of_format_2(machine: &mut Machine) -> Result<()> {
-    machine.open()?;
-    let bytes = machine.chance().below(300) as usize;
-    machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
-    machine.kill();
-    formats::stamp(machine.disk().disk(), 2);
-    Ok(())
-}
-
-/// A log and no checkpoint, no group, no retry and no cancel: what format 1 wrote just so.
-fn of_format_1(machine: &mut Machine) -> Result<()> {
-    machine.open()?;
-    let bytes = machine.chance().below(300) as usize;
-    machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
-    unsynced(machine)?;
-    machine.kill();
-    formats::stamp(machine.disk().disk(), 1);
+/// The golden store lies on the disk, as a build of this format has left it.
+fn found_store(machine: &mut Machine) -> Result<()> {
+    let disk = machine.disk().disk().clone();
+    lay(&disk, STORE_OF_FORMAT_1)?;
+    *machine.disk().tape() = Tape::of_store(&disk)?;
+    machine.clock.advance(KEPT_MS);
     Ok(())
 }
 

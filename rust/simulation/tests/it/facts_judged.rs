@@ -82,7 +82,7 @@ fn retry(place: Place, offset: u64, number: u64, target: SubjectNumber) -> Retry
         due: START.plus(5_000),
         target,
         attempt: 2,
-        payload_sequence: Some(Sequence(1)),
+        payload_sequence: Sequence(1),
         destination: Destination::Again,
     }
 }

@@ -1,16 +1,15 @@
 //! What is finished is kept for as long as its subject says: a file for the longest of those that have messages in it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::rig::{Place, Rig, lean, sees};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::planted::Planted;
 use delaymq_core::store::{FileKind, FileSubjects, InspectedFile, KeepFinished, KeptForAge, inspect};
 use delaymq_core::units::{LocationFile, Millis, SegmentNumber};
-use delaymq_simulation::disk::{Disk, End};
+use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{KeptApart, NodeOptions};
-use delaymq_simulation::small_worlds::formats::{OF_FORMAT_4, OF_FORMAT_5, lay};
 
 const KEEP_MS: u64 = 50_000;
 
@@ -180,36 +179,18 @@ fn an_inspection_names_the_subject_that_holds_a_file_and_until_when() {
     assert!(found.iter().filter(|file| file.kind == FileKind::Checkpoint).all(|file| file.kept.is_none()));
 }
 
-/// Nothing is known of what a store of before has in its files, so they stay as long as any may have to.
+/// Which subjects a file with messages of more than 1,024 of them has is not known: it stays as long as any may ask for.
 #[test]
-fn files_that_an_earlier_format_named_are_kept_for_the_longest() {
-    for golden in [OF_FORMAT_4, OF_FORMAT_5] {
-        let mut rig = Rig::new(options());
-        rig.end(End::Kill);
-        rig.disk = Disk::new(1);
-        lay(rig.disk.storage(), golden).unwrap();
-        let before: BTreeSet<SegmentNumber> =
-            delaymq_core::message_log::list_segments(&*rig.disk.shared()).unwrap().into_iter().collect();
-        rig.try_open().unwrap();
-        let state = rig.node().owner().state();
-        let unknown: Vec<SegmentNumber> =
-            state.segments.iter().filter(|start| start.subjects.known().is_none()).map(|start| start.segment).collect();
-        assert!(!unknown.is_empty() && unknown.iter().all(|segment| before.contains(segment)));
-        assert!(state.runs.values().all(|known| known.subjects.known().is_none()));
-        let kept: Vec<InspectedFile> = inspected(&mut rig).into_iter().filter(|file| file.kept.is_some()).collect();
-        assert!(!kept.is_empty());
-        for file in kept {
-            let longest = file.written.unwrap().plus(KEEP_MS);
-            assert_eq!(file.kept, Some(KeptForAge { subject: None, until: longest }), "{}", file.path);
-        }
-        // What comes now is known, and saved.
-        fill(&mut rig, "settlement");
-        rig.checkpoint();
-        let now = contents(&mut rig);
-        rig.reopen(End::PowerCutLosesAll);
-        let after = contents(&mut rig);
-        assert!(now.0.iter().all(|(segment, subjects)| after.0.get(segment) == Some(subjects)));
-        assert_eq!(now.1, after.1);
-        assert!(now.0.values().any(|subjects| subjects.known().is_some_and(|known| !known.is_empty())));
+fn a_file_of_more_subjects_than_are_remembered_is_kept_for_the_longest() {
+    let mut rig = Rig::new(options());
+    for number in 0..1_025 {
+        rig.publish(&format!("subject {number}"), 1_000_000, "x");
     }
+    rig.pass(1_000);
+    rig.checkpoint();
+    assert!(rig.node().owner().state().runs.values().any(|known| known.subjects.known().is_none()));
+    let found = inspected(&mut rig);
+    let run = found.iter().find(|file| file.kind == FileKind::ScheduleRun).unwrap();
+    let longest = run.written.unwrap().plus(KEEP_MS);
+    assert_eq!(run.kept, Some(KeptForAge { subject: None, until: longest }), "{}", run.path);
 }

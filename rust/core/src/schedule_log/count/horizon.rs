@@ -66,7 +66,7 @@ impl Schedule {
                     run: Arc::clone(run),
                     bits: window.bits.clone(),
                     patches: patches.clone(),
-                    ended: window.ended.view(subject).filter(|_| run.has_cells()),
+                    ended: window.ended.view(subject),
                     below: window.ended.below(),
                 }),
                 Body::Empty => {}
@@ -92,7 +92,7 @@ impl HorizonView {
         self.runs.iter().any(|viewed| viewed.ended.is_none())
     }
 
-    /// Puts it together. `size_of` is asked for rows of formats that do not say it.
+    /// Puts it together. `size_of` is asked for entries whose size is not known.
     ///
     /// # Errors
     /// `Storage` where a run could not be read now. Damaged blocks are counted instead.

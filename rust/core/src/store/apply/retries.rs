@@ -33,7 +33,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
         return nothing(state);
     }
     let origin = payload_of(state, effects, subject, retry.number)?;
-    let origin = origin.unwrap_or((retry.payload_sequence.unwrap_or(arrival.sequence), Location::NOWHERE, None));
+    let origin = origin.unwrap_or((retry.payload_sequence, Location::NOWHERE, None));
     if let Some(group) = state.groups.get_mut(&retry.group).filter(|_| !is_on(Planted::GivenBackStays)) {
         group.take(retry.consumer, retry.offset, retry.number);
     }

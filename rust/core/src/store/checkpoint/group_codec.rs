@@ -46,19 +46,15 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
     }
 }
 
-fn read_group(from: &mut FieldReader<'_>, format: u32) -> Result<Group> {
+fn read_group(from: &mut FieldReader<'_>) -> Result<Group> {
     let (number, subject, name) = (GroupNumber(from.u32()?), SubjectNumber(from.u32()?), from.text()?);
     let mut group = Group::new(number, subject, &name, ReadyNumber(0), PullOffset(0));
-    if format > 1 {
-        group.start = ReadyNumber(from.u64()?);
-    }
+    group.start = ReadyNumber(from.u64()?);
     group.cursor = ReadyNumber(from.u64()?);
     group.reserved_number = ReadyNumber(from.u64()?);
     group.marked_below = ReadyNumber(from.u64()?);
     group.offset_floor = PullOffset(from.u64()?);
-    if format > 4 {
-        group.consumer_ended = Millis(from.u64()?);
-    }
+    group.consumer_ended = Millis(from.u64()?);
     group.done = RangeSet::starting_at(from.u64()?);
     for _ in 0..from.count(16)? {
         let (first, end) = (from.u64()?, from.u64()?);
@@ -68,19 +64,17 @@ fn read_group(from: &mut FieldReader<'_>, format: u32) -> Result<Group> {
         group.returned.insert(ReadyNumber(from.u64()?), from.u32()?);
     }
     for _ in 0..from.count(36)? {
-        group.consumers.add(read_consumer(from, format)?);
+        group.consumers.add(read_consumer(from)?);
     }
     Ok(group)
 }
 
-fn read_consumer(from: &mut FieldReader<'_>, format: u32) -> Result<Consumer> {
+fn read_consumer(from: &mut FieldReader<'_>) -> Result<Consumer> {
     let (number, name) = (ConsumerNumber(from.u32()?), from.text()?);
     let mut consumer = Consumer::new(number, &name, PullOffset(0));
     consumer.next_offset = PullOffset(from.u64()?);
     consumer.reserved_offset = PullOffset(from.u64()?);
-    if format > 2 {
-        consumer.is_lasting = from.u32()? > 0;
-    }
+    consumer.is_lasting = from.u32()? > 0;
     for _ in 0..from.count(20)? {
         let offset = PullOffset(from.u64()?);
         let held = Held { number: ReadyNumber(from.u64()?), deliveries: from.u32()? };
@@ -91,15 +85,11 @@ fn read_consumer(from: &mut FieldReader<'_>, format: u32) -> Result<Consumer> {
     Ok(consumer)
 }
 
-/// Reads all groups, and tells each one's subject. Format 1 does not say where a group began.
-pub(super) fn read_groups(
-    from: &mut FieldReader<'_>,
-    format: u32,
-    subjects: &mut Subjects,
-) -> Result<BTreeMap<GroupNumber, Group>> {
+/// Reads all groups, and makes each known to its subject.
+pub(super) fn read_groups(from: &mut FieldReader<'_>, subjects: &mut Subjects) -> Result<BTreeMap<GroupNumber, Group>> {
     let mut groups = BTreeMap::new();
     for _ in 0..from.count(72)? {
-        let group = read_group(from, format)?;
+        let group = read_group(from)?;
         let Some(subject) = subjects.get_mut(group.subject) else {
             return Err(from.malformed("a group of a known subject"));
         };

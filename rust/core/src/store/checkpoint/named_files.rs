@@ -17,15 +17,6 @@ use crate::store::state::loaded_runs::{NamedLoad, read_loads};
 use crate::store::state::{KnownRun, LogPosition, SegmentStart};
 use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
 
-/// Formats before this one know nothing of what is due in which minute.
-const FORMAT_WITH_FORECAST: u32 = 5;
-/// Formats before this one do not know whose messages a file has.
-const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
-/// Formats before this one have no holes.
-const FORMAT_WITH_HOLES: u32 = 7;
-/// Formats before this one have none in runs.
-const FORMAT_WITH_RUN_HOLES: u32 = 8;
-
 /// A file that a checkpoint names, with what proves it whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::store) struct NamedRun {
@@ -106,12 +97,11 @@ pub(in crate::store) struct OfThisCopy {
     pub(in crate::store) feed_from: DueKey,
     pub(in crate::store) segments: Vec<SegmentStart>,
     pub(in crate::store) files: NamedFiles,
-    pub(in crate::store) totals: Option<Vec<(Minute, Tally)>>,
+    pub(in crate::store) totals: Vec<(Minute, Tally)>,
 }
 
 pub(super) fn read_of_this_copy(
     from: &mut FieldReader<'_>,
-    format: u32,
     position: &LogPosition,
     windows: &mut [WindowSnapshot],
 ) -> Result<OfThisCopy> {
@@ -126,20 +116,11 @@ pub(super) fn read_of_this_copy(
         run_holes: RunHoles::default(),
         loads: BTreeMap::new(),
     };
-    let mut totals = None;
-    if format >= FORMAT_WITH_FORECAST {
-        totals = Some(read_totals(from)?);
-        read_ended(from, windows)?;
-    }
-    if format >= FORMAT_WITH_FILE_SUBJECTS {
-        read_file_subjects(from, &mut segments, &mut files)?;
-    }
-    if format >= FORMAT_WITH_HOLES {
-        files.holes = read_holes(from, floor, position)?;
-    }
-    if format >= FORMAT_WITH_RUN_HOLES {
-        files.run_holes = read_run_holes(from, &files.schedule_runs)?;
-        files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
-    }
+    let totals = read_totals(from)?;
+    read_ended(from, windows)?;
+    read_file_subjects(from, &mut segments, &mut files)?;
+    files.holes = read_holes(from, floor, position)?;
+    files.run_holes = read_run_holes(from, &files.schedule_runs)?;
+    files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
     Ok(OfThisCopy { feed_from, segments, files, totals })
 }

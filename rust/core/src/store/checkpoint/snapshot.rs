@@ -59,6 +59,7 @@ use crate::error::Result;
 use crate::message_log::Holes;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
+use crate::record::{made_up_number, written_format};
 use crate::run::RunHoles;
 use crate::schedule_log::{EntryState, JoinedEnded, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::store::names::keys::Keys;
@@ -74,13 +75,6 @@ use crate::store::state::{EpochInfo, LogPosition, SegmentStart, State};
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Minute, PullOffset, RunNumber, Sequence, SubjectNumber, Tally,
 };
-
-/// Formats before this one know no moves.
-const FORMAT_WITH_MOVES: u32 = 4;
-/// Formats before this one know neither keys, nor ids, nor what recurs.
-const FORMAT_WITH_TERMS: u32 = 5;
-/// Formats before this one know no loads.
-const FORMAT_WITH_LOADS: u32 = 8;
 
 /// One window of the schedule, as of the position.
 #[derive(Clone, Debug)]
@@ -114,8 +108,8 @@ pub(in crate::store) struct Snapshot {
     pub(in crate::store) segments: Vec<SegmentStart>,
     /// Where a feed begins that is to hand over everything pending.
     pub(in crate::store) feed_from: DueKey,
-    /// What is due in each minute; `None` where an earlier format does not say.
-    pub(in crate::store) totals: Option<Vec<(Minute, Tally)>>,
+    /// What is due in each minute.
+    pub(in crate::store) totals: Vec<(Minute, Tally)>,
 }
 
 /// The small state as of one position, frozen: its bytes, and beside them what is large or of this
@@ -240,6 +234,9 @@ fn write_small(out: &mut FieldWriter, state: &State) {
     out.u32(state.next_group.0);
     out.u32(state.next_consumer.0);
     out.u32(state.next_run.0);
+    if let Some(number) = made_up_number(written_format()) {
+        out.u64(number);
+    }
     out.count(state.epochs.len());
     for info in &state.epochs {
         out.u32(info.epoch.0);
@@ -282,11 +279,11 @@ impl Snapshot {
             load_jobs: state.load_jobs.clone(),
             segments: state.segments.clone(),
             feed_from: DueKey::START,
-            totals: Some(state.totals.iter().collect()),
+            totals: state.totals.iter().collect(),
         }
     }
 
-    /// Reads a body that this format wrote.
+    /// Reads a body of this format.
     ///
     /// # Errors
     /// `Corrupt` where the bytes are not one.
@@ -302,31 +299,26 @@ impl Snapshot {
         if next_run > RunNumber::END {
             return Err(from.malformed("a number that a run may have"));
         }
+        if made_up_number(format).is_some_and(|number| from.u64() != Ok(number)) {
+            return Err(from.malformed("the number of the made-up format"));
+        }
         let epochs = read_epochs(&mut from)?;
-        let (mut subjects, queues) = read_subjects(&mut from, format)?;
-        let groups = read_groups(&mut from, format, &mut subjects)?;
+        let (mut subjects, queues) = read_subjects(&mut from)?;
+        let groups = read_groups(&mut from, &mut subjects)?;
         let mut ended_groups = BTreeMap::new();
         for _ in 0..from.count(20)? {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
         }
         let mut windows = read_windows(&mut from, position.next_sequence)?;
         let next = position.next_sequence;
-        let moves = if format < FORMAT_WITH_MOVES {
-            RecentMoves::default()
-        } else {
-            RecentMoves::read(&mut from, next, position.trusted)?
-        };
-        let (keys, ids, recurring) = if format < FORMAT_WITH_TERMS {
-            (Keys::default(), RecentIds::default(), Recurring::default())
-        } else {
-            (Keys::read(&mut from, next)?, RecentIds::read(&mut from, next)?, Recurring::read(&mut from, next)?)
-        };
+        let moves = RecentMoves::read(&mut from, next, position.trusted)?;
+        let (keys, ids) = (Keys::read(&mut from, next)?, RecentIds::read(&mut from, next)?);
+        let recurring = Recurring::read(&mut from, next)?;
         if !recurring.fit(|number| subjects.get(number).is_some(), |sequence| is_pending(&windows, sequence)) {
             return Err(from.malformed("series of known subjects that wait for pending messages"));
         }
-        let load_jobs = if format < FORMAT_WITH_LOADS { LoadJobs::default() } else { LoadJobs::read(&mut from, next)? };
-        let OfThisCopy { feed_from, segments, files, totals } =
-            read_of_this_copy(&mut from, format, &position, &mut windows)?;
+        let load_jobs = LoadJobs::read(&mut from, next)?;
+        let OfThisCopy { feed_from, segments, files, totals } = read_of_this_copy(&mut from, &position, &mut windows)?;
         from.end()?;
         let snapshot = Self {
             position,

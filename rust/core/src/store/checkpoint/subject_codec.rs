@@ -15,8 +15,8 @@ use crate::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
 pub(in crate::store) struct QueueSnapshot {
     pub(in crate::store) next: ReadyNumber,
     pub(in crate::store) finished_below: ReadyNumber,
-    /// How many entries are pending; `None` where an earlier format does not say.
-    pub(in crate::store) pending: Option<u64>,
+    /// How many entries are pending.
+    pub(in crate::store) pending: u64,
 }
 
 impl QueueSnapshot {
@@ -26,7 +26,7 @@ impl QueueSnapshot {
         Self {
             next: dispatch.next_number(subject),
             finished_below: dispatch.finished_below(subject),
-            pending: Some(state.counts.get(subject)),
+            pending: state.counts.get(subject),
         }
     }
 }
@@ -53,15 +53,12 @@ pub(super) fn write_subjects(
         out.u64(subject.ended_before.0);
         out.u64(subject.expired);
         out.u64(subject.expired_before.0);
-        out.u64(queue.pending.unwrap_or_default());
+        out.u64(queue.pending);
     }
 }
 
 /// Reads all subjects.
-pub(super) fn read_subjects(
-    from: &mut FieldReader<'_>,
-    format: u32,
-) -> Result<(Subjects, BTreeMap<SubjectNumber, QueueSnapshot>)> {
+pub(super) fn read_subjects(from: &mut FieldReader<'_>) -> Result<(Subjects, BTreeMap<SubjectNumber, QueueSnapshot>)> {
     let mut subjects = Subjects::default();
     let mut queues = BTreeMap::new();
     for _ in 0..from.count(36)? {
@@ -71,13 +68,8 @@ pub(super) fn read_subjects(
         }
         let (next, finished_below) = (ReadyNumber(from.u64()?), ReadyNumber(from.u64()?));
         let Some(subject) = subjects.get_mut(number) else { continue };
-        if format > 1 {
-            read_what_is_gone(from, subject)?;
-        } else {
-            read_what_is_gone_of_format_1(from, finished_below, subject)?;
-        }
-        let pending = if format > 3 { Some(from.u64()?) } else { None };
-        queues.insert(number, QueueSnapshot { next, finished_below, pending });
+        read_what_is_gone(from, subject)?;
+        queues.insert(number, QueueSnapshot { next, finished_below, pending: from.u64()? });
     }
     Ok((subjects, queues))
 }
@@ -91,18 +83,5 @@ fn read_what_is_gone(from: &mut FieldReader<'_>, subject: &mut Subject) -> Resul
     subject.ended_before = Sequence(from.u64()?);
     subject.expired = from.u64()?;
     subject.expired_before = Millis(from.u64()?);
-    Ok(())
-}
-
-/// Format 1 has the voided numbers one by one, and nothing else.
-fn read_what_is_gone_of_format_1(
-    from: &mut FieldReader<'_>,
-    finished_below: ReadyNumber,
-    subject: &mut Subject,
-) -> Result<()> {
-    subject.gone = RangeSet::starting_at(finished_below.0);
-    for _ in 0..from.count(8)? {
-        subject.gone.insert(from.u64()?);
-    }
     Ok(())
 }

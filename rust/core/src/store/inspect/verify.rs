@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::verified_runs::{verify_runs, verify_unnamed_loads};
 use crate::error::{Error, Result};
 use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, Stream, segment_path};
-use crate::queues::Group;
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
 use crate::run::DamagedBlock;
@@ -23,7 +22,7 @@ use crate::store::retention::file_subjects::FileSubjects;
 use crate::store::retention::kept_files::checkpoint_path;
 use crate::store::state::forecast::Sizes;
 use crate::store::state::{LogPosition, State};
-use crate::units::{GroupNumber, Location, Sequence, SubjectNumber, Utc};
+use crate::units::{Location, Sequence, SubjectNumber, Utc};
 
 /// What a verification found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -274,16 +273,6 @@ fn compare_at(owner: &Owner, target: Option<(u32, &Snapshot)>, found: &mut Verif
     }
 }
 
-/// Checkpoints of earlier formats do not know when the last consumer of a group ended, nor does what came of them.
-fn are_same(expected: &BTreeMap<GroupNumber, Group>, actual: &BTreeMap<GroupNumber, Group>) -> bool {
-    let is_same = |(one, other): (&Group, &Group)| {
-        let is_known = one.consumer_ended.0 > 0 && other.consumer_ended.0 > 0;
-        let ended = if is_known { one.consumer_ended } else { other.consumer_ended };
-        Group { consumer_ended: ended, ..one.clone() } == *other
-    };
-    expected.keys().eq(actual.keys()) && expected.values().zip(actual.values()).all(is_same)
-}
-
 fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     let actual = &Snapshot::without_windows(owner.state());
     let mut found = Vec::new();
@@ -296,16 +285,14 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("the position", without_end(&expected.position) == without_end(&actual.position));
     compare("the epochs", expected.epochs == actual.epochs);
     compare("the subjects", expected.subjects == actual.subjects);
-    let ready = |queue: &QueueSnapshot| QueueSnapshot { pending: None, ..*queue };
+    let ready = |queue: &QueueSnapshot| QueueSnapshot { pending: 0, ..*queue };
     let all_ready =
         |snapshot: &Snapshot| -> Vec<_> { snapshot.queues.iter().map(|(at, one)| (*at, ready(one))).collect() };
     compare("the ready messages", all_ready(expected) == all_ready(actual));
-    let is_counted = |(at, one): (&SubjectNumber, &QueueSnapshot)| {
-        one.pending.is_none() || actual.queues.get(at).map(|found| found.pending) == Some(one.pending)
-    };
-    compare("how many messages of each subject are pending", expected.queues.iter().all(is_counted));
-    compare("how much is due in each minute", expected.totals.is_none() || expected.totals == actual.totals);
-    compare("the groups and consumers", are_same(&expected.groups, &actual.groups));
+    let counted = |snapshot: &Snapshot| -> Vec<_> { snapshot.queues.values().map(|one| one.pending).collect() };
+    compare("how many messages of each subject are pending", counted(expected) == counted(actual));
+    compare("how much is due in each minute", expected.totals == actual.totals);
+    compare("the groups and consumers", expected.groups == actual.groups);
     compare("the removed groups", expected.ended_groups == actual.ended_groups);
     compare("the messages that were moved", expected.moves.agrees_with(&actual.moves));
     compare("the keys of pending messages", expected.keys == actual.keys);
@@ -317,7 +304,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
         (expected.next_group, expected.next_consumer, expected.voided)
             == (actual.next_group, actual.next_consumer, actual.voided),
     );
-    // Each of them has other segments at its front, as far as retention had come, and earlier formats know of none.
+    // Each of them has other segments at its front, as far as retention had come.
     let of = |snapshot: &Snapshot| -> BTreeMap<_, _> {
         snapshot.segments.iter().map(|start| (start.segment, start.subjects.clone())).collect()
     };

@@ -101,7 +101,7 @@ pub(super) fn retry_of<'a>(
         due,
         target,
         attempt,
-        payload_sequence: Some(delivery.entry.payload_sequence()),
+        payload_sequence: delivery.entry.payload_sequence(),
         destination,
     }
 }

@@ -13,7 +13,7 @@ pub struct GroupListed {
     pub name: String,
     /// The name of its subject.
     pub subject: String,
-    /// The ready number that it began with; 0 where a release of format 1 made it.
+    /// The ready number that it began with.
     pub start: ReadyNumber,
     /// The next ready number that it was never given.
     pub cursor: ReadyNumber,

@@ -264,10 +264,9 @@ fn made_by(record: &RawRecord<'_>, location: Location) -> Option<Made> {
     }
     match fact {
         Fact::Retry(Retry { due, attempt, target, payload_sequence, .. }) => {
-            let payload = payload_sequence?;
             let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
-            let entry = entry(due, attempt, payload, Location::NOWHERE, target);
-            Some(Made { entry, of: Of::Payload(payload) })
+            let entry = entry(due, attempt, payload_sequence, Location::NOWHERE, target);
+            Some(Made { entry, of: Of::Payload(payload_sequence) })
         }
         Fact::Redrive(redrive) => {
             let payload = redrive.payload_sequence;

@@ -193,8 +193,7 @@ pub(super) fn bits_of(windows: &[WindowSnapshot], piece: &RebuildPiece) -> Resul
 ///
 /// # Errors
 /// `InvalidArgument` naming `piece_sequences` where that is no multiple of 32 up to [`STAGED_ROWS_MAX`]. `Corrupt` where
-/// no checkpoint of several reads, or the one that does was written by a release that did not count what is due;
-/// `TooLarge` naming `pieces` where run numbers are at their end; `NewerFormat`, `Storage`.
+/// no checkpoint of several reads; `TooLarge` naming `pieces` where run numbers are at their end; `NewerFormat`, `Storage`.
 pub fn plan_rebuild(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -206,10 +205,6 @@ pub fn plan_rebuild(
     let Some(read) = newest_checkpoint(storage.as_ref(), &stream)? else {
         return Ok((RebuildPlan { stream: stream.id, checkpoint: None, pieces: Vec::new() }, Vec::new()));
     };
-    if read.snapshot.totals.is_none() {
-        let expected = "a checkpoint that says what is due in each minute; open the store once with this release";
-        return Err(Error::corrupt(&checkpoint_path(read.number), 8, expected, "one of an earlier format"));
-    }
     let above = list_runs(storage.as_ref())?.last().map_or(RunNumber(1), |last| last.next());
     let basis = Basis::of(&storage, stream, read)?;
     let mut next = basis.read.snapshot.next_run.max(above);

@@ -283,9 +283,9 @@ pub(super) fn state_of(
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
     for (subject, queue) in &snapshot.queues {
         state.dispatch.restore_queue(*subject, queue.next, queue.finished_below)?;
-        state.counts.restore_saved(*subject, queue.pending);
+        state.counts.restore(*subject, queue.pending);
     }
-    state.restore_totals(snapshot.totals.as_deref());
+    state.restore_totals(&snapshot.totals);
     for named in &files.dispatch_runs {
         if let Some(run) = runs.get(&named.number) {
             state.dispatch.restore_run(Arc::clone(run));

@@ -111,9 +111,9 @@ pub(super) fn entries_from_log(
                 let entry = entry(message.due, 1, record.sequence, location, message.subject);
                 entries.push(entry.with_size(size));
             }
-            Some(Fact::Retry(Retry { due, attempt, target, payload_sequence: Some(payload), .. })) => {
+            Some(Fact::Retry(Retry { due, attempt, target, payload_sequence, .. })) => {
                 let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
-                again.push((payload, entry(due, attempt, payload, Location::NOWHERE, target)));
+                again.push((payload_sequence, entry(due, attempt, payload_sequence, Location::NOWHERE, target)));
             }
             Some(Fact::Redrive(redrive)) => {
                 let payload = redrive.payload_sequence;

@@ -1,5 +1,5 @@
 //! Which subjects have messages in a segment or a run: what its retention depends on. Of a file with more of them than
-//! is kept, and of one that came from a format that does not say, they are not known.
+//! is kept they are not known.
 //!
 //! A checkpoint has them behind all else: for the segments of part 14, the runs of part 15 and those behind them, in
 //! their orders, `is_known u32`, then a count and `subject u32` for each, ascending.
@@ -62,9 +62,6 @@ impl FileSubjects {
         if run.kind() == RunKind::Dispatch {
             run.subjects().iter().for_each(|range| found.note(range.subject));
             return Ok(found);
-        }
-        if !run.has_cells() {
-            return Ok(Self::unknown());
         }
         match run.each_cell(None, &mut |cell| found.note(cell.subject)) {
             Err(error @ Error::Storage { .. }) => Err(error),

@@ -180,7 +180,7 @@ fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
         Fact::Retry(retry) => {
             let (key, attempt) =
                 (DueKey { due: retry.due, sequence }, u16::try_from(retry.attempt).unwrap_or(u16::MAX));
-            Some(Entry::new(key, attempt, retry.payload_sequence?, Location::NOWHERE, retry.target))
+            Some(Entry::new(key, attempt, retry.payload_sequence, Location::NOWHERE, retry.target))
         }
         Fact::Redrive(redrive) => {
             let key = DueKey { due: redrive.due, sequence };

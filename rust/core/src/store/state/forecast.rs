@@ -238,9 +238,8 @@ impl State {
         Ok((cells, damaged))
     }
 
-    /// Takes over what a checkpoint says; one of an earlier format says nothing, and everything is counted once.
-    pub(in crate::store) fn restore_totals(&mut self, saved: Option<&[(Minute, Tally)]>) {
-        let Some(saved) = saved else { return self.counts.forget() };
+    /// Takes over what a checkpoint says.
+    pub(in crate::store) fn restore_totals(&mut self, saved: &[(Minute, Tally)]) {
         for (minute, tally) in saved {
             self.totals.add(*minute, *tally);
         }

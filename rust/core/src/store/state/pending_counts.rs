@@ -3,8 +3,7 @@
 //! the facts behind it go on from there.
 //!
 //! A fact that ends an entry does not always say of which subject that is, or how large. Then the entry's own row
-//! says it; where that cannot be read any more, or a checkpoint of an earlier format has no counts,
-//! everything that is pending is counted once.
+//! says it; where that cannot be read any more, everything that is pending is counted once.
 
 use std::collections::BTreeMap;
 
@@ -34,15 +33,8 @@ impl PendingCounts {
         self.by_subject.get(subject).copied().unwrap_or_default()
     }
 
-    /// Takes over what a checkpoint says; one of an earlier format says nothing.
-    pub(in crate::store) fn restore_saved(&mut self, subject: SubjectNumber, count: Option<u64>) {
-        match count {
-            Some(count) => self.restore(subject, count),
-            None => self.forget(),
-        }
-    }
-
-    fn restore(&mut self, subject: SubjectNumber, count: u64) {
+    /// Takes over what a checkpoint says.
+    pub(in crate::store) fn restore(&mut self, subject: SubjectNumber, count: u64) {
         self.by_subject.admit(subject);
         if let Some(known) = self.by_subject.get_mut(subject) {
             *known = count;
@@ -166,7 +158,7 @@ fn forget(state: &mut State, sequence: Sequence) {
     state.schedule.forget_ended(sequence);
 }
 
-/// Bytes of an entry's body, read where a row of an earlier format does not say them. One that is damaged or nowhere
+/// Bytes of an entry's body, read where its row does not say them. One that is damaged or nowhere
 /// has none: it was counted so when it came, or when all was counted.
 ///
 /// # Errors

@@ -122,8 +122,8 @@ impl RecentMoves {
         self.len() == 0
     }
 
-    /// True where both remember the same of what both may know: earlier releases kept the last ones alone, and not
-    /// when they were made.
+    /// True where both remember the same of what both may know: when a move was made is not compared, and one may have
+    /// forgotten those whose time is over.
     pub(in crate::store) fn agrees_with(&self, other: &Self) -> bool {
         let same = self.len().min(other.len()) as u64;
         let of = |one: &Self| {
@@ -155,8 +155,7 @@ impl RecentMoves {
         }
     }
 
-    /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next` and whose time is `now`. Earlier releases
-    /// say of no move when it was made: they are as young as the checkpoint.
+    /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next` and whose time is `now`.
     ///
     /// # Errors
     /// `Corrupt` where there are more than are remembered, or they are out of order.

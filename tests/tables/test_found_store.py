@@ -1,4 +1,4 @@
-"""Stores that earlier releases left behind are managed as any other: no command needs what these did not write."""
+"""A store that another build left behind is managed as any other: messages are moved, cancelled, listed and counted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ import delaymq
 from delaymq import Fate, KeyTaken, Moved, Outcome, Publish, Receipt, _core
 from delaymq.testing import Clock
 from format_reader.golden import laid
-from format_reader.layout import FORMATS
 from tables import oracle
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
 
-class Upgraded:
-    """The golden store of a format, open."""
+class FoundStore:
+    """The golden store, open."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self.folder = laid(folder, number)
+    def __init__(self, folder: Path) -> None:
+        self.folder = laid(folder)
         with delaymq.snapshot(self.folder) as snapshot:
             self.clock = Clock(snapshot.trusted)
         self.store = delaymq.open(self.folder, clock=self.clock)
@@ -80,48 +79,48 @@ def receipt_of(moved: Moved) -> Receipt:
     return moved.receipt
 
 
-@pytest.fixture(params=[number for number in FORMATS if number < max(FORMATS)], ids="format_{}".format)
-def upgraded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Upgraded]:
-    opened = Upgraded(tmp_path / "store", request.param)
+@pytest.fixture
+def found(tmp_path: Path) -> Iterator[FoundStore]:
+    opened = FoundStore(tmp_path / "store")
     yield opened
     opened.store.close()
 
 
-def test_a_store_of_every_earlier_format_is_moved_cancelled_keyed_repeated_listed_counted_and_forecast(
-    upgraded: Upgraded,
+def test_messages_of_a_found_store_are_moved_cancelled_keyed_repeated_listed_counted_and_forecast(
+    found: FoundStore,
 ) -> None:
-    store = upgraded.store
-    upgraded.check()
+    store = found.store
+    found.check()
     subject = max(store.pending_counts().items(), key=lambda one: one[1])[0]
     first, second, third, *_ = [one.receipt for one in store.pending(subject)]
-    bodies = {row["sequence"]: row["body"] for row in upgraded.scanned()}
-    # What an earlier release wrote: one is moved, one is moved twice, one is cancelled.
+    bodies = {row["sequence"]: row["body"] for row in found.scanned()}
+    # What the other build wrote: one is moved, one is moved twice, one is cancelled.
     moved = receipt_of(store.move(first, delay=10 * DAY))
     again = receipt_of(store.move(receipt_of(store.move(second, delay=11 * DAY)), delay=12 * DAY))
     assert store.cancel(third) is Outcome.DONE
     assert store.move(first, delay=20 * DAY) == Moved(Outcome.NOT_FOUND, None)
-    upgraded.check()
-    keyed = store.publish(subject, b"keyed", delay=2 * DAY, key="upgraded-17")
+    found.check()
+    keyed = store.publish(subject, b"keyed", delay=2 * DAY, key="found-17")
     with pytest.raises(KeyTaken):
-        store.publish(subject, b"", delay=DAY, key="upgraded-17")
-    replaced = store.publish(subject, b"instead", delay=3 * DAY, key="upgraded-17", if_exists="replace")
-    store.publish_many([Publish(subject, b"another", delay=HOUR, key=f"upgraded-{number}") for number in range(10)])
-    assert store.cancel_key(subject, "upgraded-3") is Outcome.DONE
-    assert store.move_key(subject, "upgraded-4", delay=5 * DAY).outcome is Outcome.DONE
-    series = store.recur("upgraded.series", b"again", name="upgraded", cron="30 9 * * *", zone="Europe/Berlin")
-    upgraded.check()
+        store.publish(subject, b"", delay=DAY, key="found-17")
+    replaced = store.publish(subject, b"instead", delay=3 * DAY, key="found-17", if_exists="replace")
+    store.publish_many([Publish(subject, b"another", delay=HOUR, key=f"found-{number}") for number in range(10)])
+    assert store.cancel_key(subject, "found-3") is Outcome.DONE
+    assert store.move_key(subject, "found-4", delay=5 * DAY).outcome is Outcome.DONE
+    series = store.recur("found.series", b"again", name="found", cron="30 9 * * *", zone="Europe/Berlin")
+    found.check()
     for _ in range(2):
         store.checkpoint()
-        upgraded.check()
-        upgraded.open_again()
-        store = upgraded.store
-        upgraded.check()
+        found.check()
+        found.open_again()
+        store = found.store
+        found.check()
     fates = store.look_up_many([moved, again, third, keyed, replaced])
     assert [one.fate for one in fates] == [Fate.PENDING, Fate.PENDING, Fate.CANCELLED, Fate.CANCELLED, Fate.PENDING]
-    assert [one for one in store.recurring() if one.name == "upgraded"] == [series]
-    upgraded.clock.advance(13 * DAY)
+    assert [one for one in store.recurring() if one.name == "found"] == [series]
+    found.clock.advance(13 * DAY)
     came = {}
-    with store.subscribe(subject, group="upgraded") as messages:
+    with store.subscribe(subject, group="found") as messages:
         for batch in messages.batches(100, wait=0):
             if not batch:
                 break
@@ -130,6 +129,6 @@ def test_a_store_of_every_earlier_format_is_moved_cancelled_keyed_repeated_liste
     assert came[moved.due] == bodies[first.sequence]
     assert came[again.due] == bodies[second.sequence]
     assert came[replaced.due] == b"instead"
-    upgraded.check()
-    upgraded.open_again()
-    upgraded.check()
+    found.check()
+    found.open_again()
+    found.check()

@@ -1,19 +1,16 @@
-"""The tables of the stores that earlier releases left behind, as the second reader and the open store have them."""
+"""The tables of the golden store, as the second reader and the open store have them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import pytest
-
 import delaymq
 from crafting import contents
 from delaymq.tables import Snapshot
 from delaymq.testing import Clock
 from format_reader.checkpoints import read_checkpoint
-from format_reader.golden import GOLDEN, laid
-from format_reader.layout import FORMATS
+from format_reader.golden import laid
 from format_reader.store import numbered
 from tables import oracle, oracle_actions
 from tables.oracle_deliveries import Deliveries
@@ -21,10 +18,6 @@ from tables.replaying import Replay
 
 SAME = ("body", "message_id", "tags", "attributes")
 SPLITS = (1, 500, 1 << 40)
-# The newest format is what every other test writes.
-FORMATS_BEFORE = [number for number in FORMATS if number < max(FORMATS)]
-# Records of format 1 do not say of which message what was given back is a copy.
-REPLAYED = [number for number in FORMATS_BEFORE if number > 1]
 
 
 def read_split(snapshot: Snapshot, table: str, split_bytes: int) -> list[oracle.Row]:
@@ -32,13 +25,8 @@ def read_split(snapshot: Snapshot, table: str, split_bytes: int) -> list[oracle.
     return [row for one in ranges for row in oracle.read(snapshot.read(one))]
 
 
-def test_every_earlier_format_has_a_store() -> None:
-    assert {path.stem for path in (GOLDEN / "stores").iterdir()} == {f"format_{number}" for number in FORMATS_BEFORE}
-
-
-@pytest.mark.parametrize("number", FORMATS_BEFORE)
-def test_messages_of_every_format(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_messages(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     before = contents(folder)
     expected = oracle.messages(folder)
     assert len(expected) >= 10
@@ -51,9 +39,8 @@ def test_messages_of_every_format(tmp_path: Path, number: int) -> None:
     assert {path: after[path] for path in before} == before
 
 
-@pytest.mark.parametrize("number", FORMATS_BEFORE)
-def test_what_is_pending_of_every_format(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_what_is_pending(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     messages = {row["sequence"]: row for row in oracle.messages(folder)}
     with delaymq.snapshot(folder) as snapshot:
         rows = oracle.read(snapshot.to_arrow_batches("pending"))
@@ -73,9 +60,8 @@ def test_what_is_pending_of_every_format(tmp_path: Path, number: int) -> None:
             assert [(row["sequence"], row["subject"], row["due"]) for row in found] == listed
 
 
-@pytest.mark.parametrize("number", REPLAYED)
-def test_what_is_pending_is_what_the_facts_of_each_format_come_to(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_what_is_pending_is_what_the_facts_come_to(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     pending = Replay(folder).pending
     expected = sorted((entry.due_ms, sequence, entry.message) for sequence, entry in pending.items())
     with delaymq.snapshot(folder) as snapshot:
@@ -85,9 +71,8 @@ def test_what_is_pending_is_what_the_facts_of_each_format_come_to(tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("number", REPLAYED)
-def test_what_became_ready_and_what_became_of_messages_of_each_format(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_what_became_ready_and_what_became_of_messages(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     ready, became = Replay(folder).ready, Deliveries(folder).rows()
     assert len(ready) >= 3
     with delaymq.snapshot(folder) as snapshot:
@@ -97,9 +82,8 @@ def test_what_became_ready_and_what_became_of_messages_of_each_format(tmp_path: 
     assert {row["outcome"] for row in became} >= {"pending", "acknowledged", "cancelled"}
 
 
-@pytest.mark.parametrize("number", FORMATS_BEFORE)
-def test_facts_and_files_of_every_format(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_facts_and_files(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     expected = oracle_actions.actions(folder)
     with delaymq.snapshot(folder) as snapshot:
         for split_bytes in SPLITS:
@@ -113,9 +97,8 @@ def test_facts_and_files_of_every_format(tmp_path: Path, number: int) -> None:
             assert one.damages == ()
 
 
-@pytest.mark.parametrize("number", FORMATS_BEFORE)
-def test_the_stores_have_runs_and_a_tail(tmp_path: Path, number: int) -> None:
-    folder = laid(tmp_path / "store", number)
+def test_the_store_has_runs_and_a_tail(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "store")
     assert len(numbered(folder / "runs", "run")) >= 2
     newest = list(numbered(folder / "checkpoints", "checkpoint").values())[-1]
     covered = read_checkpoint(newest.read_bytes())["body"]["position"]["end"]

@@ -1,0 +1,34 @@
+//! A made-up next format, for tests of an upgrade. A thread that knows it is a build of the next release: it reads
+//! both formats and writes the made-up one. All other threads refuse that one.
+//!
+//! In the made-up format a checkpoint has one more number, behind its other single values. Without the feature
+//! `planted` no thread knows the format, and the questions vanish when they are compiled.
+
+/// The number that its checkpoints have and those of this format do not.
+pub(crate) const MORE: u64 = 0x6d61_6465_2d75_7031;
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static KNOWN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread knows the made-up format from now on.
+#[cfg(feature = "planted")]
+pub fn know(known: bool) {
+    KNOWN.set(known);
+}
+
+/// True where this thread knows the made-up format.
+#[cfg(feature = "planted")]
+#[inline]
+pub fn is_known() -> bool {
+    KNOWN.get()
+}
+
+/// True where this thread knows the made-up format, which none does in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the question must vanish from builds without the feature")]
+pub const fn is_known() -> bool {
+    false
+}
