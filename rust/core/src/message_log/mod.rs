@@ -25,7 +25,8 @@ pub use position::LogPosition;
 pub use read::piece::{LogPiece, PieceReader};
 pub use read::reader::{BatchReader, ScannedBatch};
 pub use read::salvage_reader::{Find, sift, sift_segment};
-pub use repair::scanner::{LaterSegment, ScanEnd, ScanStart, Scanner, TornTail};
+pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
+pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};
 pub use segment::{
     ASIDE_FOLDER, LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES,

@@ -15,6 +15,7 @@
 
 mod block;
 mod cell_bytes;
+mod cell_reader;
 mod cells;
 mod footer;
 mod holes;

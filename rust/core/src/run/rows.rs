@@ -292,3 +292,17 @@ impl Row for DispatchRow {
         })
     }
 }
+
+impl Relation {
+    /// A row.
+    #[inline]
+    pub(in crate::run) fn row(&self, row: ScheduleRow) -> ScheduleRow {
+        ScheduleRow {
+            key: DueKey { due: row.key.due, sequence: self.sequence(row.key.sequence) },
+            payload_sequence: self.sequence(row.payload_sequence),
+            location: Location::in_run(self.number, row.location.offset()),
+            subject: self.subject_at(row.subject),
+            ..row
+        }
+    }
+}

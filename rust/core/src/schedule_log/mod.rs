@@ -19,9 +19,10 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
+pub use count::cells::Cells;
 pub use count::ended::{JoinedEnded, SavedEnded};
 pub use count::ended_cells::{EndedCells, EndedLayers};
-pub use count::horizon::{Cells, Horizon, HorizonView, SizeOf};
+pub use count::horizon::{Horizon, HorizonView, SizeOf};
 pub use entry::{DUE_MAX, Entry, SEQUENCE_MAX, SUBJECT_MAX};
 pub use feed::recent::Recent;
 pub use feed::{Feed, Loaded, Room};

@@ -10,10 +10,10 @@ use super::feed::gather::{Gather, Gathered};
 use super::schedule::Schedule;
 use super::window::bits::TwoBits;
 use super::window::lookup::Lookups;
-use super::window::moves::Origins;
 use super::window::{Body, due_key_of, entry_of};
 use crate::error::{Error, Result};
 use crate::run::{DamagedBlock, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::schedule_log::window::origins::Origins;
 use crate::units::{DueKey, SubjectNumber};
 
 /// A run that may hold entries of the range.

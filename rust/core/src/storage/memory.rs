@@ -10,10 +10,12 @@
 mod calls;
 mod chance;
 mod content;
+mod crash;
 mod folders;
 mod state;
 mod unsynced;
 
+pub use self::crash::Crash;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,18 +25,6 @@ use self::state::State;
 pub use self::unsynced::Unsynced;
 use super::{Storage, StorageFile};
 use crate::error::{Error, Result, StorageFault};
-
-/// How a crash treats what was not synced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Crash {
-    /// The process is killed: all that it wrote is there, and as little synced as before.
-    Kill,
-    /// The power fails and nothing survives that was not synced.
-    PowerCutLosesAll,
-    /// The power fails and of each unsynced sector of 512 bytes, each length and each folder entry
-    /// chance decides how much of its history survives, whatever happened to its neighbours.
-    PowerCut,
-}
 
 /// Files in memory.
 #[derive(Clone)]

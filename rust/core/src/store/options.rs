@@ -1,6 +1,5 @@
 //! What an owner may use of memory and disk, and when it acts.
 
-use super::propose::step::READY_ENTRIES_MAX;
 use crate::error::{Error, Result};
 use crate::record::queue::RANGE_BYTES;
 use crate::record::ready::READY_ENTRY_BYTES;
@@ -55,6 +54,9 @@ pub const WINDOW_BYTES_MAX: u64 = 64 << 30;
 /// wheel. Twice that is needed for a moment where much of one millisecond is put in order, and where a flood gets a
 /// lane of its own. A quarter more than the window has may arrive before some is given back.
 pub const WINDOW_ENTRY_BYTES: u64 = 128;
+
+/// Entries that one ready fact lists, at most, however large the log's submissions may be.
+pub(in crate::store) const READY_ENTRIES_MAX: usize = 1 << 14;
 
 /// Ten thousand a second, for a minute: what a small machine hands over with room to spare.
 pub(super) const HOT_MINUTE_MESSAGES: u64 = 600_000;

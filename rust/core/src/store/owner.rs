@@ -4,24 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::apply::apply_record;
 use super::apply::effects::{Effects, Outcome};
-use super::apply::terms::Standing;
-use super::apply::{Arrival, BatchTime, apply_record};
-use super::checkpoint::work::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::options::OwnerOptions;
-use super::propose::idle::Rest;
 use super::propose::proposals::Proposals;
 use super::propose::pull::{Deciding, LoadedPostings, Pull, PullRequest};
 use super::propose::step::{Budget, Progress, Window, step};
 use super::recovery::ready_rescue::rescue_ready;
 use super::recovery::rescue::Rescue;
-use super::retention::file_subjects::{FileSubjects, subjects_of};
 use super::retention::finished_age::{KeepFinished, Keeping};
 use super::retention::free_room::Reclaiming;
 use super::retention::hole_punching::Hollowing;
-use super::retention::kept_files::{KeptFiles, Removable};
-use super::retention::stale_loads::Sweep;
-use super::state::{KnownRun, SegmentStart, State};
+use super::retention::kept_files::KeptFiles;
+use super::state::awaited::Standing;
+use super::state::file_subjects::FileSubjects;
+use super::state::{SegmentStart, State};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
@@ -31,9 +28,9 @@ use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
 use crate::storage::Storage;
-use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, Sequence,
-};
+use crate::store::apply::placement::{Arrival, BatchTime};
+use crate::store::propose::rest::Rest;
+use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence};
 
 /// A batch that is visible: durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
@@ -298,92 +295,6 @@ impl Owner {
         let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
         let options = &self.options;
         facts > 0 && (bytes >= options.checkpoint_bytes / share || facts >= options.checkpoint_facts / share)
-    }
-
-    /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
-    /// `None` where one is under way, and where runs have no numbers left, a thousand million of them.
-    pub fn freeze(&mut self) -> Option<CheckpointWork> {
-        let windows = u32::try_from(self.state.schedule.windows().len()).unwrap_or(u32::MAX);
-        if self.freezing || self.state.next_run.plus(windows.saturating_add(2)) > RunNumber::END {
-            return None;
-        }
-        self.freezing = true;
-        self.effects.was_counted = false;
-        self.bytes_at_freeze = self.bytes_applied;
-        self.sequence_at_freeze = self.state.position.next_sequence;
-        self.deciding.forget_ended(&self.state);
-        if self.effects.feed.admit(&mut self.state.schedule).is_err() {
-            // The next step meets the damaged block again, and says so.
-            self.effects.feed.give_back_unresolved();
-        }
-        let number = self.next_checkpoint;
-        self.next_checkpoint = number.saturating_add(1);
-        let feed = FeedPlace {
-            loaded_until: self.effects.feed.position().due,
-            resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
-        };
-        let keeping = self.keeping();
-        let holes = self.plan_holes(&keeping);
-        let frozen = (keeping, self.opened_from(), holes);
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, frozen))
-    }
-
-    /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
-    pub fn abandon(&mut self, work: CheckpointWork) {
-        drop(work);
-        self.freezing = false;
-    }
-
-    /// Takes over a finished checkpoint: its runs serve from now on, and what neither kept
-    /// checkpoint needs may go.
-    ///
-    /// # Errors
-    /// `InvalidArgument` where the checkpoint is not one of this owner.
-    pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
-        self.freezing = false;
-        // What it kept open may be removed now.
-        self.open_payloads_anew();
-        let FinishedCheckpoint {
-            schedule_runs,
-            dispatch_run,
-            subjects,
-            merged,
-            merge_failure,
-            kept,
-            holes,
-            left,
-            ended,
-            created,
-            copy_after,
-        } = finished;
-        for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
-            let subjects = subjects_of(&subjects, run.number());
-            self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created, subjects });
-        }
-        for (first, run) in schedule_runs {
-            self.state.schedule.install(first, run)?;
-        }
-        self.state.schedule.take_joined_ended(&ended);
-        // What was moved out of a merged run may be in hand, however soon its row was due, and say where its payload was.
-        let had_origins = self.install_merge(merged, &subjects, merge_failure.as_deref());
-        if had_origins || self.effects.feed.position().due > copy_after {
-            self.effects.payloads_moved(self.state.position.trusted);
-        }
-        self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
-        let before = self.kept.last().cloned();
-        let kept = (*kept).holding(self.state.schedule.left_files());
-        self.kept.push(kept.holding_loads(&self.state));
-        let first = self.state.segments.first().map(|start| start.segment);
-        (self.state.holes, self.state.run_holes) = (holes.log, holes.runs);
-        self.hollowing.note_left(left, first);
-        let mut removable = super::retention::kept_files::removable(&mut self.kept, first);
-        (removable.holes, removable.run_holes) = self.hollowing.take_punches(&self.kept);
-        super::retention::kept_files::forget(&mut self.state, &self.kept);
-        self.loads_changed = self.loads_changed.saturating_add(1);
-        removable.sweep = Some(Sweep::of(&self.state, &self.kept));
-        self.note_given_back(before.as_ref(), &removable);
-        self.look_for_room();
-        Ok(removable)
     }
 
     /// True where the offset is held by the consumer, as applied.

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use super::append::preparing::TEMPORARY_SUFFIX;
 use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
 use crate::error::{Error, Result, StorageFault};
+use crate::message_log::repair::scan_end::{ScanEnd, TornTail};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, seal_batch};
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::units::{Epoch, SegmentNumber};
-use scanner::{ScanEnd, TornTail};
 
 /// Bytes of one copying step.
 const PIECE: usize = 1 << 20;
@@ -208,6 +208,7 @@ fn copy(from: &dyn StorageFile, to: &dyn StorageFile, start: u32, end: u32) -> R
     Ok(())
 }
 
+pub(super) mod scan_end;
 pub(super) mod scanner;
 pub(super) mod search;
 pub(super) mod tail_scan;

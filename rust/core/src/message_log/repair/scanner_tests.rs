@@ -1,9 +1,10 @@
 use super::*;
 use crate::error::Error;
-use crate::message_log::segment_path;
 use crate::message_log::tests::fixture::{KIND_FACT, Log, STREAM, empty_storage, encode, scan, scan_from, shared};
+use crate::message_log::{LaterSegment, segment_path};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::storage::{Crash, MemoryStorage};
+use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 const SMALL: u32 = 8 << 10;
 

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::scanner::{LaterSegment, ScanEnd, ScanStart, TornTail};
 use super::search::search_behind;
 use crate::error::{Error, Result};
 use crate::message_log::holes::Holes;
 use crate::message_log::read::batch_check::{Cursor, Fault, Judged, Payloads, Scratch, judge};
 use crate::message_log::read::window::{Opening, Window};
+use crate::message_log::repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 use crate::message_log::segment::{SEGMENT_HEADER_BYTES, Stream, list_segments, segment_path};
 use crate::record::batch::BatchHeader;
 use crate::storage::Storage;

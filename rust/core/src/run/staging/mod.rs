@@ -17,12 +17,11 @@ mod tail;
 
 #[cfg(test)]
 mod adopted_tests;
+mod staged_run;
 
 #[cfg(test)]
 mod tests;
 
-use super::Run;
-use crate::error::{Error, Result};
 use crate::units::Millis;
 
 pub use check::{Staged, check_staged, check_still_staged};
@@ -86,16 +85,4 @@ pub struct StagedRun {
     pub digest: u32,
     /// How many messages it has.
     pub rows: u64,
-}
-
-impl StagedRun {
-    /// The run that was opened must be the one that is named here.
-    pub(crate) fn check(&self, run: &Run) -> Result<()> {
-        let (expected, found) = ((self.length, self.digest, self.rows), (run.length(), run.digest(), run.row_count()));
-        if expected == found && self.rows > 0 {
-            return Ok(());
-        }
-        let words = |(length, digest, rows): (u64, u32, u64)| format!("{rows} rows in {length} bytes, {digest:08x}");
-        Err(Error::corrupt(run.file().path(), 0, words(expected), words(found)))
-    }
 }

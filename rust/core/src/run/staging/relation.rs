@@ -2,8 +2,7 @@
 
 use super::LoadName;
 use crate::record::message::adopt_message;
-use crate::run::ScheduleRow;
-use crate::units::{DueKey, Location, Millis, RunNumber, Sequence, SubjectNumber};
+use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
 
 /// Translates what stands in a staged run into what the store means by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,18 +65,6 @@ impl Relation {
     #[inline]
     pub(in crate::run) fn sequence(&self, relative: Sequence) -> Sequence {
         self.base.plus(relative.0)
-    }
-
-    /// A row.
-    #[inline]
-    pub(in crate::run) fn row(&self, row: ScheduleRow) -> ScheduleRow {
-        ScheduleRow {
-            key: DueKey { due: row.key.due, sequence: self.sequence(row.key.sequence) },
-            payload_sequence: self.sequence(row.payload_sequence),
-            location: Location::in_run(self.number, row.location.offset()),
-            subject: self.subject_at(row.subject),
-            ..row
-        }
     }
 
     /// A whole record that was read under its own sequence becomes what the log would have under `sequence`; `None`

@@ -2,7 +2,7 @@
 //! has ended since they were written, and from entries in memory. Of a run that has no cells, or of which
 //! it is not known what ended, the rows are read.
 
-use std::collections::BTreeMap;
+use crate::schedule_log::count::cells::Cells;
 use std::sync::Arc;
 
 use super::ended::{EndedView, JoinedEnded};
@@ -15,9 +15,6 @@ use crate::schedule_log::schedule::Schedule;
 use crate::schedule_log::window::bits::{EntryState, TwoBits};
 use crate::schedule_log::window::{Body, entry_of};
 use crate::units::{Minute, Sequence, SubjectNumber, Tally};
-
-/// By subject and minute; nothing that is empty.
-pub type Cells = BTreeMap<(SubjectNumber, Minute), Tally>;
 
 /// Bytes of an entry's body, where the entry does not know.
 pub type SizeOf<'a> = &'a dyn Fn(&Entry) -> u32;

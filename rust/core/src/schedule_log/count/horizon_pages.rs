@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::horizon::Cells;
+use crate::schedule_log::count::cells::Cells;
 use crate::units::{Minute, SubjectNumber, Tally};
 
 const MINUTES: u32 = 60;

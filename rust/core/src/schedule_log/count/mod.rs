@@ -3,8 +3,9 @@
 //! In: the cells of runs, and the entries that ended since a run was written. Out: a [`horizon::Horizon`].
 //! Read `horizon`, then `ended` (what to subtract from the cells of a run). `pending` visits every pending entry.
 
+pub(super) mod cells;
 #[cfg(test)]
-pub(super) mod counted_tests;
+mod counted_tests;
 pub(super) mod ended;
 pub(super) mod ended_cells;
 pub(super) mod horizon;

@@ -4,6 +4,7 @@ pub(super) mod adopting;
 pub(super) mod bits;
 pub(super) mod lookup;
 pub(super) mod moves;
+pub(super) mod origins;
 pub(super) mod part;
 
 use std::sync::Arc;

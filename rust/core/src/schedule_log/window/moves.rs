@@ -27,53 +27,16 @@
 //! An opening has all entries behind its checkpoint in the open window, and the checkpoint names, by 1 and 2,
 //! what those need that it replays.
 
+use crate::schedule_log::window::origins::{OriginRun, Origins};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::lookup::{Found, Lookups};
 use super::{Body, Window};
 use crate::planted::{Planted, is_on};
-use crate::run::{DamagedBlock, Patches, Run, ScheduleRow};
+use crate::run::DamagedBlock;
 use crate::schedule_log::entry::Entry;
 use crate::schedule_log::schedule::Schedule;
 use crate::units::{DueKey, Location, LocationFile, Sequence, SubjectNumber};
-
-/// The runs in which entries of frozen parts have their origins, in the order of their sequences.
-#[derive(Clone, Debug, Default)]
-pub(in crate::schedule_log) struct Origins {
-    runs: Vec<OriginRun>,
-}
-
-#[derive(Clone, Debug)]
-struct OriginRun {
-    first: Sequence,
-    end: Sequence,
-    run: Arc<Run>,
-    patches: Patches<ScheduleRow>,
-}
-
-impl Origins {
-    /// The place of the run that has a sequence; origins sorted by it are read run by run.
-    pub(in crate::schedule_log) fn place(&self, origin: DueKey) -> Option<usize> {
-        let at = self.runs.partition_point(|run| run.first <= origin.sequence).checked_sub(1)?;
-        self.runs.get(at).filter(|run| origin.sequence < run.end).map(|_| at)
-    }
-
-    /// The row with this key.
-    pub(in crate::schedule_log) fn find(&self, lookups: &mut Lookups, origin: DueKey) -> Found {
-        match self.place(origin).and_then(|at| self.runs.get(at)) {
-            Some(of) => lookups.find(&of.run, &of.patches, origin),
-            None => Ok(None),
-        }
-    }
-
-    /// A block cannot be read: it has no rows from now on, and the others of its run are found.
-    pub(in crate::schedule_log) fn give_up(&mut self, damage: &DamagedBlock) {
-        for of in self.runs.iter_mut().filter(|of| of.run.number() == damage.run) {
-            of.patches.insert(damage.block, Vec::new());
-        }
-    }
-}
 
 impl Schedule {
     /// The entry that a pending one becomes under another key; nothing is changed but that its origin is held.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
 use super::lookup::Lookups;
-use super::moves::Origins;
 use super::row_of;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
@@ -14,6 +13,7 @@ use crate::run::{LoadedRuns, Run, RunHead, RunWriter, ScheduleRow};
 use crate::schedule_log::feed::recent::Recent;
 use crate::schedule_log::feed::reserve::reserved;
 use crate::schedule_log::merge::payload_copies::{PayloadCopies, Placed};
+use crate::schedule_log::window::origins::Origins;
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, Sequence};
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Crash;
 use super::calls::{Call, CallCounts, Errno};
 use super::chance::Chance;
 use super::content::{Content, FileId};
 use super::folders::Folders;
-use super::unsynced::{Sector, Unsynced};
 use crate::error::StorageFault;
+use crate::storage::memory::crash::Crash;
 
 /// A fault that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -96,22 +95,6 @@ impl State {
     pub(super) fn heal(&mut self) {
         self.planned.clear();
         self.capacity = u64::MAX;
-    }
-
-    pub(super) fn unsynced(&self) -> Unsynced {
-        let reachable = self.folders.reachable();
-        let mut base = self.crashed(Crash::Kill, 0);
-        let (mut lengths, mut sectors) = (Vec::new(), Vec::new());
-        for (place, content) in self.files.iter().enumerate() {
-            let file = FileId(place);
-            if reachable.contains(&file) {
-                lengths.push((file, content.lengths()));
-                sectors.extend(content.sectors().into_iter().map(|(at, versions)| Sector { file, at, versions }));
-            }
-        }
-        lengths.retain(|(_, lengths)| lengths.len() > 1);
-        base.files.iter_mut().for_each(Content::keep_synced);
-        Unsynced { base, names: self.folders.unsettled(), lengths, sectors }
     }
 
     pub(super) fn torn(&self, file: FileId, kept: usize) -> Self {

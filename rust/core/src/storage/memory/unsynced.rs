@@ -1,7 +1,8 @@
 //! What a power cut may leave: each thing that was not synced for itself, in every combination.
 
 use super::MemoryStorage;
-use super::content::FileId;
+use super::content::{Content, FileId};
+use super::crash::Crash;
 use super::state::State;
 
 /// One sector of a file, in all the ways in which it may be left.
@@ -59,5 +60,23 @@ impl Unsynced {
             content.keep_chosen(length, &written);
         }
         MemoryStorage::of(state)
+    }
+}
+
+impl State {
+    pub(super) fn unsynced(&self) -> Unsynced {
+        let reachable = self.folders.reachable();
+        let mut base = self.crashed(Crash::Kill, 0);
+        let (mut lengths, mut sectors) = (Vec::new(), Vec::new());
+        for (place, content) in self.files.iter().enumerate() {
+            let file = FileId(place);
+            if reachable.contains(&file) {
+                lengths.push((file, content.lengths()));
+                sectors.extend(content.sectors().into_iter().map(|(at, versions)| Sector { file, at, versions }));
+            }
+        }
+        lengths.retain(|(_, lengths)| lengths.len() > 1);
+        base.files.iter_mut().for_each(Content::keep_synced);
+        Unsynced { base, names: self.folders.unsettled(), lengths, sectors }
     }
 }

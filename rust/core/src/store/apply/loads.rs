@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Arrival;
 use super::effects::{Effects, Outcome};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::record::adopt::{Adopt, AdoptedRun};
 use crate::run::{LoadName, Run, StagedRun};
-use crate::store::retention::file_subjects::FileSubjects;
+use crate::store::apply::placement::Arrival;
+use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::load_jobs::{LOAD_JOBS_MAX, LoadJob, is_too_old};
 use crate::store::state::{KnownRun, State};
 use crate::units::{RunNumber, Sequence};

@@ -1,67 +1,44 @@
-//! Fact by fact, what the log says becomes state. Pure and total: what a fact may still change is
-//! judged here and nowhere else, against what the facts before it left, so a replay comes to the
-//! same end. No clock, no randomness, no decisions.
+//! Facts become state, one by one, in the order of the log.
+//!
+//! In: the state and one record. Out: the changed state, and the effects of the record (outcomes, wake-ups).
+//! Read this file, which names every fact, then `placement` (an entry becomes pending or ready), then `effects`.
+//! The other modules apply one kind of fact each.
+//!
+//! Apply is pure and total. It judges each fact against what the facts before it left, so a replay gives the same
+//! state. It has no clock and no randomness, and it decides nothing.
 
 pub(super) mod effects;
 pub(super) mod groups;
 pub(super) mod loads;
+pub(super) mod moved;
+pub(super) mod pending_changes;
+pub(super) mod placement;
 pub(super) mod reschedules;
 pub(super) mod retries;
 pub(super) mod series;
 pub(super) mod terms;
 
-use super::state::pending_counts::{Told, begins_pending, ends_pending, ends_pending_unkeyed, ends_ready};
 use super::state::{EpochInfo, State};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
-use crate::record::batch::BatchHeader;
-use crate::record::command::{Cancel, EpochStart, Void};
+use crate::record::command::{EpochStart, Void};
 use crate::record::message::Message;
 use crate::record::ready::ReadyList;
 use crate::record::{Fact, RawRecord, decode};
 use crate::schedule_log::{Entry, EntryState};
-use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{DueKey, Location, Sequence};
 use effects::{Effects, Outcome};
 use groups::{
     apply_acknowledge, apply_assign, apply_attach, apply_consumer, apply_group, apply_group_end, apply_group_reset,
     apply_reserve,
 };
 use loads::apply_adopt;
+use pending_changes::{ends_pending_unkeyed, ends_ready};
+use placement::{Arrival, apply_cancel, give_up, make_ready, place};
 use reschedules::apply_move;
 use retries::{apply_expire, apply_redrive, apply_retry};
 use series::{apply_occurrence, apply_occurring, apply_recur};
 use terms::{apply_by_key, apply_message_on_terms, apply_terms};
-
-/// What a batch says of all its records.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BatchTime {
-    trusted: Millis,
-    held: bool,
-}
-
-impl BatchTime {
-    pub(super) fn of(header: &BatchHeader) -> Self {
-        Self { trusted: Millis(header.trusted_ms.get()), held: header.is_held() }
-    }
-
-    /// The trusted time of the batch.
-    pub(super) fn trusted(self) -> Millis {
-        self.trusted
-    }
-
-    /// True where an entry due at `due` is ready by its own fact.
-    pub(super) fn is_due(self, due: Millis) -> bool {
-        (!self.held || is_on(Planted::HeldNotInHeader)) && due <= self.trusted
-    }
-}
-
-/// One record on its way into the state.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
-    pub(super) sequence: Sequence,
-    pub(super) location: Location,
-    pub(super) time: BatchTime,
-}
 
 /// Applies one record. The record's header was checked; the payload of anything but a message is
 /// checked here, since a fact that cannot be read cannot be applied.
@@ -187,58 +164,6 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
     place(state, effects, arrival, entry)
 }
 
-/// An entry is ready by its own fact, or waits.
-///
-/// # Errors
-/// As [`begins_pending`].
-pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) -> Result<()> {
-    let by_another = is_on(Planted::DueByAnotherClock) && entry.due() <= effects.feed.position().due;
-    if arrival.time.is_due(entry.due()) || by_another {
-        place_at_once(state, effects, entry);
-    } else {
-        state.note_message_of(entry.subject());
-        let entry = begins_pending(state, effects, entry)?;
-        state.schedule.insert(entry);
-        effects.feed.arrive(entry);
-    }
-    Ok(())
-}
-
-/// An entry is ready by its own fact, whatever its due time.
-pub(super) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Entry) {
-    state.note_message_of(entry.subject());
-    state.schedule.note_dispatched_at_once(entry.sequence());
-    make_ready(state, effects, entry);
-}
-
-fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
-    let number = state.dispatch.push(entry);
-    if let Some(number) = number {
-        effects.followed.note(number, entry);
-    }
-    let Some(subject) = state.subjects.get(entry.subject()) else { return };
-    if entry.sequence() < subject.ended_before {
-        // It is of a group that was removed: nobody is owed it.
-        if let Some(number) = number {
-            give_up(state, entry.subject(), number);
-        }
-    } else {
-        effects.wake_subject(entry.subject());
-    }
-}
-
-/// Finishes a ready message for every group, those to come included.
-fn give_up(state: &mut State, subject: SubjectNumber, number: ReadyNumber) {
-    let Some(entry) = state.subjects.get_mut(subject) else { return };
-    entry.gone.insert(number.0);
-    for group in entry.groups.iter() {
-        if let Some(group) = state.groups.get_mut(group) {
-            group.void(number);
-        }
-    }
-    state.settle(subject);
-}
-
 fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) -> Result<()> {
     let mut known = effects.take_in_flight(list).into_iter().peekable();
     for (key, subject) in list.entries() {
@@ -270,22 +195,6 @@ fn find_pending(state: &mut State, effects: &mut Effects, key: DueKey) -> Result
             Err(damage) => effects.rescue(state, &damage)?,
         }
     }
-}
-
-pub(super) fn apply_cancel(state: &mut State, effects: &mut Effects, cancel: Cancel) -> Result<Outcome> {
-    Ok(match state.schedule.state(cancel.target.sequence) {
-        EntryState::Pending => {
-            let told = Told { subject: cancel.subject, size: cancel.size };
-            ends_pending(state, effects, cancel.target, told)?;
-            state.schedule.set(cancel.target.sequence, EntryState::Cancelled);
-            state.release(cancel.target.sequence);
-            Outcome::Done
-        }
-        EntryState::Cancelled => Outcome::Done,
-        EntryState::Dispatched if is_on(Planted::CancelUnjudged) => Outcome::Done,
-        EntryState::Dispatched => Outcome::AlreadyDispatched,
-        EntryState::Nothing => Outcome::NotFound,
-    })
 }
 
 fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {

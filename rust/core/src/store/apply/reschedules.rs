@@ -1,15 +1,14 @@
 //! A pending message gets another due time, under the sequence of the fact that says so.
 
 use super::effects::{Effects, Outcome};
-use super::series::occurrence_moves;
-use super::terms::key_moves;
-use super::{Arrival, place};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::command::Move;
 use crate::schedule_log::{DUE_MAX, Entry, EntryState};
+use crate::store::apply::moved::{key_moves, occurrence_moves};
+use crate::store::apply::pending_changes::{Told, ends_pending, subject_and_size_of};
+use crate::store::apply::placement::{Arrival, place};
 use crate::store::state::State;
-use crate::store::state::pending_counts::{Told, ends_pending, subject_and_size_of};
 use crate::units::DueKey;
 
 /// The old entry ends and the new one begins by one fact, so that the message is never in both places and

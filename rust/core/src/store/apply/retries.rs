@@ -3,13 +3,13 @@
 
 use super::effects::{Effects, Outcome};
 use super::groups::ensure_group;
-use super::{Arrival, place, place_at_once};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::record::expire::Expire;
 use crate::record::retry::{Destination, Redrive, Retry};
 use crate::schedule_log::Entry;
+use crate::store::apply::placement::{Arrival, place, place_at_once};
 use crate::store::query::listing::count_of;
 use crate::store::recovery::ready_rescue::rescue_one_ready;
 use crate::store::state::State;

@@ -4,31 +4,17 @@
 use std::sync::Arc;
 
 use super::effects::{Effects, Outcome};
-use super::{Arrival, apply_cancel, place};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::command::Cancel;
 use crate::record::recurring::{NewSeries, Occurrence, Recur};
 use crate::record::terms::IfExists;
 use crate::schedule_log::{DUE_MAX, Entry, EntryState};
+use crate::store::apply::placement::{Arrival, apply_cancel, place};
 use crate::store::state::State;
+use crate::store::state::awaited::Awaited;
 use crate::store::state::recurring::{ALL_SERIES_BYTES_MAX, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 use crate::units::{DueKey, Sequence};
-
-/// What the message behind an occurrence fact is judged by. Nothing of it outlives its batch.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Awaited {
-    message: Sequence,
-    occurrence: Occurrence,
-}
-
-impl Awaited {
-    /// The message at this sequence is the one that it speaks of.
-    #[inline]
-    pub(in crate::store) fn is(self, sequence: Sequence) -> bool {
-        self.message == sequence
-    }
-}
 
 pub(super) fn apply_recur(
     state: &mut State,
@@ -111,13 +97,4 @@ pub(super) fn apply_occurring(
     state.recurring.occurred(number, due, is_pending.then(|| entry.key()));
     effects.outcomes.push((arrival.sequence, Outcome::Done));
     Ok(())
-}
-
-/// A message was moved: where it is the pending one of a series it stays that, as long as it waits.
-pub(super) fn occurrence_moves(state: &mut State, from: Sequence, to: DueKey) {
-    if let Some(number) = state.recurring.release(from)
-        && state.schedule.state(to.sequence) == EntryState::Pending
-    {
-        state.recurring.wait_for(number, Some(to));
-    }
 }

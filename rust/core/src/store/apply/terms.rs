@@ -5,48 +5,16 @@ use std::collections::VecDeque;
 
 use super::effects::{Effects, Outcome};
 use super::reschedules::apply_move;
-use super::{Arrival, apply_cancel, place};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::command::{Cancel, Move};
 use crate::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, Terms, TermsLimits};
 use crate::schedule_log::{Entry, EntryState};
+use crate::store::apply::placement::{Arrival, apply_cancel, place};
 use crate::store::names::keys::Named;
 use crate::store::state::State;
-use crate::units::{DueKey, Millis, Sequence};
-
-/// The terms that were read last, for the messages behind them. Nothing of it outlives its batch.
-#[derive(Clone, Debug, Default)]
-pub(in crate::store) struct Standing {
-    first: Sequence,
-    /// They hold below this.
-    end: Sequence,
-    /// Nothing of the whole is stored.
-    is_refused: bool,
-    limits: TermsLimits,
-    rows: VecDeque<MessageTerms>,
-}
-
-impl Standing {
-    /// True where terms hold for the message of this sequence.
-    #[inline]
-    pub(super) fn hold_for(&self, sequence: Sequence) -> bool {
-        sequence < self.end && sequence >= self.first
-    }
-
-    /// The terms of the message of this sequence.
-    fn take(&mut self, sequence: Sequence) -> Option<MessageTerms> {
-        if is_on(Planted::FirstTermsForAll) {
-            return self.rows.front().copied();
-        }
-        let place = sequence.since(self.first);
-        while self.rows.front().is_some_and(|row| u64::from(row.place) < place) {
-            self.rows.pop_front();
-        }
-        let is_its = self.rows.front().is_some_and(|row| u64::from(row.place) == place);
-        if is_its { self.rows.pop_front() } else { None }
-    }
-}
+use crate::store::state::awaited::Standing;
+use crate::units::Millis;
 
 /// Whether the messages behind these terms are stored is found here, for all of them at once: what may be
 /// refused of one is refused of all.
@@ -198,15 +166,5 @@ fn answered_before(asked: &ByKey, before: Named) -> Outcome {
         _ if before.is_nothing() => Outcome::NotFound,
         KeyCommand::Cancel => Outcome::Done,
         KeyCommand::Move { .. } => Outcome::There(before.key, before.size),
-    }
-}
-
-/// A message was moved: its key goes with it, as long as it waits.
-pub(super) fn key_moves(state: &mut State, from: Sequence, to: DueKey) {
-    if let Some((key, message)) = state.keys.release(from)
-        && state.schedule.state(to.sequence) == EntryState::Pending
-        && !is_on(Planted::MovedLosesKey)
-    {
-        state.keys.hold(key, Named { key: to, ..message });
     }
 }

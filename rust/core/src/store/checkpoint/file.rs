@@ -13,22 +13,18 @@
 //! | 56 | 4 | `body_check`: CRC-32 of the body |
 //! | 60 | 4 | `header_check`: CRC-32 of bytes 0..60 |
 
-use std::collections::BTreeMap;
-
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::named_files::NamedFiles;
-use super::snapshot::{Frozen, Snapshot, WindowSnapshot};
+use super::paths::{CHECKPOINT_FOLDER, checkpoint_path};
+use super::snapshot::{Frozen, Snapshot};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::record::{check_format, written_format};
 use crate::storage::{Storage, read_upto, write_atomically};
-use crate::store::recovery::state_of;
-use crate::store::retention::kept_files::{KeptFiles, checkpoint_path};
+use crate::store::retention::kept_files::KeptFiles;
 
-/// The folder of the checkpoints.
-pub const CHECKPOINT_FOLDER: &str = "checkpoints";
 /// Bytes of the header.
 pub const CHECKPOINT_HEADER_BYTES: usize = 64;
 const CHECKPOINT_MAGIC: [u8; 8] = *b"DMQCHKPT";
@@ -81,7 +77,7 @@ pub(in crate::store) fn write_checkpoint(
     write_atomically(storage, CHECKPOINT_FOLDER, &checkpoint_path(number), &encoded(stream, number, frozen, files))
 }
 
-fn encoded(stream: &Stream, number: u32, frozen: &Frozen, files: &NamedFiles) -> Vec<u8> {
+pub(super) fn encoded(stream: &Stream, number: u32, frozen: &Frozen, files: &NamedFiles) -> Vec<u8> {
     let (body, logical) = frozen.encode(files);
     let mut header = CheckpointHeader {
         magic: CHECKPOINT_MAGIC,
@@ -99,19 +95,6 @@ fn encoded(stream: &Stream, number: u32, frozen: &Frozen, files: &NamedFiles) ->
     let mut bytes = header.as_bytes().to_vec();
     bytes.extend_from_slice(&body);
     bytes
-}
-
-/// What this release would write for what a checkpoint says, without looking at the runs that it names: so reading
-/// and writing are held against each other.
-///
-/// # Errors
-/// Those of [`read_checkpoint`].
-pub fn rewritten_checkpoint(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<Vec<u8>> {
-    let read = read_checkpoint(storage, stream, number)?;
-    let state = state_of(*stream, &read.snapshot, &read.files, &BTreeMap::new())?;
-    let named = |window: &WindowSnapshot| window.run.map(|run| (window.bits.first(), run));
-    let planned = read.snapshot.windows.iter().filter_map(named).collect();
-    Ok(encoded(stream, number, &Frozen::of(&state, &planned, read.snapshot.feed_from), &read.files))
 }
 
 impl CheckpointHeader {
@@ -167,25 +150,6 @@ pub(in crate::store) fn read_checkpoint(storage: &dyn Storage, stream: &Stream, 
     }
     let (snapshot, files) = Snapshot::decode(&path, header.format_version.get(), &body)?;
     Ok(ReadCheckpoint { number, check: found, snapshot, files })
-}
-
-/// The numbers of the checkpoints that are there, ascending; an absent folder holds none.
-///
-/// # Errors
-/// Those of the storage.
-pub(in crate::store) fn list_checkpoints(storage: &dyn Storage) -> Result<Vec<u32>> {
-    let names = match storage.list(CHECKPOINT_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let mut numbers: Vec<u32> = names
-        .iter()
-        .filter_map(|name| name.strip_suffix(".checkpoint"))
-        .filter(|digits| digits.len() == 10)
-        .filter_map(|digits| digits.parse().ok())
-        .collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 #[cfg(test)]

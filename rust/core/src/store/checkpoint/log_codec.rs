@@ -7,7 +7,7 @@ use super::named_files::NamedRun;
 use crate::error::Result;
 use crate::message_log::{Hole, Holes};
 use crate::run::{RunHole, RunHoles};
-use crate::store::retention::file_subjects::FileSubjects;
+use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::{LogPosition, SegmentStart};
 use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
 

@@ -6,23 +6,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::work::FinishedCheckpoint;
 use crate::error::{Error, Result};
-use crate::run::{Run, RunHole, RunKind};
+use crate::run::{Run, RunKind};
 use crate::schedule_log::{MergeProgress, MergeWriter, TwoBits};
 use crate::storage::Storage;
 use crate::store::options::OwnerOptions;
-use crate::store::owner::Owner;
-use crate::store::retention::file_subjects::{FileSubjects, subjects_of};
 use crate::store::retention::hole_punching::own_rows;
 use crate::store::retention::kept_files::Candidate;
 use crate::store::state::State;
+use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::units::{LocationFile, Millis, RunNumber};
 
 /// What room is wasted is looked at again after this share of the facts that make a checkpoint due.
-const LOOKS_A_CHECKPOINT: u64 = 16;
+pub(super) const LOOKS_A_CHECKPOINT: u64 = 16;
 /// What an older checkpoint holds waits for the next ordinary one where this share of it has come.
-const NEAR_SHARE: u64 = 2;
+pub(super) const NEAR_SHARE: u64 = 2;
 
 /// A merge under way, or done.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ enum MergeStage {
 #[derive(Clone, Debug)]
 pub(in crate::store) struct MergeFailure {
     pub(in crate::store) error: Error,
-    damaged: Option<RunNumber>,
+    pub(super) damaged: Option<RunNumber>,
 }
 
 /// A merge that the checkpoint names.
@@ -53,7 +51,7 @@ pub(in crate::store) struct FinishedMerge {
     pub(in crate::store) bits: TwoBits,
     pub(in crate::store) run: Option<Arc<Run>>,
     /// How many windows they were in.
-    windows: usize,
+    pub(super) windows: usize,
     /// When the oldest of its inputs was made: what was finished in them is kept there.
     pub(in crate::store) created: Millis,
 }
@@ -154,88 +152,4 @@ fn emptied(state: &State, options: &OwnerOptions) -> BTreeSet<RunNumber> {
         run.payload_bytes() <= options.merge_payload_bytes || left.saturating_mul(2) <= rows
     });
     emptied.map(|run| run.number()).collect()
-}
-
-impl Owner {
-    /// Takes over what a finished checkpoint merged. True where an entry in memory has its origin in it.
-    pub(in crate::store) fn install_merge(
-        &mut self,
-        merge: Option<Box<FinishedMerge>>,
-        subjects: &BTreeMap<RunNumber, FileSubjects>,
-        failure: Option<&MergeFailure>,
-    ) -> bool {
-        let mut had_origins = false;
-        if let Some(FinishedMerge { bits, run, created, .. }) = merge.map(|merge| *merge) {
-            if let Some(run) = &run {
-                let subjects = subjects_of(subjects, run.number());
-                let known = crate::store::state::KnownRun { run: Arc::clone(run), created, subjects };
-                self.state.runs.insert(run.number(), known);
-            }
-            had_origins = self.state.schedule.install_merged(&bits, run);
-        }
-        self.merging_rests = failure.is_some();
-        if let Some(damaged) = failure.and_then(|failure| failure.damaged) {
-            self.state.schedule.leave_unmerged(damaged);
-        }
-        had_origins
-    }
-
-    /// Looks whether another checkpoint would give room back: by a merge, or because an older one
-    /// holds files that the newer does not need. While much arrives the next one comes anyway.
-    pub(in crate::store) fn look_for_room(&mut self) {
-        self.looked_at = self.state.position.next_sequence;
-        let room = self.options.reclaim_bytes;
-        let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits(), &self.state.run_holes);
-        let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
-        let hollow = || self.hollow_gain(&self.keeping());
-        let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
-        let uncounted = || self.state.schedule.has_uncounted(self.options.merge_limits(), &self.state.run_holes);
-        let is_allowed = !self.merging_rests && self.options.merge_windows_min > 0;
-        let is_counting = is_allowed && self.reclaiming.is_counting && uncounted();
-        self.reclaims = is_allowed && (is_counting || gives_back());
-        self.reclaiming.is_counting = is_counting;
-    }
-
-    /// A forecast had to read the rows of runs, and nothing else is known to be wrong with these: where much of one has
-    /// ended a checkpoint is due that writes it again, and another, until none is left or one fails.
-    pub fn count_again(&mut self) {
-        if !self.reclaiming.is_counting && !self.freezing {
-            self.reclaiming.is_counting = true;
-            self.look_for_room();
-        }
-    }
-
-    /// Looks again when enough has come since the last time.
-    pub(in crate::store) fn look_again(&mut self) {
-        let every = (self.options.checkpoint_facts / LOOKS_A_CHECKPOINT).max(1);
-        if self.state.position.next_sequence.since(self.looked_at) >= every {
-            self.merging_rests = false;
-            self.look_for_room();
-        }
-    }
-
-    /// Bytes of files and holes that the older of the two kept checkpoints needs and the newer does not.
-    fn held_by_older(&self) -> u64 {
-        let [older, newer] = self.kept.as_slice() else { return 0 };
-        let runs = older.runs.difference(&newer.runs).filter_map(|run| self.state.runs.get(run));
-        let segments = u64::from(newer.floor.0.saturating_sub(older.floor.0));
-        let bytes = segments.saturating_mul(self.options.records_bytes_max);
-        let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
-        let fresh = newer.run_holes.iter().filter(|hole| !older.run_holes.hold(hole));
-        let bytes = fresh.map(RunHole::bytes).fold(bytes, u64::saturating_add);
-        // What is a hole of a run that the newer does not name is not punched any more: it comes back with the file.
-        runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
-    }
-}
-
-impl FinishedCheckpoint {
-    /// Why windows that should have been merged were not; all of them serve as before.
-    pub fn merge_failure(&self) -> Option<&Error> {
-        self.merge_failure.as_ref().map(|failure| &failure.error)
-    }
-
-    /// How many windows of the schedule became one; 0 where none did.
-    pub fn merged_windows(&self) -> usize {
-        self.merged.as_ref().map_or(0, |merged| merged.windows)
-    }
 }

@@ -11,9 +11,10 @@ use super::snapshot::WindowSnapshot;
 use crate::error::Result;
 use crate::message_log::Holes;
 use crate::run::{Run, RunHoles};
-use crate::store::retention::file_subjects::{FileSubjects, read_file_subjects};
+use crate::store::checkpoint::file_subjects_codec::read_file_subjects;
+use crate::store::checkpoint::loaded_runs::{NamedLoad, read_loads};
 use crate::store::retention::kept_files::KeptFiles;
-use crate::store::state::loaded_runs::{NamedLoad, read_loads};
+use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::{KnownRun, LogPosition, SegmentStart};
 use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
 

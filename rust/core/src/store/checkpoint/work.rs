@@ -22,13 +22,13 @@ use crate::planted::{self, Planted};
 use crate::run::{LoadedRuns, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, JoinedEnded, PartWriter};
 use crate::storage::Storage;
+use crate::store::checkpoint::loaded_runs::NamedLoad;
 use crate::store::options::OwnerOptions;
 use crate::store::query::dead_letters::segments_of_reasons;
-use crate::store::retention::file_subjects::{FileSubjects, subjects_of};
 use crate::store::retention::finished_age::Keeping;
 use crate::store::retention::hole_plan::{HolePlan, Hollows, Left};
 use crate::store::retention::kept_files::{Candidate, KeptFiles, needed};
-use crate::store::state::loaded_runs::NamedLoad;
+use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::store::state::{KnownRun, State};
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::inspection::{Found, Inspection, newest_checkpoints, picture};
+use super::inspection::{Found, Inspection, picture};
 use crate::error::{Error, Result};
 use crate::message_log::Identity;
 use crate::storage::Storage;
+use crate::store::recovery::newest::newest_checkpoints;
 use crate::store::retention::finished_age::KeepFinished;
 use crate::store::retention::pins::Pin;
 use crate::store::salvage::base::{Base, base};

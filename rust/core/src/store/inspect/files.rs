@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::space::written;
 use crate::error::Result;
 use crate::message_log::{ASIDE_FOLDER, Hole, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, RunKind};
 use crate::storage::{Storage, StorageFile};
-use crate::store::checkpoint::file::CHECKPOINT_FOLDER;
+use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
+use crate::store::inspect::written::written;
 use crate::store::retention::finished_age::{Held, Keeping, users_subject};
-use crate::store::retention::kept_files::{KeptFiles, checkpoint_path};
+use crate::store::retention::kept_files::KeptFiles;
 use crate::store::retention::pins::PIN_FOLDER;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};

@@ -1,17 +1,18 @@
 //! Looking at a store without its lock, also while another process writes to it: the newest
 //! checkpoint and the log behind it up to what is visible, applied in memory. Changes no file.
 
+use crate::store::query::lag::lag_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::files::{InspectedFile, files_of};
 use super::space::{HeldSpace, weigh};
 use crate::error::{Error, Result};
-use crate::message_log::{Identity, Stream};
+use crate::message_log::Identity;
 use crate::queues::Group;
-use crate::record::batch::BatchHeader;
 use crate::storage::Storage;
-use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use crate::store::checkpoint::file::ReadCheckpoint;
+use crate::store::recovery::newest::Behind;
 use crate::store::recovery::visible_state::visible_state;
 use crate::store::retention::finished_age::KeepFinished;
 use crate::store::retention::holders::{Holder, needs};
@@ -174,36 +175,6 @@ pub(super) fn picture(
     })
 }
 
-/// The two newest checkpoints that read whole, the newest first.
-pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
-    let mut found = Vec::new();
-    for number in list_checkpoints(storage)?.into_iter().rev() {
-        match read_checkpoint(storage, stream, number) {
-            Ok(read) => found.push(read),
-            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
-            Err(_) => {}
-        }
-        if found.len() == 2 {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// What was applied behind the checkpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::store) struct Behind {
-    pub(in crate::store) facts: u64,
-    pub(in crate::store) bytes: u64,
-}
-
-impl Behind {
-    pub(in crate::store) fn add(&mut self, header: &BatchHeader) {
-        self.facts = self.facts.saturating_add(u64::from(header.count.get()));
-        self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
-    }
-}
-
 /// What waits in one subject.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
@@ -244,13 +215,6 @@ fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec
         }
     };
     state.subjects.iter().map(of).collect()
-}
-
-/// Ready messages that a group has not finished.
-pub(in crate::store) fn lag_of(state: &State, group: &Group) -> u64 {
-    let next = state.dispatch.next_number(group.subject);
-    let done_above = group.done.ranges().map(|(first, end)| end.saturating_sub(first)).fold(0, u64::saturating_add);
-    next.0.saturating_sub(group.done.below()).saturating_sub(done_above)
 }
 
 fn group_of(state: &State, group: &Group) -> InspectedGroup {

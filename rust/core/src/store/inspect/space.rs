@@ -220,15 +220,3 @@ fn begun(state: &State, segment: SegmentNumber) -> Option<Millis> {
     // Before the first batch nobody had told the time.
     Some(start.position.trusted).filter(|trusted| trusted.0 > 0)
 }
-
-/// When the last fact of a file was written: that of the segment, or the checkpoint of the run.
-/// `None` for what is written to.
-pub(in crate::store) fn written(state: &State, place: LocationFile) -> Option<Millis> {
-    match place {
-        LocationFile::Segment(segment) => {
-            let after = state.segments.partition_point(|start| start.segment <= segment);
-            state.segments.get(after).map(|start| start.position.trusted)
-        }
-        LocationFile::Run(run) => state.runs.get(&run).map(|known| known.created),
-    }
-}

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::verify::Verification;
 use crate::error::{Error, Result};
 use crate::run::{DispatchRow, LoadName, Run, RunHoles, RunKind, ScheduleRow};
 use crate::storage::Storage;
 use crate::store::checkpoint::file::ReadCheckpoint;
-use crate::store::recovery::open_loaded;
-use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::checkpoint::paths::checkpoint_path;
+use crate::store::inspect::verification::Verification;
+use crate::store::recovery::restoration::open_loaded;
 use crate::store::state::State;
 use crate::units::RunNumber;
 

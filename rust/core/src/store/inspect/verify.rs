@@ -2,6 +2,7 @@
 //! whether the older checkpoint and the log behind it come to the same state as the newer one, and whether that agrees with itself.
 //! Changes no file.
 
+use crate::store::inspect::verification::Verification;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,35 +14,16 @@ use crate::record::{Fact, Records, decode};
 use crate::run::DamagedBlock;
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
-use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::checkpoint::paths::{checkpoint_path, list_checkpoints};
 use crate::store::checkpoint::snapshot::Snapshot;
 use crate::store::checkpoint::subject_codec::QueueSnapshot;
 use crate::store::owner::{Owner, VisibleBatch};
-use crate::store::recovery::{restored_owner, scan_start};
-use crate::store::retention::file_subjects::FileSubjects;
-use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::recovery::restoration::{restored_owner, scan_start};
+use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::forecast::Sizes;
 use crate::store::state::{LogPosition, State};
 use crate::units::{Location, Sequence, SubjectNumber, Utc};
-
-/// What a verification found.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Verification {
-    /// Log batches read.
-    pub batches: u64,
-    /// Records read, their payloads checked.
-    pub records: u64,
-    /// Runs read, every block checked.
-    pub runs: u64,
-    /// Checkpoints read.
-    pub checkpoints: u64,
-    /// What is wrong, in words, each naming its file.
-    pub findings: Vec<String>,
-    /// What was set aside by earlier repairs: files, relative to the store.
-    pub set_aside: Vec<String>,
-    /// Messages that were given up by a fact of the log that is kept, in words.
-    pub voided: Vec<String>,
-}
 
 /// How far a verification has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

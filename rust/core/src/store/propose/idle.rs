@@ -2,22 +2,13 @@
 
 use super::step::Progress;
 use crate::store::owner::Owner;
-use crate::units::{Millis, Sequence};
+use crate::store::propose::rest::Rest;
+use crate::units::Millis;
 
 /// Without a new fact for so long, nothing more is expected soon.
 const QUIET_MS: u64 = 5_000;
 /// Then a checkpoint is due where this share of what makes one due otherwise has come since the last.
 const QUIET_SHARE: u64 = 64;
-
-/// Since when nothing has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Rest {
-    /// The next sequence, and when it was first seen as that.
-    next: Sequence,
-    since: Millis,
-    /// The next sequence when it was last asked whether a checkpoint is worth it.
-    asked: Sequence,
-}
 
 impl Owner {
     /// The tail of what came is put into runs where it is worth that, so that a restart has less to read, and the room

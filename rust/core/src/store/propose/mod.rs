@@ -10,5 +10,6 @@ pub(super) mod loaded_postings;
 pub(super) mod proposals;
 pub(super) mod pull;
 pub(super) mod requests;
+pub(super) mod rest;
 pub(super) mod settlement;
 pub(super) mod step;

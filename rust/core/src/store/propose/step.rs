@@ -15,8 +15,6 @@ use crate::units::{DueKey, Millis, ReadyNumber, SubjectNumber};
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
 /// And so many of subjects that make a flood: what another one has due waits until these are applied.
 const IN_FLIGHT_OF_FLOODS_MAX: usize = 1 << 14;
-/// Entries that one ready fact lists, at most, however large the log's submissions may be.
-pub(in crate::store) const READY_ENTRIES_MAX: usize = 1 << 14;
 /// How soon to look again while dispatch is held, in milliseconds.
 const HELD_RETRY_MS: u64 = 200;
 

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::schedule_log::DUE_MAX;
+use crate::store::owner::Owner;
+use crate::store::state::forecast::HotMinute;
 use crate::units::{Millis, Minute, Tally, Utc};
 
 /// Milliseconds of an hour: as much as is told by the second at once.
@@ -90,6 +92,13 @@ impl Forecast {
 pub fn minutes_of(range: &Range<Millis>) -> Range<Minute> {
     let last = Millis(range.end.0.saturating_sub(1)).minute();
     range.start.minute()..if range.end > range.start { last.next() } else { range.start.minute() }
+}
+
+impl Owner {
+    /// The minutes that became hot since the last call, each once.
+    pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
+        self.state.totals.take_newly_hot()
+    }
 }
 
 #[cfg(test)]

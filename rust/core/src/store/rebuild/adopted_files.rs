@@ -10,15 +10,15 @@ use super::plan::{RebuildPiece, RebuildPlan};
 use super::staged::CheckedRun;
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
-use crate::run::{Run, RunKind, ScheduleRow};
+use crate::run::{Run, ScheduleRow};
 use crate::schedule_log::{EntryState, SavedEnded, TwoBits};
 use crate::storage::Storage;
 use crate::store::checkpoint::file::write_checkpoint;
 use crate::store::checkpoint::named_files::{NamedFiles, NamedRun};
 use crate::store::checkpoint::snapshot::{Frozen, Snapshot, WindowSnapshot};
-use crate::store::recovery::{check_postings, check_windows, state_of};
-use crate::store::retention::file_subjects::FileSubjects;
+use crate::store::recovery::restoration::{check_postings, check_windows, state_of};
 use crate::store::state::State;
+use crate::store::state::file_subjects::FileSubjects;
 use crate::units::{LocationFile, Millis, Minute, RunNumber, Sequence};
 
 /// See the module.
@@ -193,10 +193,4 @@ fn cut(bits: &TwoBits, pieces: &[&RebuildPiece], windows: &mut Vec<WindowSnapsho
         from = piece.end();
     }
     push(from, bits.end(), None)
-}
-
-/// The runs of one kind that a state has and that are unfinished.
-pub(super) fn unfinished_ready(state: &State) -> Vec<Arc<Run>> {
-    let runs = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
-    runs.map(|run| Arc::clone(run.run())).filter(|run| run.kind() == RunKind::Dispatch).collect()
 }

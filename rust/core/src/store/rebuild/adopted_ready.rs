@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::NAMED_MAX;
-use super::adopted_files::unfinished_ready;
 use super::basis::Basis;
 use super::other_copies::Elsewhere;
 use crate::error::{Error, Result};
@@ -13,6 +12,7 @@ use crate::message_log::sift_segment;
 use crate::record::message::KIND_MESSAGE;
 use crate::run::{DispatchRow, RowScan, Run, RunHead, RunWriter, ScanBuffer, run_path};
 use crate::storage::Storage;
+use crate::store::rebuild::unfinished_ready::unfinished_ready;
 use crate::store::salvage::payloads::{Payloads, each_record};
 use crate::store::state::State;
 use crate::units::{Location, LocationFile, RunNumber, Sequence};

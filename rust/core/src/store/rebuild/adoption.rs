@@ -13,8 +13,8 @@ use crate::message_log::{Identity, LOG_FOLDER, Stream};
 use crate::planted::{Planted, is_on};
 use crate::run::{LOAD_FOLDER, RUN_FOLDER, StagedRun, run_path};
 use crate::storage::Storage;
-use crate::store::checkpoint::file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
-use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path, list_checkpoints};
 use crate::store::salvage::payloads::Payloads;
 use crate::store::salvage::storage::PatientStorage;
 

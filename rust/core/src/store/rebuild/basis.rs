@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::run::{LoadedRuns, Run, RunKind, ScanBuffer, ScheduleRow};
 use crate::storage::Storage;
-use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
-use crate::store::recovery::open_run;
+use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::checkpoint::paths::list_checkpoints;
+use crate::store::recovery::restoration::open_run;
 use crate::units::{RunNumber, SegmentNumber, Sequence};
 
 /// Blocks of a loaded run that are read at once.

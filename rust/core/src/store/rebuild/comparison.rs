@@ -1,6 +1,8 @@
 //! A piece as the log has it, held against the rows of the run that is there. A record is read at both places and must
 //! be the same, byte for byte. What the log has no more is kept as the run has it, where that is whole.
 
+use crate::store::rebuild::expected_rows::{expected, unless_unread};
+use crate::store::rebuild::finding::RebuildFinding;
 use std::sync::Arc;
 
 use super::basis::Basis;
@@ -32,31 +34,6 @@ pub struct RebuildCounts {
     pub kept: u64,
     /// It is whole nowhere: it would vanish.
     pub vanishing: u64,
-}
-
-/// What is wrong with a message in the run that is there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum RebuildFinding {
-    /// See [`RebuildCounts::vanishing`].
-    Vanishing,
-    /// See [`RebuildCounts::missing`].
-    Missing,
-    /// See [`RebuildCounts::different`].
-    Different,
-    /// See [`RebuildCounts::unreadable`].
-    Unreadable,
-}
-
-impl RebuildFinding {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vanishing => "vanishing",
-            Self::Missing => "missing",
-            Self::Different => "different",
-            Self::Unreadable => "unreadable",
-        }
-    }
 }
 
 /// One message with which something is wrong.
@@ -299,23 +276,6 @@ impl Comparison<'_> {
         }
         unless_unread(self.payloads.read(row.location, row.payload_sequence, &mut self.in_run))
     }
-}
-
-/// What could not be read now is not known to be damaged.
-pub(super) fn unless_unread(read: Result<()>) -> Result<std::result::Result<(), Error>> {
-    match read {
-        Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => Err(error),
-        other => Ok(other),
-    }
-}
-
-/// The row that should be there, as far as the log says, and else as the run has it.
-pub(super) fn expected(log: &LogRow, row: &ScheduleRow) -> ScheduleRow {
-    if log.is_rooted {
-        let expected = row_of(&log.entry);
-        return ScheduleRow { size: expected.size.or(row.size), ..expected };
-    }
-    ScheduleRow { key: log.entry.key(), length: 0, ..*row }
 }
 
 /// In what a row differs from what the log says, in words.

@@ -11,17 +11,21 @@ mod adopted_ready;
 mod adoption;
 mod basis;
 mod comparison;
+mod expected_rows;
+mod finding;
 mod log_entries;
 mod other_copies;
 mod piece;
 mod plan;
 mod run_writer;
 mod staged;
+mod unfinished_ready;
 
 /// Sequences that a refusal names at most.
 const NAMED_MAX: usize = 10;
 
 pub use adoption::{Adopted, adopt_rebuilt};
-pub use comparison::{RebuildCounts, RebuildExample, RebuildFinding};
+pub use comparison::{RebuildCounts, RebuildExample};
+pub use finding::RebuildFinding;
 pub use piece::{RebuiltPiece, rebuild_piece};
 pub use plan::{KeptWindow, RebuildPiece, RebuildPlan, plan_rebuild};

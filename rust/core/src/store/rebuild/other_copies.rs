@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::basis::Basis;
-use super::comparison::{RebuildFinding, expected, unless_unread};
 use super::log_entries::LogRow;
 use crate::error::{Error, Result};
 use crate::run::{DispatchRow, Row, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
 use crate::schedule_log::row_of;
+use crate::store::rebuild::expected_rows::{expected, unless_unread};
+use crate::store::rebuild::finding::RebuildFinding;
 use crate::store::salvage::payloads::Payloads;
 use crate::units::{Location, Sequence};
 

@@ -10,8 +10,8 @@ use crate::schedule_log::{EntryState, TwoBits};
 use crate::storage::Storage;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::checkpoint::paths::checkpoint_path;
 use crate::store::checkpoint::snapshot::WindowSnapshot;
-use crate::store::retention::kept_files::checkpoint_path;
 use crate::store::salvage::storage::PatientStorage;
 use crate::units::{RunNumber, Sequence};
 

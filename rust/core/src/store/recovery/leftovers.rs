@@ -7,8 +7,9 @@ use crate::message_log::{LOG_FOLDER, list_segments, segment_path};
 use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, list_runs, run_path};
 use crate::storage::Storage;
-use crate::store::checkpoint::file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints};
-use crate::store::retention::kept_files::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, log_floor};
+use crate::store::checkpoint::file::ReadCheckpoint;
+use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path, list_checkpoints};
+use crate::store::retention::kept_files::{CHECKPOINTS_KEPT, KeptFiles, log_floor};
 use crate::units::RunNumber;
 
 /// Removes, durably, what would mislead a later opening: newer checkpoints that were not used

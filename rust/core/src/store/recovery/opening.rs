@@ -7,7 +7,7 @@ use crate::message_log::{
 };
 use crate::run::{LOAD_FOLDER, RUN_FOLDER};
 use crate::storage::{Storage, read_upto, write_atomically};
-use crate::store::checkpoint::file::CHECKPOINT_FOLDER;
+use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
 use crate::store::retention::pins::PIN_FOLDER;
 use crate::units::{Epoch, SegmentNumber};
 

@@ -15,7 +15,7 @@ use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, Records, decode};
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
-use crate::store::apply::BatchTime;
+use crate::store::apply::placement::BatchTime;
 use crate::store::query::log_lookup::KeptLog;
 use crate::store::state::State;
 use crate::units::{DueKey, ReadyNumber, Sequence, SubjectNumber};

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::{restored_owner, scan_start};
+use super::newest::{Behind, newest_checkpoints};
 use crate::error::{Error, Result};
 use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
 use crate::queues::Group;
 use crate::storage::Storage;
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
-use crate::store::inspect::inspection::{Behind, newest_checkpoints};
+use crate::store::checkpoint::paths::checkpoint_path;
 use crate::store::owner::{Owner, VisibleBatch};
-use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::recovery::restoration::{restored_owner, scan_start};
 use crate::store::state::{LogPosition, SegmentStart, State};
 use crate::units::{Location, SegmentNumber, Sequence};
 

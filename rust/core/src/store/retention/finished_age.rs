@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::file_subjects::FileSubjects;
 use crate::planted::{Planted, is_on};
 use crate::record::limits::group_subject;
 use crate::store::names::subjects::Subjects;
 use crate::store::options::OwnerOptions;
+use crate::store::state::file_subjects::FileSubjects;
 use crate::units::{Millis, Sequence, SubjectNumber};
 
 /// What was chosen when the store was opened.

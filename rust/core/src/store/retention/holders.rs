@@ -230,7 +230,7 @@ fn ready(state: &State) -> Vec<Need> {
         for group in subject.groups.iter().filter_map(|group| state.groups.get(group)) {
             let below = ReadyNumber(group.done.below());
             if below < next {
-                let messages = crate::store::inspect::inspection::lag_of(state, group);
+                let messages = crate::store::query::lag::lag_of(state, group);
                 found.push(Need { kind: kind_of(&subject.name, group), messages, files: from(below) });
             }
         }

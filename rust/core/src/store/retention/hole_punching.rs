@@ -1,44 +1,35 @@
 //! When holes are looked for, and when they are punched: a hole is given back to the disk once both kept checkpoints
 //! name it, so that whichever an opening uses knows that it is not to be read.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use super::finished_age::Keeping;
-use super::hole_plan::{HolePlan, Hollows, Left};
+use super::hole_plan::{Hollows, Left};
 use super::kept_files::{CHECKPOINTS_KEPT, KeptFiles};
-use super::run_hole_search::RunTarget;
-use super::segment_hole_search::{HoleSizes, Target};
-use crate::dispatch_log::DispatchRun;
 use crate::error::Result;
 use crate::message_log::{Hole, Holes, segment_path};
 use crate::planted::{Planted, is_on};
-use crate::run::{Reference, Run, RunHole, RunHoles, RunKind, run_path};
+use crate::run::{Reference, Run, RunHole, RunHoles, run_path};
 use crate::storage::Storage;
-use crate::store::options::OwnerOptions;
-use crate::store::owner::Owner;
-use crate::units::{LocationFile, ReadyNumber, RunNumber, SegmentNumber, SubjectNumber};
+use crate::units::{LocationFile, RunNumber, SegmentNumber};
 
 /// Segments, and runs, that are looked at in one checkpoint at most, in turn.
-const TARGETS_MAX: usize = 64;
+pub(super) const TARGETS_MAX: usize = 64;
 /// A segment is read again where this share of it more may be given back.
-const GAIN_SHARE: u64 = 16;
+pub(super) const GAIN_SHARE: u64 = 16;
 /// Payload bytes of the runs that are looked at in one checkpoint, beside those of the last: each 64 take a bit.
-const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
+pub(super) const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
 /// Bytes of one row.
-const ROW_BYTES: u64 = 48;
+pub(super) const ROW_BYTES: u64 = 48;
 
 /// What is remembered between two searches.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Hollowing {
     /// How many facts were finished at the last one; `None` before the first.
-    finished_at: Option<u64>,
+    pub(super) finished_at: Option<u64>,
     /// The segment with which the next one begins.
-    next: SegmentNumber,
+    pub(super) next: SegmentNumber,
     /// The run with which it begins.
-    next_run: RunNumber,
+    pub(super) next_run: RunNumber,
     /// What could be given back of files that were read and was not.
-    left: Left,
+    pub(super) left: Left,
     /// What was to be punched since the store was opened. Before that, nobody knows how far one came.
     punched: Hollows,
 }
@@ -76,139 +67,10 @@ impl Hollowing {
     }
 }
 
-impl Owner {
-    /// A search for holes, where one is due with the checkpoint that is being frozen.
-    pub(in crate::store) fn plan_holes(&mut self, keeping: &Keeping) -> Option<HolePlan> {
-        if self.options.hole_bytes_min == u64::MAX {
-            return None;
-        }
-        let (segments, runs) = (self.sealed(keeping), self.hollow_runs(keeping));
-        let gain = self.gain_of(&segments, &runs);
-        let gain = if self.reclaiming.is_asked() && gain > 0 { u64::MAX } else { gain };
-        if gain < self.options.reclaim_bytes.max(1) {
-            return None;
-        }
-        self.hollowing.finished_at = Some(self.finished_facts());
-        let targets = (self.targets(segments), self.run_targets(runs));
-        let state = &self.state;
-        let finished_below: BTreeMap<SubjectNumber, ReadyNumber> =
-            state.subjects.iter().map(|(subject, _)| (subject, state.dispatch.finished_below(subject))).collect();
-        let known = Hollows { log: state.holes.clone(), runs: state.run_holes.clone() };
-        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, known))
-    }
-
-    /// About how many bytes of sealed segments and of payloads in runs were finished since the last search; 0 where they are fewer than the
-    /// rows that one has to read.
-    pub(in crate::store) fn hollow_gain(&self, keeping: &Keeping) -> u64 {
-        if self.options.hole_bytes_min == u64::MAX {
-            return 0;
-        }
-        self.gain_of(&self.sealed(keeping), &self.hollow_runs(keeping))
-    }
-
-    fn gain_of(&self, segments: &[Target], runs: &[Arc<Run>]) -> u64 {
-        let room = (segments.len() as u64).saturating_mul(self.options.records_bytes_max);
-        let room = runs.iter().map(|run| run.payload_bytes()).fold(room, u64::saturating_add);
-        let facts = segments.iter().map(Target::facts).fold(0, u64::saturating_add);
-        let facts = runs.iter().map(|run| own_rows(run)).fold(facts, u64::saturating_add);
-        let finished = self.finished_facts().saturating_sub(self.hollowing.finished_at.unwrap_or_default());
-        let gain = u128::from(room) * u128::from(finished.min(facts)) / u128::from(facts.max(1));
-        let gain = u64::try_from(gain).unwrap_or(u64::MAX);
-        if gain < self.unfinished_rows_bytes() { 0 } else { gain }
-    }
-
-    /// How many facts there were of which nothing waits or is owed to anybody.
-    fn finished_facts(&self) -> u64 {
-        let state = &self.state;
-        let unfinished = state.schedule.pending().saturating_add(state.dispatch.unfinished());
-        state.position.next_sequence.0.saturating_sub(unfinished)
-    }
-
-    /// Bytes of the rows of all runs with something unfinished.
-    fn unfinished_rows_bytes(&self) -> u64 {
-        let state = &self.state;
-        let schedule = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
-        let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
-        let runs = schedule.filter_map(|window| window.run()).chain(ready.map(DispatchRun::run));
-        runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES)).fold(0, u64::saturating_add)
-    }
-
-    /// Sealed segments that are old enough and that the newest checkpoint keeps.
-    fn sealed(&self, keeping: &Keeping) -> Vec<Target> {
-        let floor = self.kept.last().map_or(SegmentNumber(0), |newest| newest.floor);
-        let replay = self.state.position.end.segment().unwrap_or_default();
-        let mut targets = Vec::new();
-        for pair in self.state.segments.windows(2) {
-            let [start, next] = pair else { continue };
-            let is_sealed = start.segment < replay;
-            let is_kept = start.segment >= floor && start.position.next_sequence < next.position.next_sequence;
-            if is_sealed && is_kept && !keeping.is_young(next.position.trusted, &start.subjects) {
-                let left = self.hollowing.left.segments.get(&start.segment).copied().unwrap_or_default();
-                targets.push(Target::new(start.position, next.position, left));
-            }
-        }
-        targets
-    }
-
-    /// Those that are searched now, beginning where the last search ended.
-    fn targets(&mut self, sealed: Vec<Target>) -> Vec<Target> {
-        let mut targets = sealed;
-        let count = targets.len();
-        if count > TARGETS_MAX {
-            let first = targets.partition_point(|target| target.number() < self.hollowing.next);
-            targets.rotate_left(first % count);
-            targets.truncate(TARGETS_MAX);
-            self.hollowing.next = targets.last().map(|target| target.number().next()).unwrap_or_default();
-            targets.sort_unstable_by_key(Target::number);
-        }
-        targets
-    }
-
-    /// Runs with payloads that are old enough and that the newest checkpoint names.
-    fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
-        let Some(newest) = self.kept.last() else { return Vec::new() };
-        let known = self.state.runs.values().filter(|known| {
-            // Of one that was loaded the digest is over the records, and whoever stages may look at it still.
-            known.run.kind() == RunKind::Schedule
-                && known.run.relation().is_none()
-                && known.run.payload_bytes() > 0
-                && newest.runs.contains(&known.run.number())
-                && !keeping.is_young(known.created, &known.subjects)
-        });
-        known.map(|known| Arc::clone(&known.run)).collect()
-    }
-
-    /// Those that are searched now, beginning where the last search ended.
-    fn run_targets(&mut self, mut runs: Vec<Arc<Run>>) -> Vec<RunTarget> {
-        let first = runs.partition_point(|run| run.number() < self.hollowing.next_run);
-        let count = runs.len().max(1);
-        runs.rotate_left(first % count);
-        let mut bytes = 0_u64;
-        let within = runs.iter().take(TARGETS_MAX).take_while(|run| {
-            let is_within = bytes < PAYLOAD_BYTES_MAX;
-            bytes = bytes.saturating_add(run.payload_bytes());
-            is_within
-        });
-        let taken = within.count();
-        if taken < runs.len() {
-            runs.truncate(taken);
-            self.hollowing.next_run = runs.last().map(|run| run.number().next()).unwrap_or_default();
-        }
-        runs.sort_unstable_by_key(|run| run.number());
-        let left = |run: &Run| self.hollowing.left.runs.get(&run.number()).copied().unwrap_or_default();
-        runs.into_iter().map(|run| RunTarget::new(Arc::clone(&run), left(&run))).collect()
-    }
-}
-
 /// Rows of a run whose payloads lie in it.
 pub(in crate::store) fn own_rows(run: &Run) -> u64 {
     let own = |reference: &&Reference| reference.file == LocationFile::Run(run.number());
     run.references().iter().find(own).map_or(0, |own| own.rows)
-}
-
-fn hole_sizes(options: &OwnerOptions) -> HoleSizes {
-    let gain_min = (options.records_bytes_max / GAIN_SHARE).min(options.reclaim_bytes).max(options.hole_bytes_min);
-    HoleSizes { bytes_min: options.hole_bytes_min, block_bytes: options.hole_block_bytes, gain_min }
 }
 
 /// Punches holes, those of one file after the other; the bytes that were given back. `None` where the disk has no

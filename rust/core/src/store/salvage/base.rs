@@ -13,10 +13,10 @@ use crate::record::adopt::sequences_of;
 use crate::run::{RunKind, list_runs};
 use crate::storage::Storage;
 use crate::store::checkpoint::file::ReadCheckpoint;
-use crate::store::inspect::inspection::Behind;
 use crate::store::options::OwnerOptions;
 use crate::store::owner::{Owner, VisibleBatch};
-use crate::store::recovery::{feed_from, first_position, open_run, state_of};
+use crate::store::recovery::newest::Behind;
+use crate::store::recovery::restoration::{feed_from, first_position, open_run, state_of};
 use crate::store::state::State;
 use crate::units::{Millis, RunNumber, Sequence};
 

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::LostMessage;
 use super::base::Gap;
 use super::late_facts::Late;
 use super::runs::Runs;
@@ -15,6 +14,7 @@ use crate::schedule_log::Entry;
 use crate::storage::Storage;
 use crate::store::owner::Owner;
 use crate::store::recovery::ready_rescue::rescue_ready;
+use crate::store::salvage::lost_message::LostMessage;
 use crate::store::state::State;
 use crate::units::{DueKey, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 

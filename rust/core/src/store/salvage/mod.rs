@@ -6,18 +6,21 @@
 
 pub(super) mod base;
 pub(super) mod kept_messages;
+pub(super) mod known_loads;
 pub(super) mod late_facts;
 pub(super) mod loads;
+pub(super) mod lost_message;
 pub(super) mod payloads;
 pub(super) mod runs;
 pub(super) mod search;
 pub(super) mod series;
 pub(super) mod storage;
 
+use crate::store::salvage::lost_message::LostMessage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::checkpoint::file::{list_checkpoints, read_checkpoint};
+use super::checkpoint::file::read_checkpoint;
 use super::names::subject_names::holds_dead_letters;
 use super::query::dead_letters::DeadLetterReasons;
 use crate::error::{Error, Result};
@@ -26,10 +29,11 @@ use crate::record::header::read_record;
 use crate::record::message::{Message, decode_message};
 use crate::run::LoadedRuns;
 use crate::storage::{Storage, read_upto};
+use crate::store::checkpoint::paths::list_checkpoints;
+use crate::store::salvage::known_loads::loaded_runs;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 use base::{Base, base};
 use kept_messages::{Gathering, Kept, Sure};
-use loads::loaded_runs;
 use payloads::{Payloads, other_copies, reasons_of};
 use runs::Runs;
 use series::{SalvagedSeries, series_of};
@@ -64,19 +68,6 @@ pub struct SalvagedGroup {
     pub name: String,
     /// Saved ready messages that it has not finished.
     pub unfinished: u64,
-}
-
-/// A message that is gone.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LostMessage {
-    /// Its subject.
-    pub subject: String,
-    /// The sequence of its payload.
-    pub sequence: Sequence,
-    /// When it was due, where that is known.
-    pub due: Option<Millis>,
-    /// Why it cannot be read.
-    pub error: Error,
 }
 
 /// What can be saved, and what is gone.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::LostMessage;
 use super::base::Gap;
 use super::kept_messages::{Gathering, Kept, Sure, unfinished_by};
 use super::payloads::each_record;
@@ -13,6 +12,7 @@ use crate::message_log::{LOG_FOLDER, sift};
 use crate::record::{Fact, RawRecord, decode};
 use crate::schedule_log::{DUE_MAX, Entry, EntryState, Window};
 use crate::store::query::log_lookup::root_of;
+use crate::store::salvage::lost_message::LostMessage;
 use crate::store::state::State;
 use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
 

@@ -2,12 +2,9 @@
 //! are kept here, so that who keeps up misses none that groups have finished meanwhile. Never saved.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
-use crate::dispatch_log::Posting;
 use crate::schedule_log::Entry;
-use crate::store::owner::Owner;
-use crate::store::query::ready_cursor::ReadyLoad;
 use crate::units::{ReadyNumber, SubjectNumber};
 
 /// Messages that are kept for a followed subject, at most.
@@ -16,18 +13,18 @@ const NEWEST_MAX: usize = 4_096;
 const KEPT_MAX: usize = 1 << 18;
 
 #[derive(Debug)]
-struct Newest {
+pub(in crate::store) struct Newest {
     /// The subject is followed for as long as somebody has this.
-    follower: Weak<()>,
-    entries: VecDeque<(ReadyNumber, Entry)>,
-    is_woken: bool,
+    pub(in crate::store) follower: Weak<()>,
+    pub(in crate::store) entries: VecDeque<(ReadyNumber, Entry)>,
+    pub(in crate::store) is_woken: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Followed {
-    subjects: BTreeMap<SubjectNumber, Newest>,
-    kept: usize,
+    pub(in crate::store) subjects: BTreeMap<SubjectNumber, Newest>,
+    pub(in crate::store) kept: usize,
 }
 
 impl Followed {
@@ -51,83 +48,10 @@ impl Followed {
     }
 }
 
-/// What a followed subject has from a number on.
-#[derive(Debug)]
-pub enum ReadFollowed {
-    /// Messages with neighbouring numbers, by number.
-    Entries(Vec<(ReadyNumber, Entry)>),
-    /// Messages that lie in a run: read them, with nobody waiting.
-    Load(ReadyLoad),
-    /// None yet.
-    Nothing {
-        /// The number that the next one will have.
-        next: ReadyNumber,
-    },
-    /// What was asked for is not kept any more.
-    BelowFloor {
-        /// The first number that is.
-        floor: ReadyNumber,
-    },
-}
-
-impl Owner {
-    /// From now on the subject is followed, for as long as somebody has the follower; the number that
-    /// its next message will have.
-    pub fn follow(&mut self, subject: SubjectNumber, follower: &Arc<()>) -> ReadyNumber {
-        let subjects = &mut self.effects.followed.subjects;
-        subjects.retain(|_, newest| newest.follower.strong_count() > 0);
-        let kept = subjects.values().map(|newest| newest.entries.len()).sum();
-        let new = Newest { follower: Arc::downgrade(follower), entries: VecDeque::new(), is_woken: false };
-        subjects.entry(subject).or_insert(new);
-        self.effects.followed.kept = kept;
-        self.state.dispatch.next_number(subject)
-    }
-
-    /// Followed subjects that have got something since the last call.
-    pub fn take_woken_subjects(&mut self) -> Vec<SubjectNumber> {
-        let subjects = self.effects.followed.subjects.iter_mut();
-        subjects.filter_map(|(subject, newest)| std::mem::take(&mut newest.is_woken).then_some(*subject)).collect()
-    }
-
-    /// Messages of a followed subject from a number on, up to `count_max`.
-    pub fn read_followed(&self, subject: SubjectNumber, from: ReadyNumber, count_max: usize) -> ReadFollowed {
-        let dispatch = &self.state.dispatch;
-        let next = dispatch.next_number(subject);
-        if from >= next || count_max == 0 {
-            return ReadFollowed::Nothing { next };
-        }
-        let newest = self.effects.followed.subjects.get(&subject).map(|newest| &newest.entries);
-        let kept_from = newest.and_then(|newest| newest.front()).map_or(next, |(first, _)| *first);
-        if from >= kept_from {
-            let skipped = usize::try_from(from.since(kept_from)).unwrap_or(usize::MAX);
-            let entries = newest.into_iter().flatten().skip(skipped).take(count_max).copied();
-            return ReadFollowed::Entries(entries.collect());
-        }
-        let finished_below = dispatch.finished_below(subject);
-        if from < finished_below {
-            return ReadFollowed::BelowFloor { floor: finished_below.min(kept_from) };
-        }
-        let (mut entries, mut number) = (Vec::new(), from);
-        while number < next && entries.len() < count_max {
-            match dispatch.posting(subject, number) {
-                Posting::Entry(entry) => entries.push((number, entry)),
-                Posting::InRun { run, count } if entries.is_empty() => {
-                    let count = count.min(count_max as u64);
-                    return ReadFollowed::Load(ReadyLoad::new(subject, number, run, count));
-                }
-                Posting::InRun { .. } | Posting::Gone => break,
-            }
-            number = number.next();
-        }
-        if entries.is_empty() {
-            return ReadFollowed::BelowFloor { floor: number.next() };
-        }
-        ReadFollowed::Entries(entries)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::units::{DueKey, Location, Millis, Sequence};
 

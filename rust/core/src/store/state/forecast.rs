@@ -10,14 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use super::State;
 use crate::error::{Error, Result};
-use crate::run::DamagedBlock;
-use crate::schedule_log::{Cells, Entry, HorizonView, PayloadCopies};
+use crate::schedule_log::{Cells, Entry, PayloadCopies};
 use crate::storage::Storage;
 use crate::store::options::HOT_MINUTE_MESSAGES;
-use crate::store::owner::Owner;
-use crate::units::{Millis, Minute, SubjectNumber, Tally};
+use crate::units::{Millis, Minute, Tally};
 
 /// Minutes of a page.
 const PAGE_MINUTES: u32 = 60;
@@ -39,10 +36,10 @@ pub struct HotMinute {
 /// See the module. Pages are shared with a checkpoint that saves them.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct MinuteTotals {
-    pages: BTreeMap<u32, Arc<Page>>,
+    pub(super) pages: BTreeMap<u32, Arc<Page>>,
     /// A minute with more messages is hot.
     hot_messages: u64,
-    hot_minutes: u64,
+    pub(super) hot_minutes: u64,
     newly_hot: Vec<HotMinute>,
     /// Minutes that were told: each is told once.
     told: BTreeSet<Minute>,
@@ -120,14 +117,14 @@ impl MinuteTotals {
         self.within(&(0..u32::MAX))
     }
 
-    fn within(&self, minutes: &Range<u32>) -> impl Iterator<Item = (Minute, Tally)> + '_ {
+    pub(super) fn within(&self, minutes: &Range<u32>) -> impl Iterator<Item = (Minute, Tally)> + '_ {
         let pages = self.pages.range(pages_of(minutes));
         told_by(pages.map(|(page, tallies)| (*page, tallies)), minutes.clone())
     }
 
     /// The same totals with another limit for what is hot: nothing of what was found by the one before is told, or
     /// counts as told.
-    pub(super) fn judge_by(&mut self, hot_messages: u64) {
+    pub(in crate::store) fn judge_by(&mut self, hot_messages: u64) {
         self.hot_messages = hot_messages;
         self.newly_hot.clear();
         self.told.clear();
@@ -135,7 +132,7 @@ impl MinuteTotals {
     }
 
     /// Starts over with these cells.
-    fn restart(&mut self, cells: &Cells) {
+    pub(super) fn restart(&mut self, cells: &Cells) {
         let mut totals = Self { hot_messages: u64::MAX, ..Self::default() };
         for ((_, minute), tally) in cells {
             totals.add(*minute, *tally);
@@ -147,17 +144,17 @@ impl MinuteTotals {
     }
 
     /// What became hot since the last call.
-    pub(super) fn take_newly_hot(&mut self) -> Vec<HotMinute> {
+    pub(in crate::store) fn take_newly_hot(&mut self) -> Vec<HotMinute> {
         std::mem::take(&mut self.newly_hot)
     }
 
     /// Bytes of memory.
-    fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.pages.len().saturating_mul(size_of::<Page>() + size_of::<(u32, Arc<Page>)>())
     }
 }
 
-fn pages_of(minutes: &Range<u32>) -> RangeInclusive<u32> {
+pub(super) fn pages_of(minutes: &Range<u32>) -> RangeInclusive<u32> {
     minutes.start / PAGE_MINUTES..=minutes.end / PAGE_MINUTES
 }
 
@@ -181,99 +178,14 @@ fn told_by<'a>(
 /// What was due in each minute at one moment, to be looked at with nobody waiting: its pages are shared, not copied.
 #[derive(Clone, Debug)]
 pub struct DueByMinute {
-    pages: Vec<(u32, Arc<Page>)>,
-    minutes: Range<u32>,
+    pub(super) pages: Vec<(u32, Arc<Page>)>,
+    pub(super) minutes: Range<u32>,
 }
 
 impl DueByMinute {
     /// The minutes in which something is due, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Minute, Tally)> + '_ {
         told_by(self.pages.iter().map(|(page, tallies)| (*page, tallies)), self.minutes.clone())
-    }
-}
-
-impl State {
-    /// As [`Self::due_by_minute`], looked at later.
-    pub fn due_by_minute_view(&self, from: Minute, before: Minute) -> DueByMinute {
-        let minutes = from.0..before.0;
-        let pages = self.totals.pages.range(pages_of(&minutes));
-        DueByMinute { pages: pages.map(|(page, tallies)| (*page, Arc::clone(tallies))).collect(), minutes }
-    }
-
-    /// What is due in each minute from `from` on and before `before`; minutes in which nothing is are left out.
-    /// Looks at minutes, and at nothing that is pending.
-    pub fn due_by_minute(&self, from: Minute, before: Minute) -> Vec<(Minute, Tally)> {
-        self.totals.within(&(from.0..before.0)).collect()
-    }
-
-    /// How many minutes have more due than what is told as hot.
-    pub fn hot_minutes(&self) -> u64 {
-        self.totals.hot_minutes
-    }
-
-    /// Bytes of memory that the totals take.
-    pub fn forecast_bytes(&self) -> usize {
-        self.totals.memory_bytes()
-    }
-
-    /// What is pending of a subject, or of each, by minute: to be read with nobody waiting.
-    pub fn horizon(&self, subject: Option<SubjectNumber>) -> HorizonView {
-        self.schedule.horizon(subject)
-    }
-
-    /// Everything that is pending by subject and minute, counted one by one: slow. Blocks of runs that cannot be
-    /// read are named instead.
-    ///
-    /// # Errors
-    /// `Storage` where a payload could not be read now whose bytes no row says.
-    pub fn count_cells(&self, storage: &Arc<dyn Storage>) -> Result<(Cells, Vec<DamagedBlock>)> {
-        let (mut cells, mut damaged) = (Cells::new(), Vec::new());
-        let sizes = Sizes::new(storage);
-        let mut count = |entry: &Entry| {
-            let tally: &mut Tally = cells.entry((entry.subject(), entry.due().minute())).or_default();
-            tally.add(Tally::one(sizes.of(entry).unwrap_or_default()));
-        };
-        self.schedule.each_pending(&mut count, &mut |block| damaged.push(block));
-        sizes.into_result()?;
-        Ok((cells, damaged))
-    }
-
-    /// Takes over what a checkpoint says.
-    pub(in crate::store) fn restore_totals(&mut self, saved: &[(Minute, Tally)]) {
-        for (minute, tally) in saved {
-            self.totals.add(*minute, *tally);
-        }
-    }
-
-    /// The totals are what these cells say.
-    pub(super) fn restart_totals(&mut self, cells: &Cells) {
-        self.totals.restart(cells);
-    }
-
-    /// True where the totals are what these cells say.
-    pub fn totals_are(&self, cells: &Cells) -> bool {
-        let mut expected: BTreeMap<Minute, Tally> = BTreeMap::new();
-        for ((_, minute), tally) in cells {
-            expected.entry(*minute).or_default().add(*tally);
-        }
-        expected.into_iter().eq(self.totals.iter())
-    }
-}
-
-impl Owner {
-    /// Counts what is not known, and judges minutes by these options from now on: what is hot already is not told.
-    ///
-    /// # Errors
-    /// As [`Self::settle_counts`].
-    pub(in crate::store) fn settle_at_open(&mut self) -> Result<()> {
-        self.settle_counts()?;
-        self.state.totals.judge_by(self.options.hot_minute_messages);
-        Ok(())
-    }
-
-    /// The minutes that became hot since the last call, each once.
-    pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
-        self.state.totals.take_newly_hot()
     }
 }
 

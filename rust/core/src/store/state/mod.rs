@@ -1,9 +1,16 @@
-//! All that `apply` changes, and nothing else: two stores with the same facts have the same state.
+//! The state: everything that `apply` changes, and nothing else. Two stores with the same facts have the same state.
+//!
+//! In: changes by `apply`. Out: what `propose` and `query` read.
+//! Read this file, then `pending_counts`, `forecast` and `due_counts` (how much is pending, and when it is due), then
+//! `file_subjects`, `recurring`, `load_jobs` and `recent_moves`. `awaited` holds what a fact says of the messages
+//! behind it. `followed` is a cache of the newest messages and is never saved.
 
+pub(super) mod awaited;
+pub(super) mod due_counts;
+pub(super) mod file_subjects;
 pub(super) mod followed;
 pub(super) mod forecast;
 pub(super) mod load_jobs;
-pub(super) mod loaded_runs;
 pub(super) mod pending_counts;
 pub(super) mod recent_moves;
 pub(super) mod recurring;
@@ -11,24 +18,23 @@ pub(super) mod recurring;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::apply::series::Awaited;
-use super::apply::terms::Standing;
 use super::names::keys::Keys;
 use super::names::recent_ids::RecentIds;
 use super::names::subjects::Subjects;
-use super::retention::file_subjects::FileSubjects;
 use super::retention::floors::Floors;
 use crate::dispatch_log::DispatchLog;
 pub use crate::message_log::LogPosition;
 use crate::message_log::{Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
-use crate::run::{Run, RunHoles};
+use crate::run::{LoadedRuns, Run, RunHoles};
 use crate::schedule_log::{EntryState, Schedule};
 use crate::units::{
     ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
     SubjectNumber,
 };
+use awaited::{Awaited, Standing};
+use file_subjects::FileSubjects;
 use forecast::MinuteTotals;
 use load_jobs::LoadJobs;
 use pending_counts::PendingCounts;
@@ -208,5 +214,10 @@ impl State {
     pub fn segment_of(&self, sequence: Sequence) -> Option<SegmentNumber> {
         let after = self.segments.partition_point(|start| start.position.next_sequence <= sequence);
         self.segments.get(after.checked_sub(1)?).map(|start| start.segment)
+    }
+
+    /// The runs that were loaded and are kept, as of now.
+    pub fn loaded_runs(&self) -> LoadedRuns {
+        LoadedRuns::among(self.runs.values().map(|known| &known.run))
     }
 }

@@ -8,11 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::planted::{Planted, is_on};
 use crate::run::{Run, RunKind};
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
-use crate::store::checkpoint::named_files::NamedFiles;
-use crate::store::state::SegmentStart;
 use crate::units::{RunNumber, SubjectNumber};
 
 /// A file with more subjects is one of which they are not known.
@@ -75,7 +72,7 @@ impl FileSubjects {
         self.known.as_ref().map(|known| known.as_slice())
     }
 
-    fn write(&self, out: &mut FieldWriter) {
+    pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         let known = self.known().unwrap_or_default();
         out.u32(u32::from(self.known.is_some()));
         out.count(known.len());
@@ -84,7 +81,7 @@ impl FileSubjects {
         }
     }
 
-    fn read(from: &mut FieldReader<'_>) -> Result<Self> {
+    pub(in crate::store) fn read(from: &mut FieldReader<'_>) -> Result<Self> {
         let is_known = from.u32()?;
         let mut known: Vec<SubjectNumber> = Vec::new();
         for _ in 0..from.count(4)? {
@@ -100,34 +97,6 @@ impl FileSubjects {
             _ => Err(from.malformed("the subjects of a file, or none where they are not known")),
         }
     }
-}
-
-/// Writes those of these segments, and of the runs that are named.
-pub(in crate::store) fn write_file_subjects<'a>(
-    out: &mut FieldWriter,
-    segments: impl Iterator<Item = &'a SegmentStart>,
-    files: &NamedFiles,
-) {
-    segments.for_each(|start| start.subjects.write(out));
-    files.schedule_runs.iter().chain(&files.dispatch_runs).for_each(|named| named.subjects.write(out));
-}
-
-/// Reads what [`write_file_subjects`] has written.
-pub(in crate::store) fn read_file_subjects(
-    from: &mut FieldReader<'_>,
-    segments: &mut [SegmentStart],
-    files: &mut NamedFiles,
-) -> Result<()> {
-    for start in segments {
-        start.subjects = FileSubjects::read(from)?;
-        if is_on(Planted::FileSubjectsNotSaved) {
-            start.subjects = FileSubjects::none();
-        }
-    }
-    for named in files.schedule_runs.iter_mut().chain(&mut files.dispatch_runs) {
-        named.subjects = FileSubjects::read(from)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,36 @@
+//! The subjects of each file that a checkpoint names.
+
+use super::codec::{FieldReader, FieldWriter};
+use super::named_files::NamedFiles;
+use crate::error::Result;
+use crate::planted::{Planted, is_on};
+use crate::store::state::SegmentStart;
+use crate::store::state::file_subjects::FileSubjects;
+
+/// Writes those of these segments, and of the runs that are named.
+pub(in crate::store) fn write_file_subjects<'a>(
+    out: &mut FieldWriter,
+    segments: impl Iterator<Item = &'a SegmentStart>,
+    files: &NamedFiles,
+) {
+    segments.for_each(|start| start.subjects.write(out));
+    files.schedule_runs.iter().chain(&files.dispatch_runs).for_each(|named| named.subjects.write(out));
+}
+
+/// Reads what [`write_file_subjects`] has written.
+pub(in crate::store) fn read_file_subjects(
+    from: &mut FieldReader<'_>,
+    segments: &mut [SegmentStart],
+    files: &mut NamedFiles,
+) -> Result<()> {
+    for start in segments {
+        start.subjects = FileSubjects::read(from)?;
+        if is_on(Planted::FileSubjectsNotSaved) {
+            start.subjects = FileSubjects::none();
+        }
+    }
+    for named in files.schedule_runs.iter_mut().chain(&mut files.dispatch_runs) {
+        named.subjects = FileSubjects::read(from)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! What a comparison of a rebuilt run with its log found.
+
+/// What is wrong with a message in the run that is there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RebuildFinding {
+    /// See [`RebuildCounts::vanishing`].
+    Vanishing,
+    /// See [`RebuildCounts::missing`].
+    Missing,
+    /// See [`RebuildCounts::different`].
+    Different,
+    /// See [`RebuildCounts::unreadable`].
+    Unreadable,
+}
+
+impl RebuildFinding {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vanishing => "vanishing",
+            Self::Missing => "missing",
+            Self::Different => "different",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}

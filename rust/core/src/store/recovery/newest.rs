@@ -1,0 +1,38 @@
+//! The newest checkpoints, and how much of the log is behind one.
+
+use crate::error::{Error, Result};
+use crate::message_log::Stream;
+use crate::record::batch::BatchHeader;
+use crate::storage::Storage;
+use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::checkpoint::paths::list_checkpoints;
+
+/// The two newest checkpoints that read whole, the newest first.
+pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
+    let mut found = Vec::new();
+    for number in list_checkpoints(storage)?.into_iter().rev() {
+        match read_checkpoint(storage, stream, number) {
+            Ok(read) => found.push(read),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(_) => {}
+        }
+        if found.len() == 2 {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What was applied behind the checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::store) struct Behind {
+    pub(in crate::store) facts: u64,
+    pub(in crate::store) bytes: u64,
+}
+
+impl Behind {
+    pub(in crate::store) fn add(&mut self, header: &BatchHeader) {
+        self.facts = self.facts.saturating_add(u64::from(header.count.get()));
+        self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
+    }
+}
