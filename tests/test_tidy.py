@@ -191,7 +191,7 @@ def test_an_impure_core_is_found() -> None:
     assert rust.impure_core(rust_sample("let now = Instant::now();"))
     assert not rust.impure_core(rust_sample("use std::sync::Arc;"))
     assert not rust.impure_core(rust_sample("#[cfg(test)]\nmod tests {\n use std::time::Instant;\n}"))
-    assert not rust.impure_core(rust_sample("use std::fs::File;", "rust/engine/src/files.rs"))
+    assert not rust.impure_core(rust_sample("use std::fs::File;", "rust/engine/src/files/storage.rs"))
 
 
 def test_a_lock_that_models_do_not_see_is_found() -> None:
@@ -204,7 +204,7 @@ def test_a_lock_that_models_do_not_see_is_found() -> None:
     assert found("use std::time::{Duration, Instant};") == 1
     assert not found("use std::sync::atomic::Ordering;\nuse std::sync::{Arc, OnceLock, TryLockError};")
     assert not found("use std::time::Duration;\nuse crate::sync::{Instant, Mutex, thread};")
-    assert not found("use std::sync::Mutex;", "rust/engine/src/metrics.rs")
+    assert not found("use std::sync::Mutex;", "rust/engine/src/query/metrics.rs")
     assert not found("use std::sync::Mutex;", "rust/server/src/a.rs")
     assert not found("#[cfg(test)]\nmod tests {\n use std::sync::Mutex;\n}")
 

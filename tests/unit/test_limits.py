@@ -173,7 +173,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         SEGMENT_BYTES,
     ],
     "segments prepared ahead": lambda: [
-        constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
+        constant("rust/engine/src/commit/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
     "retention of finished files": lambda: [KEEP_FINISHED // timedelta(hours=1)],
     "holes in one segment, or one run": lambda: [
@@ -282,7 +282,7 @@ WITHOUT_A_NUMBER = {
 
 
 def manual_time_max() -> int:
-    return matched("rust/engine/src/manual_clock.rs", r"const MANUAL_TIME_MAX: Millis = Millis\(([\d_]+)\)")
+    return matched("rust/engine/src/clock/manual_clock.rs", r"const MANUAL_TIME_MAX: Millis = Millis\(([\d_]+)\)")
 
 
 def rows() -> dict[str, str]:

@@ -1,84 +1,32 @@
-//! When it happens: real files, threads and clocks around the core. A decision in here is a defect.
+//! The engine decides when things happen: real files, threads and clocks around the core. Every decision about messages
+//! is the core's.
 //!
-//! The path of a publish: `publish` encodes, the core's group commit queues, a committing thread
-//! writes and syncs, the `inbox` carries the visible batch to whoever drives the owner, the owner
-//! applies it; when its time has come the driver proposes a ready fact, which takes the same way,
-//! and wakes the `subscription`s that wait for it.
+//! A publish: `publish` encodes it, the core's group commit queues it, `commit` writes and syncs it, the inbox carries
+//! the visible batch to the owner, and `drive` applies it. When the message is due, the driver proposes a ready fact,
+//! which takes the same way, and wakes the subscriptions of `consume` that wait for it.
+//!
+//! Read `store` (the facade), `opening` and `close`, `shared` (the state of all threads, and the order of locks), then
+//! the folders in the order of that path. `files`, `clock` and `background` serve all of them.
 
-mod administration;
-mod asking;
-mod attaching;
-mod attendance;
 mod background;
-mod beginning;
-mod blocks;
-mod burying;
-mod by_key;
 mod clock;
-mod committer;
-mod crowd;
-mod dead_letters;
-mod delivery;
-mod driver;
-mod ending;
+mod close;
+mod commit;
+mod consume;
+mod drive;
+mod event_loop;
 #[cfg(feature = "planted")]
 mod failpoints;
 mod files;
-mod forecast;
-mod free_room;
-mod giving_up;
-mod inbox;
-mod inspect;
-mod letting_go;
-mod listener;
-mod loading;
-mod lock;
-mod manual_clock;
-mod mapping;
-mod member;
-mod metrics;
-mod moving;
-mod named_consumer;
-mod named_pull;
-mod named_settling;
 mod names;
-mod notifier;
-mod occurring;
-mod offset_hasher;
-mod on_terms;
 mod opening;
+mod operate;
 mod options;
-mod outcomes;
-mod pacing;
-mod payload_reader;
-mod payloads;
-mod pending;
-mod preparing;
 mod publish;
-mod punching;
-mod reader_pin;
-mod reading;
-mod ready;
-mod rebuilding;
-mod receipts;
-mod recurring;
-mod remembered_clock;
-mod report;
-mod rescheduling;
-mod salvage;
-mod settled;
-mod settling;
+mod query;
 mod shared;
-mod staging;
 mod store;
-mod subject_reader;
-mod subscribers;
-mod subscription;
 mod sync;
-mod timekeeping;
-mod unblocked;
-mod waiting;
-mod write_back;
 
 use std::sync::PoisonError;
 
@@ -92,44 +40,44 @@ pub use delaymq_core::store::{
     VerificationProgress,
 };
 
-pub use attendance::Activity;
-pub use beginning::Beginning;
-pub use clock::{Clock, ClockReading, SystemClock};
-pub use dead_letters::DeadLetter;
-pub use delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
-pub use ending::ended_of;
-pub use files::FileStorage;
-pub use inspect::{Inspected, inspect, look_pinned, pin_again};
-pub use listener::Listener;
-pub use loading::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_ROWS_MAX, LOAD_RUNS_MAX, Loaded};
-pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
-pub use metrics::Snapshot;
-pub use named_consumer::{
+pub use clock::consumer_presence::Activity;
+pub use clock::manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
+pub use clock::system_clock::{Clock, ClockReading, SystemClock};
+pub use consume::delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
+pub use consume::named::consumer::{
     CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
     NamedOptions, PullBounds, ReadAgain, TriedRun,
 };
+pub use consume::named::registration::Beginning;
+pub use consume::named::removal::ended_of;
+pub use consume::subject_reader::{ReadNumbers, SubjectReader};
+pub use consume::subscription::Subscription;
+pub use event_loop::listener::Listener;
+pub use event_loop::nonblocking::Pulled;
+pub use event_loop::notifier::{Tidings, Wake};
+pub use files::reader_pin::ReaderPin;
+pub use files::storage::FileStorage;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
-pub use notifier::{Tidings, Wake};
+pub use operate::dead_letters::DeadLetter;
+pub use operate::inspection::{Inspected, inspect, look_pinned, pin_again};
+pub use operate::rebuild::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};
+pub use operate::salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, FreeMarks, GroupStart, IN_FLIGHT_MAX,
     IfExists, Options, PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
 };
-pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
-pub use publish::{PublishBatch, Receipts, Ticket};
-pub use reader_pin::ReaderPin;
-pub use ready::Ready;
-pub use rebuilding::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};
-pub use recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
-pub use report::{Report, Status};
-pub use rescheduling::{CancelOutcome, MoveOutcome};
-pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
-pub use staging::stager_at;
+pub use publish::batch::{PublishBatch, Receipts, Ticket};
+pub use publish::loads::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_ROWS_MAX, LOAD_RUNS_MAX, Loaded};
+pub use publish::recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
+pub use publish::rescheduling::{CancelOutcome, MoveOutcome};
+pub use publish::staging::stager_at;
+pub use query::metrics::Snapshot;
+pub use query::pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
+pub use query::ready::Ready;
+pub use query::report::{Report, Status};
 pub use store::Store;
-pub use subject_reader::{ReadNumbers, SubjectReader};
-pub use subscription::Subscription;
 #[cfg(feature = "model")]
 pub use sync::modelled;
-pub use unblocked::Pulled;
 
 /// Locks a mutex whose data stays whole when a holder panics: every change under it is one that
 /// later holders can live with.

@@ -16,28 +16,28 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
-use crate::attaching::NamedConsumers;
-use crate::background::Background;
-use crate::committer::{Queue, Writer};
-use crate::driver::Seat;
-use crate::free_room::RoomLooks;
-use crate::inbox::{Haste, Inbox};
-use crate::lock::{ProcessGuard, StoreLock};
-use crate::metrics::Metrics;
+use crate::background::free_room::RoomLooks;
+use crate::background::helper::Background;
+use crate::clock::store_time::Time;
+use crate::commit::committer::{Queue, Writer};
+use crate::commit::inbox::{Haste, Inbox};
+use crate::commit::outcomes::Outcomes;
+use crate::commit::waits::{News, Positions, Signal};
+use crate::commit::write_back::WriteBack;
+use crate::consume::named::registry::NamedConsumers;
+use crate::consume::subject_reader::SubjectReaders;
+use crate::consume::subscribers::Subscribers;
+use crate::drive::driver::Seat;
+use crate::event_loop::notifier::Notifiers;
+use crate::files::payload_cache::Payloads;
+use crate::files::store_lock::{ProcessGuard, StoreLock};
 use crate::names::Names;
-use crate::notifier::Notifiers;
 use crate::options::{Options, SEGMENT_BYTES_MIN};
-use crate::outcomes::Outcomes;
-use crate::payloads::Payloads;
-use crate::receipts::Issuer;
-use crate::report::{Report, Reports};
+use crate::publish::receipts::Issuer;
+use crate::query::metrics::Metrics;
+use crate::query::report::{Report, Reports};
 use crate::shared::Shared;
-use crate::subject_reader::SubjectReaders;
-use crate::subscribers::Subscribers;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
-use crate::timekeeping::Time;
-use crate::waiting::{News, Positions, Signal};
-use crate::write_back::WriteBack;
 
 /// An opened store before its threads run.
 pub(crate) struct Opened {

@@ -12,8 +12,8 @@ pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
 
-use crate::clock::{Clock, SystemClock};
-use crate::named_consumer::check_in_flight;
+use crate::clock::system_clock::{Clock, SystemClock};
+use crate::consume::named::consumer::check_in_flight;
 
 /// Segments that hold the largest batch twice; also the largest batch.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;

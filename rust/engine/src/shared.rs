@@ -22,27 +22,27 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::attaching::NamedConsumers;
-use crate::background::Background;
-use crate::committer::{Queue, Writer};
-use crate::driver::Seat;
+use crate::background::helper::Background;
+use crate::clock::store_time::Time;
+use crate::commit::committer::{Queue, Writer};
+use crate::commit::inbox::Inbox;
+use crate::commit::outcomes::Outcomes;
+use crate::commit::waits::{News, Positions, Signal, Waited};
+use crate::commit::write_back::WriteBack;
+use crate::consume::named::registry::NamedConsumers;
+use crate::consume::subject_reader::SubjectReaders;
+use crate::consume::subscribers::Subscribers;
+use crate::drive::driver::Seat;
+use crate::event_loop::notifier::Notifiers;
+use crate::files::payload_cache::Payloads;
+use crate::files::store_lock::ProcessGuard;
 use crate::held;
-use crate::inbox::Inbox;
-use crate::lock::ProcessGuard;
-use crate::metrics::Metrics;
 use crate::names::Names;
-use crate::notifier::Notifiers;
 use crate::options::Options;
-use crate::outcomes::Outcomes;
-use crate::payloads::Payloads;
-use crate::receipts::Issuer;
-use crate::report::{Report, Reports};
-use crate::subject_reader::SubjectReaders;
-use crate::subscribers::Subscribers;
+use crate::publish::receipts::Issuer;
+use crate::query::metrics::Metrics;
+use crate::query::report::{Report, Reports};
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
-use crate::timekeeping::Time;
-use crate::waiting::{News, Positions, Signal, Waited};
-use crate::write_back::WriteBack;
 
 /// See the module.
 pub(crate) struct Shared {

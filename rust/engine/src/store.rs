@@ -12,19 +12,19 @@ use delaymq_core::store::{
 };
 use delaymq_core::units::Sequence;
 
-use crate::attendance::Attendance;
-use crate::files::FileStorage;
+use crate::clock::consumer_presence::Attendance;
+use crate::clock::manual_clock::TimedStore;
+use crate::consume::member::{MAIN, Member};
+use crate::consume::subscription::Subscription;
+use crate::files::storage::FileStorage;
+use crate::files::store_lock::StoreLock;
 use crate::held;
-use crate::lock::StoreLock;
-use crate::manual_clock::TimedStore;
-use crate::member::{MAIN, Member};
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
-use crate::publish::{PublishBatch, Receipts, Ticket};
-use crate::report::{Report, Status};
+use crate::publish::batch::{PublishBatch, Receipts, Ticket};
+use crate::query::report::{Report, Status};
 use crate::shared::Shared;
-use crate::subscription::Subscription;
 use crate::sync::{AtomicBool, Instant, JoinHandle, Mutex, thread};
 
 /// What one of the store's threads does until the store closes.
@@ -92,7 +92,7 @@ impl Store {
         for (name, work) in works {
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
-            let thread = thread.map_err(|error| crate::files::storage_error("start", name, &error))?;
+            let thread = thread.map_err(|error| crate::files::storage::storage_error("start", name, &error))?;
             held(&self.threads).push(thread);
         }
         self.shared.committer.raise();

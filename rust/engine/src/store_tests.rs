@@ -3,8 +3,8 @@ use delaymq_core::error::Error;
 use delaymq_core::message_log::Preparing;
 
 use super::*;
-use crate::background::Helping;
-use crate::clock::{Clock, ClockReading, SystemClock};
+use crate::background::helper::Helping;
+use crate::clock::system_clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 
 fn try_files_of(folder: &Path) -> std::io::Result<Vec<(std::path::PathBuf, Vec<u8>)>> {

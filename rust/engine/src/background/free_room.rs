@@ -1,0 +1,105 @@
+//! Looking at what is free on the disk, by the helper: now and then, and at each new segment. What
+//! follows from it is decided by the queue before the log.
+
+use std::time::Duration;
+
+use delaymq_core::error::Error;
+use delaymq_core::message_log::RoomChange;
+
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::sync::Instant;
+
+/// How long nobody looks again.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// The looks of one who looks again and again.
+#[derive(Default)]
+pub(crate) struct RoomLooks {
+    next: Option<Instant>,
+    failed: bool,
+}
+
+impl RoomLooks {
+    /// When the next one is due, where somebody looked.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Much has changed: the next one is due now.
+    pub(crate) fn look_soon(&mut self) {
+        self.next = None;
+    }
+}
+
+impl Shared {
+    /// Looks at what is free, where a mark is set and nobody has just looked, while a segment of `preparing` bytes is
+    /// made. Where that fails, all stays as it was.
+    pub(crate) fn look_at_room(&self, looks: &mut RoomLooks, preparing: u64) {
+        if !self.options.marks.are_set() || looks.next.is_some_and(|next| next > Instant::now()) {
+            return;
+        }
+        looks.next = Some(Instant::now() + BETWEEN_LOOKS);
+        match self.storage.free_bytes() {
+            Ok(free_bytes) => {
+                looks.failed = false;
+                self.note_free(free_bytes, preparing);
+                self.give_room_back();
+            }
+            Err(error) => {
+                self.with_commits(|commits| commits.note_free(None, preparing));
+                if !std::mem::replace(&mut looks.failed, true) {
+                    self.reports.add(Report::BackgroundFailed { work: "free_room", reason: error.to_string() });
+                }
+            }
+        }
+    }
+
+    /// Begins a checkpoint where there is little room, and one would give some back: where messages are refused, nothing
+    /// else makes one due.
+    fn give_room_back(&self) {
+        let is_wanted = self.with_commits(|commits| {
+            let room = commits.free_room();
+            room.is_low() || room.refusal().is_some()
+        });
+        if !is_wanted {
+            return;
+        }
+        let reading = self.time.read();
+        let begun = self.seat().and_then(|mut guard| {
+            let seat = guard.get()?;
+            Ok(seat.owner.reclaim(reading) && self.begin_checkpoint(seat))
+        });
+        match begun {
+            Ok(true) => self.helper.raise(),
+            Ok(false) | Err(Error::Closed) => {}
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn note_free(&self, free_bytes: u64, preparing: u64) {
+        let marks = self.options.marks;
+        // It is told before anybody can see it.
+        let change = self.with_commits(|commits| {
+            let change = commits.note_free(Some(free_bytes), preparing);
+            if change.is_low_now {
+                self.reports.put(Report::RoomLow { free_bytes, mark_bytes: marks.warn_bytes });
+            }
+            match change.refuses_now {
+                Some(true) => self.reports.put(Report::BelowMark { free_bytes, mark_bytes: marks.refuse_bytes }),
+                Some(false) if !commits.is_disk_full() => self.reports.put(Report::RoomAgain),
+                Some(false) | None => {}
+            }
+            change
+        });
+        if change == RoomChange::default() {
+            return;
+        }
+        self.reports.tell();
+        if change.refuses_now.is_none() {
+            return;
+        }
+        // Who waits for a segment is refused, or comes again.
+        self.room.tell_all();
+    }
+}

@@ -1,0 +1,283 @@
+//! What the helper thread does beside the way of the messages: prepares segments, writes
+//! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
+//! writing without them puts the syncs of others off by tens of milliseconds.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Preparing;
+use delaymq_core::planted::failpoint::{Failpoint, reached};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below};
+
+use crate::background::free_room::RoomLooks;
+use crate::background::write_stall::Crowd;
+use crate::commit::write_back::WriteBackHandle;
+use crate::drive::driver::Seat;
+use crate::files::mapping::give_back_freed_memory;
+use crate::held;
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Instant, Mutex};
+
+/// Bytes written between two pauses.
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
+/// The same where nothing waits for the disk as much as a checkpoint does.
+const HURRIED_PIECE_BYTES: u64 = 8 << 20;
+/// How soon a full disk is tried again.
+pub(crate) const RETRY_ROOM: Duration = Duration::from_millis(50);
+/// How soon other work that failed is tried again.
+pub(crate) const RETRY_WORK: Duration = Duration::from_secs(1);
+/// How long the helper sleeps when nobody raises it.
+const HELPER_SLEEP: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Checkpoints {
+    work: Option<Box<CheckpointWork>>,
+    under_way: bool,
+    finished: u64,
+    failed: Option<Error>,
+}
+
+/// What others ask of the helper.
+#[derive(Default)]
+pub(crate) struct Background {
+    /// A publish of so many bytes of records waits for a segment; 0 where none does.
+    pub(crate) hungry_bytes: AtomicU64,
+    /// One waited although the stock had been full.
+    pub(crate) was_hungry: AtomicBool,
+    /// The log is idle and its end not yet vouched for.
+    pub(crate) witness_wanted: AtomicBool,
+    /// The checkpoint under way falls behind what arrives: it is written without pauses.
+    pub(crate) lagging: AtomicBool,
+    /// How much is in no run yet.
+    pub(crate) crowd: Crowd,
+    /// Somebody waits for the checkpoint under way, which is written without pauses then.
+    awaited: AtomicBool,
+    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    checkpoint_wanted: AtomicBool,
+    /// The file of a segment that the log had not taken in when the helper ended.
+    pub(crate) unfinished: Mutex<Option<String>>,
+    checkpoints: Mutex<Checkpoints>,
+    checkpointed: Condvar,
+}
+
+impl Background {
+    /// True where a checkpoint must be written as fast as the disk takes it.
+    fn is_behind(&self) -> bool {
+        self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// True where somebody waits for what the helper does.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.hungry_bytes.load(Ordering::Relaxed) > 0 || self.is_behind()
+    }
+}
+
+/// The helper's own state.
+#[derive(Default)]
+pub(crate) struct Helping {
+    pub(crate) preparing: Option<Preparing>,
+    /// The file of the last segment that was begun, while the log has not taken it in.
+    pub(crate) unfinished: Option<String>,
+    /// The publish that segments are prepared for beside the usual stock, in bytes of records; 0 for none.
+    pub(crate) awaited_bytes: u64,
+    /// Pieces of it that are done.
+    pub(crate) pieces: u64,
+    pub(crate) prepare_again: Option<Instant>,
+    checkpoint: Option<Box<CheckpointWork>>,
+    checkpoint_again: Option<Instant>,
+    pub(crate) retired: Removable,
+    pub(crate) retire_again: Option<Instant>,
+    /// The disk has no holes.
+    pub(crate) has_no_holes: bool,
+    write_back: WriteBackHandle,
+    pub(crate) room_looks: RoomLooks,
+}
+
+impl Shared {
+    /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
+    pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
+        self.background.lagging.store(seat.owner.checkpoint_lags(), Ordering::Relaxed);
+        seat.owner.checkpoint_due() && self.freeze(seat)
+    }
+
+    fn freeze(&self, seat: &mut Seat) -> bool {
+        let mut checkpoints = held(&self.background.checkpoints);
+        if checkpoints.under_way {
+            return false;
+        }
+        let Some(work) = seat.owner.freeze() else { return false };
+        checkpoints.work = Some(Box::new(work));
+        checkpoints.under_way = true;
+        checkpoints.failed = None;
+        self.background.crowd.note_written(0, true);
+        true
+    }
+
+    /// Takes a checkpoint of everything that is visible now and waits for it.
+    ///
+    /// # Errors
+    /// What made it fail; it is tried again all the same.
+    pub(crate) fn checkpoint_now(&self) -> Result<()> {
+        let until = self.positions.visible();
+        self.apply_until(until)?;
+        loop {
+            let mut guard = self.seat()?;
+            let began = self.freeze(guard.get()?);
+            drop(guard);
+            held(&self.background.checkpoints).failed = None;
+            self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            self.background.awaited.store(true, Ordering::SeqCst);
+            self.helper.raise();
+            self.await_checkpoint()?;
+            if began {
+                return Ok(());
+            }
+        }
+    }
+
+    fn await_checkpoint(&self) -> Result<()> {
+        let mut checkpoints = held(&self.background.checkpoints);
+        let before = checkpoints.finished;
+        while checkpoints.under_way && checkpoints.finished == before {
+            if let Some(error) = &checkpoints.failed {
+                return Err(error.clone());
+            }
+            self.check_poison()?;
+            if self.is_stopping() {
+                return Err(Error::Closed);
+            }
+            let waited = self.background.checkpointed.wait_timeout(checkpoints, RETRY_ROOM);
+            checkpoints = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Removes the segment of the helper, which has ended, that is not in the log. What cannot be removed now the
+    /// next opening removes.
+    pub(crate) fn clear_up(&self) {
+        if let Some(unfinished) = held(&self.background.unfinished).take() {
+            drop(self.storage.remove(&unfinished));
+        }
+    }
+
+    /// The helper thread.
+    pub(crate) fn run_helper(&self) {
+        let mut helping = Helping::default();
+        let mut time_kept = None;
+        while !self.is_stopping() && self.poison.get().is_none() {
+            let hungry_bytes = self.background.hungry_bytes.swap(0, Ordering::Relaxed);
+            let prepared = self.prepare_piece(&mut helping, hungry_bytes);
+            let checkpointed = self.checkpoint_piece(&mut helping);
+            let sent = self.write_back(&mut helping.write_back);
+            self.retire(&mut helping);
+            let preparing = if helping.preparing.is_some() { u64::from(self.segment_bytes) } else { 0 };
+            self.look_at_room(&mut helping.room_looks, preparing);
+            self.keep_time(&mut time_kept);
+            if prepared || checkpointed || sent {
+                if !self.background.is_awaited() {
+                    self.pause();
+                }
+                continue;
+            }
+            let again =
+                [helping.prepare_again, helping.checkpoint_again, helping.retire_again, helping.room_looks.next()];
+            let wait = again
+                .into_iter()
+                .flatten()
+                .min()
+                .map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
+            self.helper.sleep(wait);
+        }
+        *held(&self.background.unfinished) = helping.unfinished;
+    }
+
+    /// Does a piece of the checkpoint under way; false where there is none.
+    fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
+        let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+        if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+            return false;
+        }
+        helping.checkpoint_again = None;
+        if helping.checkpoint.is_none() {
+            helping.checkpoint = held(&self.background.checkpoints).work.take();
+            if let Some(work) = &mut helping.checkpoint {
+                work.await_archives(archived_below(self.storage.as_ref()));
+            }
+        }
+        let Some(work) = helping.checkpoint.as_mut() else { return false };
+        let synced = self.with_commits(|commits| commits.synced_mark().location);
+        let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
+        let written = work.write_piece(&self.storage, piece, synced);
+        self.background.crowd.note_written(work.entries_written(), written.is_ok());
+        if self.background.lagging.load(Ordering::Relaxed) {
+            self.room.tell_all();
+        }
+        let progress = match written {
+            Ok(CheckpointProgress::WaitForSync(_)) => {
+                // Most of it without keeping anybody from the log.
+                self.write_back_all(&mut helping.write_back);
+                self.sync_log().map(|()| None)
+            }
+            Ok(CheckpointProgress::More) => Ok(None),
+            Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
+            Err(error) => Err(error),
+        };
+        match progress {
+            Ok(None) => true,
+            Ok(Some(finished)) => {
+                helping.checkpoint = None;
+                self.finish_checkpoint(helping, finished);
+                true
+            }
+            Err(Error::Closed) => false,
+            Err(error) => {
+                self.checkpoint_failed(helping, error);
+                false
+            }
+        }
+    }
+
+    fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
+        helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
+        self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
+        held(&self.background.checkpoints).failed = Some(error);
+        self.background.checkpointed.notify_all();
+    }
+
+    fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
+        reached(Failpoint::CheckpointInstalled);
+        if let Some(error) = finished.merge_failure() {
+            self.reports.add(Report::BackgroundFailed { work: "merge", reason: error.to_string() });
+        }
+        self.metrics.merged_windows.add(finished.merged_windows() as u64);
+        let installed = self.seat().and_then(|mut guard| {
+            let seat = guard.get()?;
+            let owner = &mut seat.owner;
+            let removable = owner.install(finished)?;
+            self.background.crowd.note_recent(owner.recent_entries());
+            self.tell_loads(seat);
+            Ok(removable)
+        });
+        self.background.crowd.note_written(0, false);
+        self.room.tell_all();
+        let removable = match installed {
+            Ok(removable) => removable,
+            Err(error) => return self.fail(&error),
+        };
+        self.metrics.checkpoints.add(1);
+        give_back_freed_memory();
+        helping.retired.extend(removable);
+        self.retire(helping);
+        let mut checkpoints = held(&self.background.checkpoints);
+        checkpoints.finished = checkpoints.finished.saturating_add(1);
+        checkpoints.under_way = false;
+        self.background.awaited.store(false, Ordering::SeqCst);
+        self.background.checkpointed.notify_all();
+        drop(checkpoints);
+        // What came meanwhile may make the next one due, and nothing else may wake the driver for it.
+        self.driver.raise();
+    }
+}

@@ -1,0 +1,128 @@
+//! Segments that are prepared ahead of the log, a piece at a time, by the helper.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
+
+use crate::background::helper::{Helping, PIECE_BYTES, RETRY_ROOM};
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::sync::Instant;
+
+impl Shared {
+    /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
+    /// do. While a publish waits, the segment is not written full of zeros.
+    pub(crate) fn prepare_piece(&self, helping: &mut Helping, hungry_bytes: u64) -> bool {
+        let hungry = hungry_bytes > 0;
+        if hungry {
+            helping.awaited_bytes = hungry_bytes;
+            // Somebody waits: a segment that is half full of zeros is finished without a pause,
+            // another one is begun without any.
+            let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
+            if is_half_done {
+                self.background.hungry_bytes.fetch_max(hungry_bytes, Ordering::Relaxed);
+            } else {
+                helping.preparing = None;
+            }
+        } else if helping.prepare_again.is_some_and(|again| again > Instant::now()) {
+            return false;
+        }
+        helping.prepare_again = None;
+        let awaited = helping.awaited_bytes;
+        // The segments of an opening are small: one that is in the stock may be none for a large publish.
+        let wanted = self.with_commits(|commits| {
+            commits.needs_segment(0, self.segments_ahead()) || (awaited > 0 && commits.needs_segment(awaited, 1))
+        });
+        if !wanted {
+            helping.awaited_bytes = 0;
+            helping.preparing = None;
+            return false;
+        }
+        let stepped = if let Some(preparing) = helping.preparing.take() {
+            helping.pieces = helping.pieces.saturating_add(1);
+            preparing.step(PIECE_BYTES)
+        } else {
+            helping.pieces = 1;
+            self.begin_segment(!hungry)
+        };
+        let done = match stepped {
+            Ok(PreparingStep::More(preparing)) => {
+                helping.unfinished = Some(preparing.temporary().to_owned());
+                helping.preparing = Some(preparing);
+                Ok(())
+            }
+            Ok(PreparingStep::Prepared(prepared)) => {
+                helping.pieces = 0;
+                self.background.hungry_bytes.store(0, Ordering::Relaxed);
+                helping.room_looks.look_soon();
+                self.adopt(prepared, helping)
+            }
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => true,
+            // The log has ended: no segment is wanted any more.
+            Err(Error::Closed) => false,
+            Err(error) => {
+                helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
+                false
+            }
+        }
+    }
+
+    fn begin_segment(&self, zero: bool) -> Result<PreparingStep> {
+        let header = self.writer()?.get()?.appender.plan_next();
+        Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
+    }
+
+    /// Takes a whole segment into the log. Where the log has ended meanwhile its file is not forgotten.
+    pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut Helping) -> Result<()> {
+        helping.unfinished = Some(prepared.temporary().to_owned());
+        let mut guard = self.writer()?;
+        let appender = &mut guard.get()?.appender;
+        appender.adopt(prepared)?;
+        helping.unfinished = None;
+        let synced = appender.synced();
+        let is_told = self.with_commits(|commits| {
+            // Told before it can be seen; not while the mark refuses.
+            let is_news = commits.is_disk_full() && commits.free_room().refusal().is_none();
+            if is_news {
+                self.reports.put(Report::RoomAgain);
+            }
+            commits.set_disk_full(false);
+            is_news
+        });
+        guard.settle(None, synced)?;
+        drop(guard);
+        if is_told {
+            self.reports.tell();
+        }
+        self.metrics.prepared_segments.add(1);
+        Ok(())
+    }
+
+    /// Says so and returns how soon to try again.
+    fn prepare_failed(&self, error: &Error) -> Duration {
+        let is_told = self.with_commits(|commits| {
+            let is_news = !commits.is_disk_full();
+            if is_news {
+                self.reports.put(if error.is_no_space() {
+                    Report::DiskFull
+                } else {
+                    Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
+                });
+            }
+            // Whatever the reason: a publish that waits for room must hear that there is none.
+            commits.set_disk_full(true);
+            is_news
+        });
+        if is_told {
+            self.reports.tell();
+        }
+        self.room.tell_all();
+        RETRY_ROOM
+    }
+}

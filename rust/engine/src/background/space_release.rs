@@ -1,0 +1,72 @@
+//! Giving back what was retired: files that no kept checkpoint needs are removed, and holes that both name are
+//! punched. A removed file stays readable for who has it open, and a punched one turns to zeros under them: so a
+//! hole waits until no view of its segment is left, and no new one is made from then on.
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::Hole;
+use delaymq_core::store::{Removable, is_pinned, punch};
+
+use crate::background::helper::{Helping, RETRY_WORK};
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::sync::Instant;
+
+impl Shared {
+    /// Removes retired files and punches holes, later while a pin or a view holds them, and again where that failed;
+    /// what stays behind is given back by the next opening and the checkpoint after it.
+    pub(crate) fn retire(&self, helping: &mut Helping) {
+        if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
+            return;
+        }
+        helping.retire_again = None;
+        let given_back = match is_pinned(self.storage.as_ref(), self.time.read().now) {
+            Ok(true) => Ok(false),
+            Ok(false) => self.give_back(helping),
+            Err(error) => Err(error),
+        };
+        match given_back {
+            Ok(true) => {}
+            Ok(false) => helping.retire_again = Some(Instant::now() + RETRY_WORK),
+            Err(error) => {
+                self.reports.add(Report::BackgroundFailed { work: "retire", reason: error.to_string() });
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+            }
+        }
+    }
+
+    /// True where nothing is left to be given back.
+    fn give_back(&self, helping: &mut Helping) -> Result<bool> {
+        let storage = self.storage.as_ref();
+        let retired = &mut helping.retired;
+        for path in retired.checkpoints.iter().chain(&retired.files) {
+            self.payloads.forget(path);
+        }
+        if !retired.checkpoints.is_empty() || !retired.files.is_empty() {
+            retired.remove(storage)?;
+            self.metrics.retired_files.add(retired.files.len() as u64);
+        } else if let Some(sweep) = &retired.sweep {
+            sweep.sweep(storage)?;
+        }
+        let run_holes = std::mem::take(&mut retired.run_holes);
+        *retired = Removable { holes: std::mem::take(&mut retired.holes), ..Removable::default() };
+        let holes = std::mem::take(&mut retired.holes);
+        if helping.has_no_holes {
+            return Ok(true);
+        }
+        // Those whose turn has not come, or that could not be punched now, stay for the next try.
+        let (free, viewed): (Vec<Hole>, Vec<Hole>) =
+            holes.iter().partition(|hole| self.payloads.is_let_go(hole.segment()));
+        // What is read of a run is copied, and nothing looks at the file.
+        (retired.holes, retired.run_holes) = (holes, run_holes);
+        if let Some(bytes) = punch(storage, &free, &retired.run_holes, self.options.owner.hole_block_bytes)? {
+            self.metrics.punched_bytes.add(bytes);
+            retired.holes = viewed;
+            retired.run_holes.clear();
+        } else {
+            (retired.holes, retired.run_holes) = (Vec::new(), Vec::new());
+            helping.has_no_holes = true;
+            self.reports.add(Report::NoHoles);
+        }
+        Ok(helping.retired.holes.is_empty())
+    }
+}

@@ -1,0 +1,225 @@
+//! A clock that stands still until it is turned; for tests, which then wait for no real time.
+//!
+//! Turning it is driving the stores that live by it: the thread that turns does what is due at each
+//! time, on the spot, until every store is idle, and only then lets the time go on.
+
+use std::sync::{Arc, TryLockError, Weak};
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::units::Millis;
+
+use crate::clock::consumer_presence::{Activity, Rest};
+use crate::clock::system_clock::{Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
+use crate::held;
+use crate::shared::Shared;
+use crate::sync::{Instant, Mutex, thread};
+
+/// The last time that a manual clock can show, in the year 2500.
+pub const MANUAL_TIME_MAX: Millis = Millis(16_725_225_600_000);
+/// What the boot clock shows while the wall clock stands at 1970.
+const BOOT_START_NS: u64 = 1_000_000_000;
+/// How often a wait looks whether it should go on.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A store that lives by a clock. Holding it keeps nothing open.
+#[derive(Clone)]
+pub struct TimedStore(Weak<Shared>);
+
+impl TimedStore {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Arc::downgrade(shared))
+    }
+}
+
+/// See the module.
+pub struct ManualClock {
+    now: Mutex<Millis>,
+    stores: Mutex<Vec<TimedStore>>,
+    activity: Arc<Activity>,
+    turning: Mutex<()>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` beyond [`MANUAL_TIME_MAX`].
+    pub fn new(now: Millis) -> Result<Self> {
+        check("now", now)?;
+        let activity = Arc::default();
+        Ok(Self { now: Mutex::new(now), stores: Mutex::default(), activity, turning: Mutex::new(()) })
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Millis {
+        *held(&self.now)
+    }
+
+    /// Lets time pass, and returns when every store that lives by this clock is idle: all that
+    /// became due is dispatched and visible to consumers. While other threads consume, the clock
+    /// stops at each due time until they have taken what is theirs and come back for more; a thread
+    /// that does not show itself for as long as `patience` is not waited for any more. `go_on` is
+    /// asked often; where it says no, the clock stays where it has come to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` beyond [`MANUAL_TIME_MAX`]; what made a store fail, and then the clock
+    /// stays where it has come to.
+    pub fn advance(&self, by_ms: u64, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let _turning = loop {
+            match self.turning.try_lock() {
+                Ok(turning) => break turning,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if go_on() => thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            }
+        };
+        let target = self.now().plus(by_ms);
+        check("by", target)?;
+        while let Some(rest) = self.come_to_rest(patience, go_on)? {
+            let now = self.now();
+            if now >= target {
+                break;
+            }
+            let passes_all = rest == Rest::Nobody && !self.is_recurring()?;
+            let stop = if passes_all { None } else { self.next_due()? };
+            *held(&self.now) = stop.map_or(target, |due| due.max(now.next()).min(target));
+        }
+        for store in self.open_stores() {
+            store.driver.raise();
+        }
+        Ok(())
+    }
+
+    /// Waits until at least `count` other threads have asked one of the stores for messages: before
+    /// that the clock knows nothing of them, and waits for none. False at the timeout, or where
+    /// `go_on` says no.
+    pub fn await_consumers(&self, count: usize, timeout: Duration, go_on: &mut dyn FnMut() -> bool) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let seen = self.activity.count();
+            let there: usize = self.open_stores().iter().map(|store| store.subscribers.attendants()).sum();
+            if there >= count {
+                return true;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) || !go_on() {
+                return false;
+            }
+            self.activity.wait_beyond(seen, LOOK);
+        }
+    }
+
+    /// Drives all stores until nothing is left to do at this time, and everybody who consumes has
+    /// seen what there is; `None` where `go_on` said no before.
+    fn come_to_rest(&self, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Option<Rest>> {
+        let mut rested_at = None;
+        loop {
+            if !go_on() {
+                return Ok(None);
+            }
+            let seen = self.activity.count();
+            let stores = self.open_stores();
+            let mut moved = false;
+            for store in &stores {
+                moved |= unless_closed(store.settle())?.unwrap_or(false);
+            }
+            let rest = stores.iter().map(|store| store.subscribers.rest(patience)).max().unwrap_or(Rest::Nobody);
+            if rest == Rest::Awaited {
+                rested_at = None;
+                self.activity.wait_beyond(seen, LOOK);
+            } else if moved || rested_at != Some(seen) {
+                // One consumer may have given work to another that was looked at before: once more.
+                rested_at = Some(seen);
+            } else {
+                return Ok(Some(rest));
+            }
+        }
+    }
+
+    /// True where the next message of a series depends on the clock standing still at each of its times.
+    fn is_recurring(&self) -> Result<bool> {
+        for store in self.open_stores() {
+            if unless_closed(store.is_recurring())?.unwrap_or(false) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_due(&self) -> Result<Option<Millis>> {
+        let mut next: Option<Millis> = None;
+        for store in self.open_stores() {
+            let due = unless_closed(store.next_due())?.flatten();
+            next = next.into_iter().chain(due).min();
+        }
+        Ok(next)
+    }
+
+    fn open_stores(&self) -> Vec<Arc<Shared>> {
+        let mut stores = held(&self.stores);
+        stores.retain(|store| store.0.strong_count() > 0);
+        let open = stores.iter().filter_map(|store| store.0.upgrade());
+        open.filter(|store| !store.is_stopping()).collect()
+    }
+}
+
+impl Clock for ManualClock {
+    fn read(&self) -> ClockReading {
+        let wall_ns = self.now().0.saturating_mul(NANOSECONDS_A_MILLISECOND);
+        ClockReading { wall_ns, boot_ns: wall_ns.saturating_add(BOOT_START_NS) }
+    }
+
+    fn serve(&self, store: TimedStore) {
+        held(&self.stores).push(store);
+    }
+
+    fn activity(&self) -> Option<Arc<Activity>> {
+        Some(Arc::clone(&self.activity))
+    }
+}
+
+fn check(argument: &'static str, time: Millis) -> Result<()> {
+    if time <= MANUAL_TIME_MAX {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        argument,
+        expected: "a time before the year 2500".to_owned(),
+        found: format!("{time} ms after 1970"),
+    })
+}
+
+/// A store that closes meanwhile needs nothing any more.
+fn unless_closed<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Closed) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_moves_when_it_is_turned_and_only_then() {
+        let clock = ManualClock::new(Millis(5)).unwrap();
+        assert_eq!(clock.read(), clock.read());
+        clock.advance(7, Duration::ZERO, &mut || true).unwrap();
+        assert_eq!(clock.now(), Millis(12));
+        let reading = clock.read();
+        assert_eq!((reading.wall(), reading.boot_ns), (Millis(12), 1_012_000_000));
+        clock.advance(1, Duration::ZERO, &mut || false).unwrap();
+        assert_eq!(clock.now(), Millis(12), "it was told not to go on");
+    }
+
+    #[test]
+    fn it_ends_in_the_year_2500() {
+        assert!(ManualClock::new(MANUAL_TIME_MAX.next()).is_err());
+        let clock = ManualClock::new(MANUAL_TIME_MAX).unwrap();
+        let refused = clock.advance(1, Duration::ZERO, &mut || true);
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "by", .. })), "{refused:?}");
+        assert_eq!(clock.now(), MANUAL_TIME_MAX);
+    }
+}

@@ -1,0 +1,335 @@
+//! Writing the log. Whoever finds the writer free may commit on its own thread, which saves two
+//! wake-ups; what is submitted without waiting is committed by a thread of its own.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{
+    AppendMarks, Appended, Class, Commit, GroupCommit, Mark, SegmentAppender, Submission, Submitted,
+};
+use delaymq_core::planted::failpoint::{Failpoint, reached};
+use delaymq_core::planted::{self, Planted};
+use delaymq_core::units::{Location, Sequence};
+
+use crate::commit::inbox::{Attention, Haste};
+use crate::held;
+use crate::shared::Shared;
+use crate::sync::{Instant, MutexGuard};
+
+/// Prepared segments that should lie ahead of the log, and ahead of one that once ran out of them.
+const SEGMENTS_AHEAD: usize = 2;
+const SEGMENTS_AHEAD_AFTER_HUNGER: usize = 4;
+/// How long a submission waits for room before it looks again.
+const ROOM_WAIT: Duration = Duration::from_millis(20);
+/// How long the committer sleeps when nobody raises it.
+const COMMITTER_SLEEP: Duration = Duration::from_secs(60);
+
+/// The queue before the log.
+pub(crate) struct Queue {
+    pub(crate) commits: GroupCommit,
+    /// How much of a hurry there is in what is queued.
+    pub(crate) haste: Haste,
+}
+
+/// A batch that is written and not yet visible.
+struct Unreleased {
+    end: Sequence,
+    start: Location,
+    bytes: Vec<u8>,
+    haste: Haste,
+}
+
+/// Who holds this writes the log.
+pub(crate) struct Writer {
+    pub(crate) appender: SegmentAppender,
+    unreleased: VecDeque<Unreleased>,
+}
+
+impl Writer {
+    pub(crate) fn new(appender: SegmentAppender) -> Self {
+        Self { appender, unreleased: VecDeque::new() }
+    }
+}
+
+/// The writer, held. Who wanted to commit meanwhile found it taken and left that to its holder, so
+/// letting go looks at the queue; and what became visible is attended to.
+pub(crate) struct WriterGuard<'a> {
+    shared: &'a Shared,
+    guard: Option<MutexGuard<'a, Option<Writer>>>,
+    attention: Attention,
+}
+
+impl WriterGuard<'_> {
+    /// The writer.
+    ///
+    /// # Errors
+    /// `Closed` where the store has let it go.
+    pub(crate) fn get(&mut self) -> Result<&mut Writer> {
+        self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
+    }
+
+    /// Writes and syncs one batch; false where none is queued or the log is done for.
+    fn commit_one(&mut self) -> bool {
+        let Some((commit, haste)) = self.shared.take_commit() else { return false };
+        reached(Failpoint::BatchTaken);
+        let written = self.write(commit, haste);
+        if let Err(error) = &written {
+            self.shared.fail(error);
+        }
+        written.is_ok()
+    }
+
+    fn write(&mut self, mut commit: Commit, haste: Haste) -> Result<()> {
+        let shared = self.shared;
+        let reading = shared.time.read();
+        let marks = AppendMarks {
+            record_count: commit.record_count,
+            trusted: reading.now,
+            held: reading.held,
+            committed: commit.committed,
+            durability: shared.options.durability,
+        };
+        let writer = self.get()?;
+        let Appended { start, end, synced, .. } = writer.appender.append(&mut commit.bytes, &marks)?;
+        let must_sync = commit.must_sync && !planted::is_on(Planted::AckBeforeSync);
+        let synced = if must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
+        shared.metrics.commits.add(1);
+        shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
+        shared.offer_write_back();
+        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, haste });
+        self.settle(Some(end), synced)
+    }
+
+    /// Tells the queue what happened on the disk, and lets go what became visible by it.
+    pub(crate) fn settle(&mut self, written: Option<Mark>, synced: Mark) -> Result<()> {
+        let shared = self.shared;
+        let writer = self.get()?;
+        let (visible, wants_segment) = {
+            let mut queue = held(&shared.queue);
+            let commits = &mut queue.commits;
+            if let Some(end) = written {
+                commits.written(end);
+            }
+            commits.synced(synced);
+            commits.room(writer.appender.tail_room(), writer.appender.stock_rooms());
+            if let Some(segment) = commits.written_mark().location.segment() {
+                shared.payloads.log_is_in(segment);
+            }
+            (commits.visible().sequence, commits.needs_segment(0, shared.segments_ahead()))
+        };
+        shared.check_poison()?;
+        let mut attention = Attention::None;
+        let now = shared.time.read();
+        while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
+            let Some(mut batch) = writer.unreleased.pop_front() else { break };
+            attention = attention.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.haste, now));
+            shared.recycle(batch.bytes);
+        }
+        self.attention = self.attention.max(attention);
+        reached(Failpoint::VisibleBegins);
+        shared.positions.advance(visible);
+        reached(Failpoint::Visible);
+        shared.room.tell_all();
+        if wants_segment {
+            shared.helper.raise();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        if !planted::is_on(Planted::QueueLeftBehind) && self.shared.with_commits(|commits| commits.queued_bytes() > 0) {
+            self.shared.committer.raise();
+        }
+        self.shared.attend(self.attention);
+    }
+}
+
+impl Shared {
+    /// Waits until there may be more room than when `seen` was counted.
+    pub(crate) fn await_room(&self, seen: u64) {
+        self.helper.raise();
+        self.committer.raise();
+        self.room.wait_beyond(seen, ROOM_WAIT);
+    }
+
+    /// Hands records to the log's queue; `None` where there is no room for them now. Their sequences
+    /// are certain from then on, unless the store is poisoned.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
+    pub(crate) fn try_submit(&self, submission: Submission<'_>, haste: Haste) -> Result<Option<Range<Sequence>>> {
+        let mut queue = held(&self.queue);
+        match queue.commits.submit(submission)? {
+            Submitted::Accepted(range) => {
+                queue.haste = queue.haste.and(haste);
+                Ok(Some(range))
+            }
+            Submitted::NeedRoom => {
+                self.hunger(if submission.class == Class::Growing { submission.records.len() as u64 } else { 0 });
+                Ok(None)
+            }
+            Submitted::QueueFull => Ok(None),
+        }
+    }
+
+    /// A publish of so many bytes finds no room; with 0, something that finishes what is stored.
+    fn hunger(&self, bytes: u64) {
+        self.background.hungry_bytes.store(bytes, Ordering::Relaxed);
+        if bytes > 0 && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
+            self.background.was_hungry.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many prepared segments should lie ahead: more where the usual stock was used up once.
+    pub(crate) fn segments_ahead(&self) -> usize {
+        if self.background.was_hungry.load(Ordering::Relaxed) { SEGMENTS_AHEAD_AFTER_HUNGER } else { SEGMENTS_AHEAD }
+    }
+
+    /// Commits on this thread where nobody else does, until everything below `until` is visible or
+    /// the queue is empty. What others add meanwhile is left to the committer, but for one more
+    /// batch where somebody waits for it: waking the committer would take as long as a short sync.
+    pub(crate) fn lead(&self, until: Sequence) {
+        let mut guard = match self.writer.try_lock() {
+            Ok(guard) => WriterGuard { shared: self, guard: Some(guard), attention: Attention::None },
+            Err(TryLockError::Poisoned(_)) => return self.fail(&committing_panicked()),
+            // Whoever has it looks at the queue again when it lets go.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let mut favours = 1;
+        loop {
+            if self.is_visible(until) {
+                if favours == 0 || guard.attention == Attention::Now || !self.is_hurried() {
+                    return;
+                }
+                favours -= 1;
+            }
+            if !guard.commit_one() {
+                return;
+            }
+            self.metrics.led_commits.add(1);
+        }
+    }
+
+    /// As `lead`, for a thread that must not wait for the disk: what needs a sync or another segment
+    /// is left to the committer.
+    pub(crate) fn lead_quickly(&self, until: Sequence) {
+        let writer = if self.inbox.bytes() < INLINE_BYTES { self.writer.try_lock().ok() } else { None };
+        let Some(writer) = writer else { return self.committer.raise() };
+        let mut guard = WriterGuard { shared: self, guard: Some(writer), attention: Attention::None };
+        while !self.is_visible(until) && self.with_commits(|commits| commits.next_is_quick()) {
+            if !guard.commit_one() {
+                return;
+            }
+            self.metrics.led_commits.add(1);
+        }
+    }
+
+    fn take_commit(&self) -> Option<(Commit, Haste)> {
+        let mut queue = held(&self.queue);
+        let commit = queue.commits.take()?;
+        let haste = queue.haste;
+        if queue.commits.queued_bytes() == 0 {
+            queue.haste = Haste::NONE;
+        }
+        Some((commit, haste))
+    }
+
+    fn timed_sync(&self, appender: &mut SegmentAppender) -> Result<Mark> {
+        let began = Instant::now();
+        let synced = appender.sync()?;
+        self.metrics.syncs.add(1);
+        self.metrics.sync_us.add(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+        Ok(synced)
+    }
+
+    pub(crate) fn recycle(&self, bytes: Vec<u8>) {
+        if bytes.capacity() > 0 {
+            held(&self.queue).commits.recycle(bytes);
+        }
+    }
+
+    /// The writer, for whoever has work with the log.
+    ///
+    /// # Errors
+    /// `Poisoned` where somebody died while holding it.
+    pub(crate) fn writer(&self) -> Result<WriterGuard<'_>> {
+        let guard = self.writer.lock().map_err(|_| committing_panicked())?;
+        Ok(WriterGuard { shared: self, guard: Some(guard), attention: Attention::None })
+    }
+
+    /// Makes everything durable that was written so far.
+    ///
+    /// # Errors
+    /// `Poisoned` where that fails, `Closed` where the log is closed.
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        let mut guard = self.writer()?;
+        let synced = guard.get()?.appender.sync();
+        synced.and_then(|synced| guard.settle(None, synced)).inspect_err(|error| self.fail(error))
+    }
+
+    /// Writes what is queued and ends the log on purpose: nothing is accepted any more.
+    ///
+    /// # Errors
+    /// `Poisoned` where that fails.
+    pub(crate) fn end_log(&self) -> Result<()> {
+        self.check_poison()?;
+        let mut guard = self.seat()?;
+        let seat = guard.get()?;
+        self.propose_settled(seat);
+        self.send(seat, Haste::NONE)?;
+        drop(guard);
+        let mut guard = self.writer()?;
+        self.with_commits(GroupCommit::close);
+        while guard.commit_one() {}
+        self.check_poison()?;
+        let visible = self.with_commits(|commits| commits.visible().location);
+        guard.get()?.appender.seal_and_close(visible).inspect_err(|error| self.fail(error))
+    }
+
+    /// The committer thread.
+    pub(crate) fn run_committer(&self) {
+        while !self.is_stopping() {
+            self.committer.sleep(COMMITTER_SLEEP);
+            let mut guard = match self.writer() {
+                Ok(guard) => guard,
+                Err(error) => return self.fail(&error),
+            };
+            // Somebody may wait for what became visible: letting go sees to that first.
+            while guard.commit_one() && guard.attention < Attention::Now {}
+            if self.background.witness_wanted.swap(false, Ordering::SeqCst)
+                && let Err(error) = self.witness(&mut guard)
+            {
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Vouches for what was written, if the log is idle.
+    fn witness(&self, guard: &mut WriterGuard<'_>) -> Result<()> {
+        let (idle, visible) = self.with_commits(|commits| (commits.is_idle(), commits.visible().location));
+        let over = self.poison.get().is_some() || self.closing.load(Ordering::SeqCst);
+        let appender = &mut guard.get()?.appender;
+        if !idle || over || !appender.witness_due() {
+            return Ok(());
+        }
+        let reading = self.time.read();
+        appender.append_witness(reading.now, reading.held, visible)?;
+        let synced = appender.synced();
+        guard.settle(None, synced)
+    }
+}
+
+/// More than this is applied by the driver, while the committer goes on writing: applying as much
+/// takes about as long as waking the driver does.
+pub(crate) const INLINE_BYTES: usize = 256 << 10;
+
+fn committing_panicked() -> Error {
+    Error::Poisoned { reason: "a thread died while it wrote the log".to_owned() }
+}

@@ -1,0 +1,249 @@
+//! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
+use delaymq_core::store::Outcome;
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
+
+use crate::commit::inbox::Haste;
+use crate::consume::member::{Consuming, Member};
+use crate::drive::driver::Seat;
+use crate::held;
+use crate::names::Subject;
+use crate::options::GroupStart;
+use crate::shared::Shared;
+use crate::sync::Instant;
+
+/// How often a group may be reset or removed while somebody begins to consume for it. With few, an operator who
+/// does nothing else all the time wins now and then.
+const BEGINNINGS_MAX: usize = 1_000;
+
+/// A group that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BegunGroup {
+    pub(crate) number: GroupNumber,
+    /// False where it was there before.
+    pub(crate) is_new: bool,
+}
+
+impl Shared {
+    /// Submits `count` records and waits for what applying them finds, in order.
+    pub(crate) fn ask(
+        &self,
+        records: &[u8],
+        count: usize,
+        class: Class,
+        must_sync: bool,
+    ) -> Result<Vec<Option<Outcome>>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let range = self.submit_asked(records, count, class, must_sync)?;
+        self.lead(range.end);
+        self.answers(range)
+    }
+
+    /// As [`Self::ask`], of commands on messages; `earliest_due` is when one of these may be due for them.
+    pub(crate) fn command(&self, records: &[u8], count: usize, earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        let submission = Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false };
+        let range = self.submit_expected(submission, Haste { earliest_due, ..Haste::URGENT })?;
+        self.lead(range.end);
+        self.answers(range)
+    }
+
+    /// True where somebody waits for something that is queued.
+    pub(crate) fn is_hurried(&self) -> bool {
+        held(&self.queue).haste.urgent
+    }
+
+    /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
+    /// for room alone.
+    pub(crate) fn submit_asked(
+        &self,
+        records: &[u8],
+        count: usize,
+        class: Class,
+        must_sync: bool,
+    ) -> Result<Range<Sequence>> {
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.submit_expected(Submission { records, record_count, adopts: 0, class, must_sync }, Haste::URGENT)
+    }
+
+    pub(crate) fn submit_expected(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
+        loop {
+            let seen = self.room.count();
+            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, haste))? {
+                return Ok(range);
+            }
+            self.await_room(seen);
+        }
+    }
+
+    /// As [`Self::submit_expected`], of facts of which the last one is an adoption, and is asked about alone.
+    pub(crate) fn submit_adoption(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
+        loop {
+            let seen = self.room.count();
+            let submit = || self.try_submit(submission, haste);
+            if let Some(range) = self.outcomes.expect_adoption(submission.adopts, submit)? {
+                return Ok(range);
+            }
+            self.await_room(seen);
+        }
+    }
+
+    /// Waits for what applying these facts finds, in order.
+    pub(crate) fn answers(&self, range: Range<Sequence>) -> Result<Vec<Option<Outcome>>> {
+        self.wait_visible(range.end, None)?;
+        self.apply_until(range.end)?;
+        Ok((range.start.0..range.end.0).map(|sequence| self.outcomes.take(Sequence(sequence))).collect())
+    }
+
+    /// Hands records to the log's queue behind all that was decided before, with the owner held; `None`
+    /// where there is no room for them now, and then nothing of them is in the log.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `TooLarge`.
+    pub(crate) fn submit_in_order(
+        &self,
+        seat: &mut Seat,
+        records: &[u8],
+        count: usize,
+        haste: Haste,
+    ) -> Result<Option<Range<Sequence>>> {
+        self.send(seat, Haste::URGENT)?;
+        if !seat.proposals.is_empty() {
+            return Ok(None);
+        }
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.try_submit(
+            Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false },
+            haste,
+        )
+    }
+
+    /// Sends all that was decided so far, waiting for room where the log has none: it ends at the
+    /// sequence returned. `None` where that took longer than until `end`.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `DiskFull`, `ForkedProcess`.
+    pub(crate) fn send_all(&self, end: Option<Instant>) -> Result<Option<Sequence>> {
+        loop {
+            let seen = self.room.count();
+            let (sent, is_all) = {
+                let mut guard = self.seat()?;
+                let seat = guard.get()?;
+                self.send(seat, Haste::URGENT)?;
+                (self.with_commits(|commits| commits.next_sequence()), seat.proposals.is_empty())
+            };
+            if is_all {
+                return Ok(Some(sent));
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(None);
+            }
+            self.lead(sent);
+            self.await_room(seen);
+        }
+    }
+
+    /// Has all that was decided so far written and applied.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        let Some(end) = self.send_all(None)? else { return Ok(()) };
+        self.lead(end);
+        self.wait_visible(end, None)?;
+        self.apply_until(end)
+    }
+
+    /// Has what is on its way to the log applied, where that takes no longer than `patience`: what is
+    /// ready is not missed by who cannot wait for it.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn bring_in(&self, patience: Duration) -> Result<()> {
+        let end = self.with_commits(|commits| commits.next_sequence());
+        self.lead(end);
+        if self.wait_visible(end, Some(patience))? { self.apply_until(end) } else { Ok(()) }
+    }
+
+    /// Makes the group, its subject and its retry subject, where they are not there yet.
+    pub(crate) fn begin_group(
+        &self,
+        subject: &Subject,
+        retries: &Subject,
+        group: &str,
+        start: GroupStart,
+    ) -> Result<BegunGroup> {
+        let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
+        let mut records = Vec::new();
+        for one in &new {
+            encode_subject(&mut records, one.number, &one.name);
+        }
+        encode_group(&mut records, subject.number, start, group);
+        // The retry subject of a group that is there is needed to finish what is stored.
+        let is_there = self.seat()?.get()?.owner.state().group_named(subject.number, group).is_some();
+        let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
+        let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
+        self.names.submitted(&new);
+        match found.last() {
+            Some(Some(Outcome::Group(number))) => Ok(BegunGroup { number: *number, is_new: true }),
+            Some(Some(Outcome::GroupThere(number))) => Ok(BegunGroup { number: *number, is_new: false }),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Makes a consumer of the group of this name, and says whether that is new. Where the group is reset or removed between the
+    /// two facts, it is asked for again.
+    pub(crate) fn begin_consuming(
+        &self,
+        subject: &Subject,
+        retries: &Subject,
+        group: &str,
+        start: GroupStart,
+    ) -> Result<(Consuming, bool)> {
+        for _ in 0..BEGINNINGS_MAX {
+            let BegunGroup { number: group, is_new } = self.begin_group(subject, retries, group, start)?;
+            match self.begin_consumer(group) {
+                Err(Error::Closed) => self.check()?,
+                begun => return begun.map(|consumer| (Consuming { group, consumer }, is_new)),
+            }
+        }
+        Err(Error::Closed)
+    }
+
+    /// Makes a consumer of a group, under a name that no other has.
+    ///
+    /// # Errors
+    /// `Closed` where there is no such group any more.
+    pub(crate) fn begin_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
+        let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
+        let mut records = Vec::new();
+        encode_consumer(&mut records, group, &format!("{}-{ordinal}", self.issuer.epoch));
+        match self.ask(&records, 1, Class::Finishing, false)?.first() {
+            Some(Some(Outcome::Consumer(number))) => Ok(*number),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Tells a new member the group of its retry subject, where that has one already.
+    pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
+        let mut guard = self.seat()?;
+        let state = guard.get()?.owner.state();
+        if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
+            self.subscribers.joins_retries(member, group);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,317 @@
+//! Waiting by position: who waits for a sequence is woken when it is visible, and not before. Who
+//! waits on an event loop is told by its notifier.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::units::Sequence;
+
+use crate::event_loop::notifier::{Notifier, Notifiers};
+use crate::held;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, Thread, thread};
+
+struct Waiter {
+    until: Sequence,
+    thread: Thread,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waited {
+    /// The position was reached.
+    Reached,
+    /// It took longer than allowed.
+    TimedOut,
+    /// It will never be reached.
+    Ended,
+}
+
+/// The visible position, and who waits for it.
+#[derive(Default)]
+pub(crate) struct Positions {
+    visible: AtomicU64,
+    ended: AtomicBool,
+    waiting: AtomicUsize,
+    waiters: Mutex<Vec<Waiter>>,
+    notifiers: Arc<Notifiers>,
+}
+
+impl Positions {
+    /// Everything below `visible` is visible.
+    pub(crate) fn starting_at(visible: Sequence, notifiers: Arc<Notifiers>) -> Self {
+        Self { visible: AtomicU64::new(visible.0), notifiers, ..Self::default() }
+    }
+
+    /// Facts below this are visible.
+    pub(crate) fn visible(&self) -> Sequence {
+        Sequence(self.visible.load(Ordering::SeqCst))
+    }
+
+    /// Everything below `visible` is visible now.
+    pub(crate) fn advance(&self, visible: Sequence) {
+        let overlooked = is_on(Planted::WaitersCountedFirst) && self.waiting.load(Ordering::SeqCst) == 0;
+        self.visible.store(visible.0, Ordering::SeqCst);
+        if !overlooked && !is_on(Planted::WaiterNotWoken) {
+            self.wake(|waiter| waiter.until <= visible);
+        }
+        self.notifiers.each(|notifier| notifier.reached(visible));
+    }
+
+    /// Nothing more will become visible.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.wake(|_| true);
+        self.notifiers.each(Notifier::end);
+    }
+
+    fn wake(&self, whom: impl Fn(&Waiter) -> bool) {
+        // Who begins to wait counts itself first and then looks at the position, so either it sees
+        // the new one or it is seen here.
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut waiters = held(&self.waiters);
+        waiters.retain(|waiter| {
+            let reached = whom(waiter);
+            if reached {
+                waiter.thread.unpark();
+            }
+            !reached
+        });
+    }
+
+    /// Waits until everything below `until` is visible; without end where `timeout` is `None`.
+    pub(crate) fn wait(&self, until: Sequence, timeout: Option<Duration>) -> Waited {
+        if let Some(waited) = self.look(until) {
+            return waited;
+        }
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let waited = self.park_until(until, deadline);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    fn park_until(&self, until: Sequence, deadline: Option<Instant>) -> Waited {
+        let thread = thread::current();
+        held(&self.waiters).push(Waiter { until, thread: thread.clone() });
+        let waited = loop {
+            if let Some(waited) = self.look(until) {
+                break waited;
+            }
+            match deadline {
+                None => thread::park(),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break Waited::TimedOut;
+                    }
+                    thread::park_timeout(left);
+                }
+            }
+        };
+        held(&self.waiters).retain(|waiter| waiter.thread.id() != thread.id() || waiter.until != until);
+        waited
+    }
+
+    fn look(&self, until: Sequence) -> Option<Waited> {
+        if self.visible() >= until {
+            return Some(Waited::Reached);
+        }
+        self.ended.load(Ordering::SeqCst).then_some(Waited::Ended)
+    }
+}
+
+/// Something that one thread sleeps for and others raise. Raising it twice before it is seen is
+/// raising it once; raising it for nobody costs a mutex and no system call.
+#[derive(Default)]
+pub(crate) struct Signal {
+    state: Mutex<SignalState>,
+    raised: Condvar,
+}
+
+#[derive(Default)]
+struct SignalState {
+    raised: bool,
+    sleepers: u32,
+}
+
+impl Signal {
+    /// Wakes the sleeper, or keeps the next one awake.
+    pub(crate) fn raise(&self) {
+        let mut state = held(&self.state);
+        state.raised = true;
+        if state.sleepers > 0 {
+            self.raised.notify_one();
+        }
+    }
+
+    /// Sleeps until it is raised, at most for `timeout`; true where it was raised.
+    pub(crate) fn sleep(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = held(&self.state);
+        state.sleepers = state.sleepers.saturating_add(1);
+        while !state.raised {
+            state = match deadline {
+                None => self.raised.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    self.raised.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.sleepers = state.sleepers.saturating_sub(1);
+        std::mem::take(&mut state.raised)
+    }
+}
+
+/// Counts news, so that who looked before sleeping misses none.
+#[derive(Default)]
+pub(crate) struct News {
+    state: Mutex<NewsState>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct NewsState {
+    count: u64,
+    waiting: u32,
+    listener: Option<Listener>,
+}
+
+/// Who hears of news on an event loop, and whether it waits for any.
+struct Listener {
+    notifier: Arc<Notifier>,
+    token: u64,
+    waits: bool,
+}
+
+impl News {
+    /// How much news there was so far.
+    pub(crate) fn count(&self) -> u64 {
+        held(&self.state).count
+    }
+
+    /// There is news for all who wait.
+    pub(crate) fn tell_all(&self) {
+        let mut state = held(&self.state);
+        state.count = state.count.wrapping_add(1);
+        if state.waiting > 0 {
+            self.arrived.notify_all();
+        }
+        if let Some(listener) = &mut state.listener
+            && std::mem::take(&mut listener.waits)
+        {
+            listener.notifier.news(listener.token);
+        }
+    }
+
+    /// From now on this listener may wait for news, under a token of its own.
+    pub(crate) fn listen(&self, notifier: Arc<Notifier>, token: u64) {
+        held(&self.state).listener = Some(Listener { notifier, token, waits: false });
+    }
+
+    /// The listener waits for more news than `seen`; false where there is some already.
+    pub(crate) fn await_beyond(&self, seen: u64) -> bool {
+        let mut state = held(&self.state);
+        let none_yet = state.count == seen;
+        if let Some(listener) = &mut state.listener {
+            listener.waits = none_yet;
+        }
+        none_yet
+    }
+
+    /// Waits until there is more news than `seen`; false where none came in time.
+    pub(crate) fn wait_beyond(&self, seen: u64, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = held(&self.state);
+        state.waiting = state.waiting.saturating_add(1);
+        while state.count == seen {
+            state = match deadline {
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.waiting = state.waiting.saturating_sub(1);
+        state.count != seen
+    }
+}
+
+#[cfg(all(feature = "model", feature = "planted"))]
+#[cfg(test)]
+#[path = "waits_models.rs"]
+mod models;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_waiter_is_released_at_its_position_and_not_before() {
+        let positions = Arc::new(Positions::default());
+        let other = Arc::clone(&positions);
+        let waiter = std::thread::spawn(move || other.wait(Sequence(5), None));
+        positions.advance(Sequence(4));
+        assert_eq!(positions.wait(Sequence(5), Some(Duration::from_millis(20))), Waited::TimedOut);
+        assert!(!waiter.is_finished());
+        positions.advance(Sequence(5));
+        assert_eq!(waiter.join().unwrap(), Waited::Reached);
+        assert!(held(&positions.waiters).is_empty());
+    }
+
+    #[test]
+    fn the_end_releases_everybody() {
+        let positions = Arc::new(Positions::default());
+        let other = Arc::clone(&positions);
+        let waiter = std::thread::spawn(move || other.wait(Sequence(5), None));
+        std::thread::sleep(Duration::from_millis(5));
+        positions.end();
+        assert_eq!(waiter.join().unwrap(), Waited::Ended);
+    }
+
+    #[test]
+    fn a_signal_raised_early_is_not_lost() {
+        let signal = Signal::default();
+        signal.raise();
+        assert!(signal.sleep(Duration::from_secs(5)));
+        assert!(!signal.sleep(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn news_before_the_wait_is_seen() {
+        let news = News::default();
+        let seen = news.count();
+        news.tell_all();
+        assert!(news.wait_beyond(seen, Duration::from_secs(5)));
+        assert!(!news.wait_beyond(news.count(), Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn a_listener_hears_once_for_each_time_it_waits() {
+        let notifier = Arc::new(Notifier::default());
+        notifier.listen().unwrap();
+        let news = News::default();
+        news.listen(Arc::clone(&notifier), 3);
+        let seen = news.count();
+        news.tell_all();
+        assert!(notifier.drain().tokens.is_empty());
+        assert!(!news.await_beyond(seen));
+        assert!(news.await_beyond(news.count()));
+        news.tell_all();
+        news.tell_all();
+        assert_eq!(notifier.drain().tokens, [3]);
+    }
+}

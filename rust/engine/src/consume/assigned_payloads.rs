@@ -1,0 +1,139 @@
+//! Reading the payloads of what a subscription was assigned.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::schedule_log::Entry;
+use delaymq_core::store::{Delivery, Receipt};
+use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
+
+use crate::consume::delivery::{Delivered, DeliveryKey};
+use crate::consume::subscription::Subscription;
+use crate::files::payload_reader::Stored;
+use crate::names::Subject;
+use crate::shared::Shared;
+use crate::store::Store;
+
+impl Shared {
+    /// A message as it is handed over, mostly one of the subject `consumed`.
+    pub(crate) fn delivered(
+        &self,
+        key: DeliveryKey,
+        entry: &Entry,
+        attempt: u32,
+        stored: Stored,
+        consumed: &Subject,
+    ) -> Delivered {
+        let is_of_consumed = stored.subject == consumed.number;
+        Delivered {
+            key,
+            sequence: entry.payload_sequence(),
+            due: entry.due(),
+            first_due: stored.due,
+            published: stored.published,
+            attempt,
+            redelivered: attempt >= 2,
+            subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
+            subject_number: stored.subject,
+            payload: stored.payload,
+        }
+    }
+}
+
+impl Subscription {
+    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
+    /// takes its place. With `near` it stops at whatever may have to wait: a payload before that
+    /// segment or elsewhere, and anything that cannot be read. It stops, too, with the payload that
+    /// fills `bytes_max`.
+    pub(crate) fn read_assigned(
+        &self,
+        count_max: usize,
+        bytes_max: usize,
+        near: Option<SegmentNumber>,
+    ) -> Result<Vec<Delivered>> {
+        loop {
+            let mut unread = self.member.take_unread(count_max);
+            let taken = unread.len();
+            let read = self.read_unread(&mut unread, bytes_max, near);
+            let passed = taken.saturating_sub(unread.len());
+            self.member.unread_again(taken, unread);
+            match read {
+                // All that was read is given up, so that there is less each time.
+                Ok(delivered) if delivered.is_empty() && passed > 0 => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Reads from the front of what was taken; what is handed over or given up is not in there any more.
+    fn read_unread(
+        &self,
+        unread: &mut VecDeque<(u8, Delivery)>,
+        bytes_max: usize,
+        near: Option<SegmentNumber>,
+    ) -> Result<Vec<Delivered>> {
+        let (mut delivered, mut bytes) = (Vec::with_capacity(unread.len()), 0_usize);
+        let mut deliveries = Vec::with_capacity(unread.len());
+        let mut payloads = self.shared.payloads.reader();
+        let mut failed = Ok(());
+        while bytes < bytes_max
+            && let Some((queue, delivery)) = unread.front()
+        {
+            let entry = &delivery.entry;
+            if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
+                break;
+            }
+            match payloads.read(entry.location(), entry.payload_sequence()) {
+                Ok(stored) => {
+                    bytes = bytes.saturating_add(stored.payload.all().len());
+                    let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
+                    let subject = &self.member.subject;
+                    delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
+                    deliveries.push((key, *delivery));
+                }
+                Err(_) if near.is_some() => break,
+                Err(error @ Error::DamagedPayload { .. }) => failed = self.shared.give_up(delivery, &error),
+                Err(error) => failed = Err(error),
+            }
+            if failed.is_err() {
+                break;
+            }
+            unread.pop_front();
+        }
+        self.member.hand_over(deliveries);
+        self.shared.metrics.delivered.add(delivered.len() as u64);
+        if delivered.is_empty() { failed.map(|()| delivered) } else { Ok(delivered) }
+    }
+
+    /// The receipt that a message was published with, from what was delivered: its sequence, its first
+    /// due time, its subject and the bytes of its body.
+    ///
+    /// # Errors
+    /// `ForkedProcess`; `Closed` where no receipts were given out yet.
+    pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.shared.guard.check()?;
+        let number = self.shared.names.subject(subject)?.number;
+        self.shared.receipt(key, number, size)
+    }
+}
+
+impl Store {
+    /// The receipt that this message was published with. Nothing is looked up for it by a name.
+    ///
+    /// # Errors
+    /// As [`Subscription::receipt_of`].
+    pub fn receipt(&self, message: &Delivered) -> Result<Receipt> {
+        self.shared.guard.check()?;
+        let key = DueKey { due: message.first_due, sequence: message.sequence };
+        let size = u32::try_from(message.body().len()).unwrap_or(u32::MAX);
+        self.shared.receipt(key, message.subject_number, size)
+    }
+}
+
+impl Shared {
+    fn receipt(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Result<Receipt> {
+        let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, subject, size));
+        receipt.ok_or(Error::Closed)
+    }
+}

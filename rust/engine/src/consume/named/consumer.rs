@@ -1,0 +1,240 @@
+//! A consumer that a client named: it outlives its connection, this process and an open of the store,
+//! and ends when [`NamedConsumer::end`] says so. What it holds comes again under the offsets that it had.
+//!
+//! It consumes one subject for one group and nothing else: the retry subject of its group is a subject
+//! like others, for a consumer of its own. Its messages are numbered by pull offsets without gaps, but
+//! for those that a crash made void and those whose bytes are damaged.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::limits::{check_name, check_qmq_subject};
+use delaymq_core::store::Delivery;
+use delaymq_core::units::{GroupNumber, PullOffset, SubjectNumber};
+
+use crate::consume::delivery::Delivered;
+use crate::consume::member::Consuming;
+use crate::event_loop::listener::Listener;
+use crate::names::Subject;
+use crate::options::{GroupStart, IN_FLIGHT_MAX};
+use crate::shared::Shared;
+use crate::sync::{AtomicBool, Mutex};
+
+/// The longest name of a consumer, in bytes of UTF-8.
+pub const CONSUMER_NAME_BYTES_MAX: usize = 1_024;
+
+/// Who consumes, by the names that a client gave.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ConsumerId<'a> {
+    /// The subject; one of a group's own (`%RETRY%…`, `%DEAD_RETRY%…`), too.
+    pub subject: &'a str,
+    /// The group.
+    pub group: &'a str,
+    /// The consumer, unique in the group.
+    pub consumer: &'a str,
+}
+
+impl ConsumerId<'_> {
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `group` or `consumer`.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_qmq_subject("subject", self.subject)?;
+        check_name("group", self.group)?;
+        let name = self.consumer;
+        if name.is_empty() || name.len() > CONSUMER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Error::InvalidArgument {
+                argument: "consumer",
+                expected: format!("1 to {CONSUMER_NAME_BYTES_MAX} bytes of text without control characters"),
+                found: format!("{} bytes", name.len()),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// How a named consumer begins, where it is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NamedOptions {
+    /// Where a group that is new starts; one that exists goes on where it is.
+    pub start: GroupStart,
+    /// How many messages are reserved for it from the start, so that its first pull need not wait for
+    /// that: as many as it may have in flight.
+    pub in_flight_max: u32,
+}
+
+impl Default for NamedOptions {
+    fn default() -> Self {
+        Self { start: GroupStart::Latest, in_flight_max: 256 }
+    }
+}
+
+/// What one pull asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PullBounds {
+    /// At most this many messages.
+    pub count_max: usize,
+    /// Payloads of so many bytes together, or one message more: what is over it comes with a later pull.
+    pub bytes_max: usize,
+    /// The consumer never has more unfinished messages than this.
+    pub in_flight_max: u32,
+}
+
+/// Messages with neighbouring pull offsets.
+#[derive(Clone, Debug)]
+pub struct GivenRun {
+    /// The offset of the first; each other has the next one.
+    pub first: PullOffset,
+    /// The messages, at least one.
+    pub messages: Vec<Delivered>,
+    /// How each is held, in the same order: small, and all that is needed to read it again or to settle
+    /// it.
+    pub deliveries: Vec<Delivery>,
+}
+
+/// What a pull that does not wait came to.
+#[derive(Clone, Debug)]
+pub enum TriedRun {
+    /// Messages.
+    Run(GivenRun),
+    /// Nothing now. The listener is told, under the group's token, when there may be something.
+    Nothing,
+    /// As `Nothing`, but something is ready: it comes once facts are durable that are on their way, and
+    /// the listener is told then. The waiting twin waits for them.
+    Soon,
+    /// It would have to wait: the waiting twin does.
+    WouldWait,
+}
+
+/// Messages that were read again.
+#[derive(Clone, Debug, Default)]
+pub struct ReadAgain {
+    /// The first run of neighbours that could be read; `None` where none could.
+    pub run: Option<GivenRun>,
+    /// Offsets whose messages are damaged and were given up, by a durable fact: nobody holds them now.
+    pub damaged: Vec<PullOffset>,
+}
+
+/// What a consumer holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// The offset that the next message will have.
+    pub next: PullOffset,
+    /// What it was given and has not finished. Each counts as one attempt more than when it was given,
+    /// since it will be handed over again.
+    pub held: BTreeMap<PullOffset, Delivery>,
+}
+
+/// A named consumer, as a list has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "as in ConsumerId")]
+pub struct NamedConsumerListed {
+    pub subject: String,
+    pub group: String,
+    pub consumer: String,
+    /// How many messages it holds.
+    pub held: u64,
+}
+
+/// How many subjects and groups may be made for clients that are not known: a message of QMQ or a
+/// named consumer that needs one more is refused. All there are count, whoever made them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreationLimits {
+    /// Subjects, those of groups' own included; a group of a retry subject comes with it.
+    pub subjects_max: u32,
+    /// Groups that named consumers begin.
+    pub groups_max: u32,
+    /// Consumers of one group.
+    pub consumers_max: u32,
+}
+
+impl Default for CreationLimits {
+    fn default() -> Self {
+        Self { subjects_max: 100_000, groups_max: 100_000, consumers_max: 10_000 }
+    }
+}
+
+/// What was assigned and not handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    pub(crate) unread: VecDeque<Delivery>,
+}
+
+/// See the module. All methods may be called from any thread; the order of pulls and settlements of
+/// one consumer is the caller's matter.
+pub struct NamedConsumer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) subject: Subject,
+    pub(crate) group: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) consuming: Consuming,
+    pub(crate) hands: Mutex<Hands>,
+    is_gone: AtomicBool,
+}
+
+impl NamedConsumer {
+    pub(crate) fn new(shared: Arc<Shared>, subject: Subject, id: ConsumerId<'_>, consuming: Consuming) -> Self {
+        let (group, name) = (Box::from(id.group), Box::from(id.consumer));
+        Self { shared, subject, group, name, consuming, hands: Mutex::default(), is_gone: AtomicBool::new(false) }
+    }
+
+    /// Its names.
+    pub fn id(&self) -> ConsumerId<'_> {
+        ConsumerId { subject: &self.subject.name, group: &self.group, consumer: &self.name }
+    }
+
+    /// The number of its group: one of another life of the group has another.
+    pub fn group_number(&self) -> GroupNumber {
+        self.consuming.group
+    }
+
+    /// The number of its subject.
+    pub fn subject_number(&self) -> SubjectNumber {
+        self.subject.number
+    }
+
+    /// True where it has ended, or its group has: whoever wants it asks the store for it again. It is
+    /// known at the latest from the first call that answers `Closed`.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
+    }
+
+    /// It has ended: nobody finds it any more.
+    pub(crate) fn went(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.shared.named.forget(self);
+    }
+
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared.check()?;
+        if self.is_gone() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// From now on this listener is told, under this token, whenever its group gets something new, room
+    /// under a consumer's bound included; one listener and token for each group, and the last one counts.
+    /// It is told after the news, so who pulled before, found nothing, and waits, misses none.
+    ///
+    /// # Errors
+    /// `ForkedProcess`.
+    pub fn watch_by(&self, listener: &Listener, token: u64) -> Result<()> {
+        self.shared.guard.check()?;
+        self.shared.subscribers.watch_group(self.consuming.group, listener.notifier(), token);
+        Ok(())
+    }
+}
+
+/// # Errors
+/// `InvalidArgument` naming `in_flight_max`.
+pub(crate) fn check_in_flight(in_flight_max: u32) -> Result<()> {
+    if (1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        argument: "in_flight_max",
+        expected: format!("1 to {IN_FLIGHT_MAX}"),
+        found: in_flight_max.to_string(),
+    })
+}

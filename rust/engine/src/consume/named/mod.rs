@@ -1,0 +1,12 @@
+//! Named consumers: a client names them, and they outlive its connection, the process and an open of the store.
+//!
+//! In: the names of a subject, group and consumer. Out: a consumer, its deliveries, and facts that settle or remove it.
+//! Read `consumer` (types), then `registry` (one consumer for each name) with `registration` (the fact that makes one),
+//! `pull` (what it gets), `settlement` (how its deliveries end) and `removal` (an operator ends it).
+
+pub(crate) mod consumer;
+pub(crate) mod pull;
+pub(crate) mod registration;
+pub(crate) mod registry;
+pub(crate) mod removal;
+pub(crate) mod settlement;

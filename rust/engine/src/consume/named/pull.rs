@@ -1,0 +1,317 @@
+//! What a named consumer is given: new messages, and those that it holds, once more.
+
+use std::collections::BTreeMap;
+use std::sync::TryLockError;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::{Delivery, Pull, PullRequest};
+use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
+
+use crate::commit::inbox::Haste;
+use crate::consume::delivery::{Delivered, DeliveryKey};
+use crate::consume::member::{Consuming, MAIN};
+use crate::consume::named::consumer::{
+    GivenRun, Hands, Holding, NamedConsumer, PullBounds, ReadAgain, TriedRun, check_in_flight,
+};
+use crate::consume::subscribers::Woken;
+use crate::drive::driver::SeatGuard;
+use crate::files::payload_reader::PayloadReader;
+use crate::held;
+
+/// How long a pull waits for facts on their way by which something ready may be handed over.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How a payload was read, or why not.
+enum Read {
+    Message(Box<Delivered>),
+    /// It was given up.
+    Damaged,
+    /// Not now.
+    Later(Option<Error>),
+}
+
+impl NamedConsumer {
+    /// New messages, without waiting: one run of neighbouring offsets. Where what was assigned is over
+    /// the bounds, or could not be read now, it comes first with the next pull.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `in_flight_max`; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
+    /// gone.
+    pub fn try_pull(&self, bounds: PullBounds) -> Result<TriedRun> {
+        check_in_flight(bounds.in_flight_max)?;
+        self.check()?;
+        let mut hands = match self.hands.try_lock() {
+            Ok(hands) => hands,
+            Err(TryLockError::WouldBlock) => return Ok(TriedRun::WouldWait),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        };
+        // By a clock that is turned by hand nothing comes later by itself; a test has the time.
+        let mut is_settled = self.shared.time.activity().is_none();
+        while hands.unread.is_empty() {
+            let Some(guard) = self.shared.try_seat()? else { return Ok(TriedRun::WouldWait) };
+            match self.ask(guard, bounds, &mut hands)? {
+                Pull::Deliveries(_) => {}
+                Pull::Load(_) => return Ok(TriedRun::WouldWait),
+                Pull::Gone => return Err(Error::Closed),
+                Pull::Wait | Pull::Soon if !is_settled => {
+                    self.shared.settle()?;
+                    is_settled = true;
+                }
+                Pull::Soon => return Ok(TriedRun::Soon),
+                Pull::Wait => return Ok(TriedRun::Nothing),
+            }
+        }
+        Ok(match self.read_unread(&mut hands, bounds, Some(self.shared.nearest()))? {
+            Some(run) => TriedRun::Run(run),
+            None => TriedRun::WouldWait,
+        })
+    }
+
+    /// Has what is on its way to the log written soon, and says where that ends: once everything below is
+    /// visible, a pull gives what [`TriedRun::Soon`] spoke of.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    pub fn hasten(&self) -> Result<Sequence> {
+        self.check()?;
+        let end = self.shared.with_commits(|commits| commits.next_sequence());
+        self.shared.hasten(end);
+        Ok(end)
+    }
+
+    /// As [`Self::try_pull`], waiting for what it needs, though not for messages; `None` where there is
+    /// nothing now.
+    ///
+    /// # Errors
+    /// As [`Self::try_pull`]; `Storage` where payloads cannot be read now.
+    pub fn pull(&self, bounds: PullBounds) -> Result<Option<GivenRun>> {
+        check_in_flight(bounds.in_flight_max)?;
+        let mut hands = held(&self.hands);
+        let mut is_settled = self.shared.time.activity().is_none();
+        let mut is_hastened = false;
+        loop {
+            self.check()?;
+            if !hands.unread.is_empty()
+                && let Some(run) = self.read_unread(&mut hands, bounds, None)?
+            {
+                return Ok(Some(run));
+            }
+            match self.ask(self.shared.seat()?, bounds, &mut hands)? {
+                Pull::Deliveries(_) => {}
+                Pull::Load(load) => self.shared.load(&load)?,
+                Pull::Gone => return Err(Error::Closed),
+                Pull::Wait | Pull::Soon if !is_settled => {
+                    self.shared.settle()?;
+                    is_settled = true;
+                }
+                Pull::Soon if !is_hastened => {
+                    self.shared.bring_in(PATIENCE)?;
+                    is_hastened = true;
+                }
+                Pull::Wait | Pull::Soon => return Ok(None),
+            }
+        }
+    }
+
+    /// Lets the owner decide what it gets; what that is goes to `hands`.
+    fn ask(&self, mut guard: SeatGuard<'_>, bounds: PullBounds, hands: &mut Hands) -> Result<Pull> {
+        let shared = &self.shared;
+        let seat = guard.get()?;
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
+        let Consuming { group, consumer } = self.consuming;
+        let PullBounds { count_max, in_flight_max, .. } = bounds;
+        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
+        let pulled = woken.and_then(|woken| Ok((woken, seat.owner.pull(request, &mut seat.proposals)?)));
+        if let Ok((_, Pull::Deliveries(deliveries))) = &pulled {
+            hands.unread.extend(deliveries);
+        }
+        let sent = shared.send(seat, Haste::NONE);
+        drop(guard);
+        let (woken, pulled) = pulled.inspect_err(|error| shared.fail(error))?;
+        shared.subscribers.tell(&woken);
+        shared.hurry(sent?.is_some());
+        if matches!(pulled, Pull::Gone) {
+            self.went();
+        }
+        Ok(pulled)
+    }
+
+    /// A run of what was assigned, from its first on; `None` where there is none, or with `near` where
+    /// that would have to wait.
+    fn read_unread(
+        &self,
+        hands: &mut Hands,
+        bounds: PullBounds,
+        near: Option<SegmentNumber>,
+    ) -> Result<Option<GivenRun>> {
+        let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
+        let mut bytes = 0_usize;
+        let mut payloads = self.shared.payloads.reader();
+        while run.messages.len() < bounds.count_max.max(1)
+            && bytes < bounds.bytes_max.max(1)
+            && let Some(delivery) = hands.unread.front().copied()
+            && run.takes(delivery.offset)
+        {
+            match self.read_one(&mut payloads, &delivery, false, near)? {
+                Read::Message(message) => {
+                    bytes = bytes.saturating_add(message.payload.all().len());
+                    run.add(delivery, *message);
+                    hands.unread.pop_front();
+                }
+                Read::Damaged => {
+                    hands.unread.pop_front();
+                }
+                Read::Later(Some(error)) if run.messages.is_empty() => return Err(error),
+                Read::Later(_) => break,
+            }
+        }
+        self.shared.metrics.delivered.add(run.messages.len() as u64);
+        Ok((!run.messages.is_empty()).then_some(run))
+    }
+
+    fn read_one(
+        &self,
+        payloads: &mut PayloadReader<'_>,
+        delivery: &Delivery,
+        is_again: bool,
+        near: Option<SegmentNumber>,
+    ) -> Result<Read> {
+        let entry = &delivery.entry;
+        if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
+            return Ok(Read::Later(None));
+        }
+        match payloads.read(entry.location(), entry.payload_sequence()) {
+            Ok(stored) => {
+                let key = DeliveryKey { queue: MAIN, offset: delivery.offset.0 };
+                let message = self.shared.delivered(key, entry, delivery.attempt, stored, &self.subject);
+                let redelivered = message.redelivered || is_again;
+                Ok(Read::Message(Box::new(Delivered { redelivered, ..message })))
+            }
+            Err(_) if near.is_some() => Ok(Read::Later(None)),
+            Err(error @ Error::DamagedPayload { .. }) => {
+                self.shared.give_up(delivery, &error)?;
+                Ok(Read::Damaged)
+            }
+            Err(error) => Ok(Read::Later(Some(error))),
+        }
+    }
+
+    /// All that it holds, to begin with after a reconnect or an open. What was assigned and not handed
+    /// over yet is among it, and does not come with a pull any more. Waits for the disk.
+    ///
+    /// # Errors
+    /// `Storage` where the disk cannot be read; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
+    /// gone.
+    pub fn holding(&self) -> Result<Holding> {
+        self.check()?;
+        let mut hands = held(&self.hands);
+        self.shared.catch_up()?;
+        self.hold(&mut hands)
+    }
+
+    /// As [`Self::holding`], where all is applied that was decided for it.
+    pub(crate) fn holding_as_applied(&self) -> Result<Holding> {
+        self.check()?;
+        self.hold(&mut held(&self.hands))
+    }
+
+    fn hold(&self, hands: &mut Hands) -> Result<Holding> {
+        let Some((next, deliveries)) = self.all_held()? else {
+            self.went();
+            return Err(Error::Closed);
+        };
+        hands.unread.clear();
+        let again = |delivery: Delivery| Delivery { attempt: delivery.attempt.saturating_add(1), ..delivery };
+        let held: BTreeMap<_, _> = deliveries.into_iter().map(|one| (one.offset, again(one))).collect();
+        Ok(Holding { next, held })
+    }
+
+    /// What it holds, with everything applied that was decided before, and its next offset; `None` where
+    /// it has ended. Nobody may pull for it meanwhile.
+    pub(crate) fn everything_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
+        self.shared.catch_up()?;
+        self.all_held()
+    }
+
+    fn all_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
+        let shared = &self.shared;
+        let Consuming { group, consumer } = self.consuming;
+        let (mut found, mut from) = (Vec::new(), PullOffset(0));
+        loop {
+            let (piece, next) = {
+                let mut guard = shared.seat()?;
+                let owner = &mut guard.get()?.owner;
+                let piece = owner.held_from(group, consumer, from).inspect_err(|error| shared.fail(error))?;
+                (piece, owner.next_offset(group, consumer))
+            };
+            let (Some(piece), Some(next)) = (piece, next) else { return Ok(None) };
+            found.extend(piece.deliveries);
+            if let Some(load) = piece.load {
+                shared.load(&load)?;
+            }
+            match piece.next {
+                Some(offset) => from = offset,
+                None => return Ok(Some((next, found))),
+            }
+        }
+    }
+
+    /// Reads messages that it holds once more: the first of these deliveries, ascending and without gaps,
+    /// as far as `bytes_max` goes (one message more at most) and without waiting; `None` where the first
+    /// would have to wait. Where the run stops, the rest comes by another call.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    pub fn try_read_again(&self, deliveries: &[Delivery], bytes_max: usize) -> Result<Option<ReadAgain>> {
+        self.check()?;
+        let read = self.read_held(deliveries, bytes_max, Some(self.shared.nearest()))?;
+        Ok((read.run.is_some() || deliveries.is_empty()).then_some(read))
+    }
+
+    /// As [`Self::try_read_again`], waiting for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::try_read_again`]; `Storage` where the first cannot be read now.
+    pub fn read_again(&self, deliveries: &[Delivery], bytes_max: usize) -> Result<ReadAgain> {
+        self.check()?;
+        self.read_held(deliveries, bytes_max, None)
+    }
+
+    fn read_held(&self, deliveries: &[Delivery], bytes_max: usize, near: Option<SegmentNumber>) -> Result<ReadAgain> {
+        let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
+        let (mut damaged, mut bytes) = (Vec::new(), 0_usize);
+        let mut payloads = self.shared.payloads.reader();
+        for delivery in deliveries {
+            if bytes >= bytes_max.max(1) || !run.takes(delivery.offset) {
+                break;
+            }
+            match self.read_one(&mut payloads, delivery, true, near)? {
+                Read::Message(message) => {
+                    bytes = bytes.saturating_add(message.payload.all().len());
+                    run.add(*delivery, *message);
+                }
+                Read::Damaged => damaged.push(delivery.offset),
+                Read::Later(Some(error)) if run.messages.is_empty() && damaged.is_empty() => return Err(error),
+                Read::Later(_) => break,
+            }
+        }
+        self.shared.metrics.delivered.add(run.messages.len() as u64);
+        Ok(ReadAgain { run: (!run.messages.is_empty()).then_some(run), damaged })
+    }
+}
+
+impl GivenRun {
+    /// True where one of this offset may be the next.
+    fn takes(&self, offset: PullOffset) -> bool {
+        self.messages.is_empty() || self.first.plus(self.messages.len() as u64) == offset
+    }
+
+    fn add(&mut self, delivery: Delivery, message: Delivered) {
+        if self.messages.is_empty() {
+            self.first = delivery.offset;
+        }
+        self.messages.push(message);
+        self.deliveries.push(delivery);
+    }
+}

@@ -1,0 +1,222 @@
+//! A named consumer that is being made: a fact, which takes no thread until it is durable.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Class;
+use delaymq_core::record::attach::{Attach, encode_attach};
+use delaymq_core::record::limits::group_subject;
+use delaymq_core::record::name::encode_subject;
+use delaymq_core::store::Outcome;
+use delaymq_core::units::{Sequence, SubjectNumber};
+
+use crate::consume::member::Consuming;
+use crate::consume::named::consumer::{ConsumerId, Holding, NamedConsumer, NamedOptions, check_in_flight};
+use crate::held;
+use crate::names::Subject;
+use crate::options::GroupStart;
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::sync::Mutex;
+
+type GroupKey = (SubjectNumber, Box<str>);
+
+/// How many consumers are being made, by their group.
+#[derive(Default)]
+pub(crate) struct UnderWay(Mutex<HashMap<GroupKey, Counts>>);
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    consumers: u64,
+    /// The group is being made with them.
+    is_new: bool,
+}
+
+/// One of those that are being made.
+struct Counted {
+    shared: Arc<Shared>,
+    group: GroupKey,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut under_way = held(&self.shared.named.under_way.0);
+        if let Some(counts) = under_way.get_mut(&self.group) {
+            counts.consumers = counts.consumers.saturating_sub(1);
+            if counts.consumers == 0 {
+                under_way.remove(&self.group);
+            }
+        }
+    }
+}
+
+/// Facts of which somebody asks what applying them finds. Nobody is told who does not wait.
+struct Facts {
+    shared: Arc<Shared>,
+    range: Range<Sequence>,
+}
+
+impl Drop for Facts {
+    fn drop(&mut self) {
+        for sequence in self.range.start.0..self.range.end.0 {
+            self.shared.outcomes.take(Sequence(sequence));
+        }
+    }
+}
+
+/// The fact that makes a consumer, in the log's queue.
+pub(crate) struct Asked {
+    facts: Facts,
+    subject: Subject,
+    group: Box<str>,
+    consumer: Box<str>,
+    _counted: Option<Counted>,
+}
+
+/// A named consumer that was asked for. Once everything below its position is visible it is there, and
+/// getting it waits for no sync.
+pub struct Beginning {
+    shared: Arc<Shared>,
+    position: Sequence,
+    begun: Begun,
+}
+
+enum Begun {
+    There(Arc<NamedConsumer>),
+    Asked(Box<Asked>),
+}
+
+impl Store {
+    /// Asks for the consumer of these names, as [`Store::named_consumer`], without waiting for a sync.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Beginning> {
+        let shared = &self.shared;
+        shared.check()?;
+        id.check()?;
+        check_in_flight(options.in_flight_max)?;
+        let (begun, position) = if let Some(there) = shared.named.get(id) {
+            // All that was decided for it comes before what it holds is told.
+            let Some(position) = shared.send_all(None)? else { return Err(Error::Closed) };
+            (Begun::There(there), position)
+        } else {
+            let asked = Asked::submit(shared, id, options)?;
+            let position = asked.end();
+            (Begun::Asked(Box::new(asked)), position)
+        };
+        shared.hasten(position);
+        Ok(Beginning { shared: Arc::clone(shared), position, begun })
+    }
+}
+
+impl Beginning {
+    /// Where the log must be visible up to.
+    pub fn position(&self) -> Sequence {
+        self.position
+    }
+
+    /// The consumer, and what it holds, as [`NamedConsumer::holding`]. Waits until the position is visible,
+    /// and for the disk where what it holds must be read.
+    ///
+    /// # Errors
+    /// As [`Store::named_consumer`] and [`NamedConsumer::holding`].
+    pub fn finish(self) -> Result<(Arc<NamedConsumer>, Holding)> {
+        let Self { shared, position, begun } = self;
+        let consumer = match begun {
+            Begun::There(there) => there,
+            Begun::Asked(asked) => asked.finish()?,
+        };
+        shared.wait_visible(position, None)?;
+        shared.apply_until(position)?;
+        let holding = consumer.holding_as_applied()?;
+        Ok((consumer, holding))
+    }
+}
+
+impl Asked {
+    /// Hands the fact to the log's queue; waits for room there, and for other threads.
+    pub(crate) fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
+        let subject = shared.names.subject_within(id.subject, shared.named.limits().subjects_max)?;
+        let (counted, is_new) = shared.admit(subject.number, id)?;
+        let is_own = group_subject(id.subject).is_some_and(|own| own.group == id.group);
+        let mut records = Vec::new();
+        if subject.needs_fact {
+            encode_subject(&mut records, subject.number, &subject.name);
+        }
+        let start = if is_own { GroupStart::Earliest } else { options.start };
+        let (group, consumer) = (id.group, id.consumer);
+        encode_attach(
+            &mut records,
+            &Attach { subject: subject.number, start, block: options.in_flight_max, group, consumer },
+        );
+        let class = if is_new || subject.needs_fact { Class::Growing } else { Class::Finishing };
+        let range = shared.submit_asked(&records, 1 + usize::from(subject.needs_fact), class, true)?;
+        let facts = Facts { shared: Arc::clone(shared), range };
+        Ok(Self { facts, subject, group: Box::from(group), consumer: Box::from(consumer), _counted: counted })
+    }
+
+    /// Where it ends in the log.
+    pub(crate) fn end(&self) -> Sequence {
+        self.facts.range.end
+    }
+
+    /// The consumer, once the fact is durable.
+    pub(crate) fn finish(self) -> Result<Arc<NamedConsumer>> {
+        let shared = &self.facts.shared;
+        let found = shared.answers(self.facts.range.clone())?;
+        let Some(Some(Outcome::Attached(group, consumer))) = found.last() else { return Err(Error::Closed) };
+        if self.subject.needs_fact {
+            shared.names.submitted(std::slice::from_ref(&self.subject));
+        }
+        let subject = Subject { needs_fact: false, ..self.subject.clone() };
+        let id = ConsumerId { subject: &self.subject.name, group: &self.group, consumer: &self.consumer };
+        let consuming = Consuming { group: *group, consumer: *consumer };
+        Ok(shared.named.keep(NamedConsumer::new(Arc::clone(shared), subject, id, consuming)))
+    }
+}
+
+impl Shared {
+    /// Counts a consumer that is about to be made, where it may be; true where its group comes to be by that: a new
+    /// consumer of a group that is there finishes what is stored. Those that are being made count, too, for a moment twice: near a limit one may be refused
+    /// that a little later would not be.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `groups` or `consumers`.
+    fn admit(self: &Arc<Self>, subject: SubjectNumber, id: ConsumerId<'_>) -> Result<(Option<Counted>, bool)> {
+        let limits = self.named.limits();
+        let key: GroupKey = (subject, Box::from(id.group));
+        let mut under_way = held(&self.named.under_way.0);
+        let mut guard = self.seat()?;
+        let state = guard.get()?.owner.state();
+        let others = under_way.get(&key).copied().unwrap_or_default();
+        let group = state.group_named(subject, id.group).and_then(|number| state.groups.get(&number));
+        let (there, is_new) = match group {
+            Some(group) if group.consumers.named(id.consumer, true).is_some() => (None, false),
+            Some(group) => (Some(group.consumers.len()), false),
+            None => (Some(0), true),
+        };
+        let groups = state.groups.len();
+        drop(guard);
+        let refused = |argument, there: usize, others: u64, limit: u32| {
+            let (limit, found) = (u64::from(limit), (there as u64).saturating_add(others).saturating_add(1));
+            if found > limit { Err(Error::TooLarge { argument, limit, found }) } else { Ok(()) }
+        };
+        if let Some(there) = there {
+            refused("consumers", there, others.consumers, limits.consumers_max)?;
+        }
+        if is_new && !others.is_new {
+            let begun = under_way.values().filter(|counts| counts.is_new).count() as u64;
+            refused("groups", groups, begun, limits.groups_max)?;
+        }
+        if there.is_none() {
+            return Ok((None, false));
+        }
+        let counts = under_way.entry(key.clone()).or_default();
+        counts.consumers = counts.consumers.saturating_add(1);
+        counts.is_new |= is_new;
+        Ok((Some(Counted { shared: Arc::clone(self), group: key }), is_new))
+    }
+}

@@ -1,0 +1,322 @@
+//! How deliveries of named consumers end, and the consumers themselves.
+
+use std::ops::Range;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::limits::{check_name, check_qmq_subject};
+use delaymq_core::record::queue::NumberRange;
+use delaymq_core::store::{Delivery, GoesOn, Outcome, RetryPlaces, RetryRule, Settlement, goes_on};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, Span};
+
+use crate::commit::inbox::Haste;
+use crate::consume::member::Consuming;
+use crate::consume::named::consumer::NamedConsumer;
+use crate::drive::driver::Seat;
+use crate::held;
+use crate::names::Subject;
+use crate::options::GroupStart;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// Bytes that one delivery and one range take in the log together, at most.
+const ENDED_BYTES: usize = 512;
+/// How often a live group is reset where a consumer begins meanwhile.
+const RESETS_MAX: usize = 100;
+
+/// What one submission ends.
+#[derive(Clone, Copy, Default)]
+struct Part<'a> {
+    done: &'a [NumberRange],
+    passed_over: &'a [Delivery],
+    is_end: bool,
+}
+
+/// Where the deliveries of one settlement go on, by name.
+struct Targets {
+    rule: RetryRule,
+    now: Millis,
+    from: Millis,
+    again: Subject,
+    dead: Option<Subject>,
+    reason: String,
+}
+
+impl Targets {
+    fn places(&self) -> RetryPlaces<'_> {
+        let Self { rule, now, from, again, dead, reason } = self;
+        let dead = dead.as_ref().map(|dead| dead.number);
+        RetryPlaces { rule: *rule, now: *now, from: *from, again: again.number, dead, reason }
+    }
+
+    /// The subjects that these need and whose facts must go along.
+    fn new_subjects(&self, passed_over: &[Delivery]) -> Vec<Subject> {
+        let places = self.places();
+        let any_dead = passed_over.iter().any(|one| places.is_dead(one));
+        let any_again = passed_over.iter().any(|one| !places.is_dead(one));
+        let needed = [any_again.then_some(&self.again), self.dead.as_ref().filter(|_| any_dead)];
+        needed.into_iter().flatten().filter(|one| one.needs_fact).cloned().collect()
+    }
+}
+
+impl NamedConsumer {
+    /// Finishes these offsets, and gives these deliveries to the group's retry subject, or puts them away
+    /// as dead letters: in one submission, all or nothing, which is durable when everything below the
+    /// position is visible. What is not held changes nothing. `None` where it would have to wait, and
+    /// then nothing was done.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `delay`, where anything is given; `Poisoned`, `ForkedProcess`; `Closed`,
+    /// also where it is gone.
+    pub fn try_settle(
+        &self,
+        done: &[Range<PullOffset>],
+        passed_over: &[Delivery],
+        rule: RetryRule,
+    ) -> Result<Option<Sequence>> {
+        self.check()?;
+        let targets = self.targets(rule, passed_over)?;
+        let done = ranges(done);
+        let Some(part) = self.parts(&done, passed_over, false).pop_if_only() else { return Ok(None) };
+        let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
+        let end = self.submit_part(guard.get()?, part, targets.as_ref())?;
+        drop(guard);
+        Ok(end.inspect(|end| self.shared.hasten(*end)))
+    }
+
+    /// As [`Self::try_settle`], waiting for room and for other threads, and never for the disk. What is
+    /// too much for one submission of a small log takes several, in the order given.
+    ///
+    /// # Errors
+    /// As [`Self::try_settle`].
+    pub fn settle(&self, done: &[Range<PullOffset>], passed_over: &[Delivery], rule: RetryRule) -> Result<Sequence> {
+        self.check()?;
+        self.settle_all(&ranges(done), passed_over, rule, false)
+    }
+
+    /// Ends it: all that it holds goes to the group's retry subject or becomes dead letters, as the rule
+    /// says, and then it is gone; in one submission, durable when everything below the position is
+    /// visible. Waits for the disk. `None` where it had ended before.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `delay`; `Storage` where the disk cannot be read: then it goes on;
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn end(&self, rule: RetryRule) -> Result<Option<Sequence>> {
+        Ok(self.end_counted(rule)?.map(|(end, _)| end))
+    }
+
+    /// As [`Self::end`], with how many messages it held.
+    pub(crate) fn end_counted(&self, rule: RetryRule) -> Result<Option<(Sequence, u64)>> {
+        self.shared.check()?;
+        let mut hands = held(&self.hands);
+        if self.is_gone() {
+            return Ok(None);
+        }
+        let Some((_, deliveries)) = self.everything_held()? else {
+            self.went();
+            return Ok(None);
+        };
+        let end = self.settle_all(&[], &deliveries, rule, true)?;
+        hands.unread.clear();
+        self.went();
+        Ok(Some((end, deliveries.len() as u64)))
+    }
+
+    fn settle_all(
+        &self,
+        done: &[NumberRange],
+        passed_over: &[Delivery],
+        rule: RetryRule,
+        is_end: bool,
+    ) -> Result<Sequence> {
+        let targets = self.targets(rule, passed_over)?;
+        let mut last = Sequence(0);
+        for part in self.parts(done, passed_over, is_end).0 {
+            last = loop {
+                let seen = self.shared.room.count();
+                let submitted = self.submit_part(self.shared.seat()?.get()?, part, targets.as_ref())?;
+                match submitted {
+                    Some(end) => break end,
+                    None => self.shared.await_room(seen),
+                }
+            };
+        }
+        self.shared.hasten(last);
+        Ok(last)
+    }
+
+    /// Where these go on; `None` where there are none, so that what is only finished needs no rule.
+    fn targets(&self, rule: RetryRule, passed_over: &[Delivery]) -> Result<Option<Targets>> {
+        if passed_over.is_empty() {
+            return Ok(None);
+        }
+        let delay_ms_max = self.shared.options.delay_ms_max;
+        if rule.delay_ms > delay_ms_max {
+            return Err(Error::InvalidArgument {
+                argument: "delay",
+                expected: format!("at most {}", Span(delay_ms_max)),
+                found: Span(rule.delay_ms).to_string(),
+            });
+        }
+        let (now, from) = self.shared.now();
+        let GoesOn { again, dead } = goes_on(&self.subject.name, &self.group);
+        let again = self.shared.names.subject(&again)?;
+        let dead = dead.map(|dead| self.shared.names.subject(&dead)).transpose()?;
+        let delivered = || format!("not finished in {} deliveries", rule.attempts_max);
+        let reason = rule.reason.map_or_else(delivered, str::to_owned);
+        Ok(Some(Targets { rule, now, from, again, dead, reason }))
+    }
+
+    fn parts<'a>(&self, done: &'a [NumberRange], passed_over: &'a [Delivery], is_end: bool) -> Parts<'a> {
+        let count_max = (self.shared.submission_bytes_max() / ENDED_BYTES).max(1);
+        let (mut done, mut passed_over) = (done.chunks(count_max), passed_over.chunks(count_max));
+        let mut parts = Vec::new();
+        loop {
+            match (done.next(), passed_over.next()) {
+                (None, None) => break,
+                (done, passed_over) => parts.push(Part {
+                    done: done.unwrap_or_default(),
+                    passed_over: passed_over.unwrap_or_default(),
+                    is_end: false,
+                }),
+            }
+        }
+        if parts.is_empty() {
+            parts.push(Part::default());
+        }
+        if let Some(last) = parts.last_mut() {
+            last.is_end = is_end;
+        }
+        Parts(parts)
+    }
+
+    /// Hands one part to the log's queue, where there is room; its end.
+    fn submit_part(&self, seat: &mut Seat, part: Part<'_>, targets: Option<&Targets>) -> Result<Option<Sequence>> {
+        let shared = &self.shared;
+        let Consuming { group, consumer } = self.consuming;
+        let there = seat.owner.state().groups.get(&group);
+        if there.is_none_or(|there| !there.consumers.contains_key(&consumer)) {
+            self.went();
+            return Err(Error::Closed);
+        }
+        let new_subjects = targets.map(|targets| targets.new_subjects(part.passed_over)).unwrap_or_default();
+        let subjects: Vec<_> = new_subjects.iter().map(|one| (one.number, &*one.name)).collect();
+        let places = targets.map(Targets::places);
+        let retried: Vec<_> = match &places {
+            Some(places) => part.passed_over.iter().map(|one| places.retried(one)).collect(),
+            None => Vec::new(),
+        };
+        let Part { done, is_end, .. } = part;
+        let settlement = Settlement { group, consumer, subjects: &subjects, done, retried: &retried, is_end };
+        let mut records = Vec::new();
+        let count = settlement.encode(&mut records);
+        if count == 0 {
+            return Ok(Some(shared.with_commits(|commits| commits.next_sequence())));
+        }
+        let earliest_due = retried.iter().map(|one| one.due).min().unwrap_or(Haste::URGENT.earliest_due);
+        let haste = Haste { earliest_due, ..Haste::URGENT };
+        let Some(range) = shared.submit_in_order(seat, &records, count, haste)? else { return Ok(None) };
+        shared.names.submitted(&new_subjects);
+        if is_end {
+            seat.owner.consumer_ends(group, consumer);
+        }
+        Ok(Some(range.end))
+    }
+}
+
+/// What is submitted one after the other; mostly one.
+struct Parts<'a>(Vec<Part<'a>>);
+
+impl<'a> Parts<'a> {
+    fn pop_if_only(self) -> Option<Part<'a>> {
+        match self.0.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+}
+
+fn ranges(done: &[Range<PullOffset>]) -> Vec<NumberRange> {
+    let filled = done.iter().filter(|range| !range.is_empty());
+    filled.map(|range| NumberRange { first: range.start.0, count: range.end.since(range.start) }).collect()
+}
+
+impl Store {
+    /// Lets a group begin again although named consumers have it: these end, what they hold is the
+    /// group's, and the group begins with the earliest message that is kept or with the next one. They
+    /// are gone then ([`NamedConsumer::is_gone`]) and begin again as new ones, with offsets above all
+    /// that they had. Returns when it is durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` or `group`, where it is not there or has consumers that no
+    /// client named; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn reset_live_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+        let shared = &self.shared;
+        shared.check()?;
+        check_qmq_subject("subject", subject)?;
+        check_name("group", group)?;
+        for _ in 0..RESETS_MAX {
+            let number = self.group_number(subject, group)?;
+            let Some(range) = shared.submit_reset(number, start, subject, group)? else { continue };
+            shared.lead(range.end);
+            shared.wait_visible(range.end, None)?;
+            shared.apply_until(range.end)?;
+            let outcomes: Vec<_> =
+                (range.start.0..range.end.0).map(|one| shared.outcomes.take(Sequence(one))).collect();
+            let outcome = outcomes.last().copied().flatten();
+            shared.named.of_group(number).iter().for_each(|one| one.went());
+            // Otherwise a consumer began meanwhile, or the group has ended.
+            if matches!(outcome, Some(Outcome::Group(_))) {
+                return Ok(());
+            }
+        }
+        Err(refused(group, subject, "consumers that begin all the time"))
+    }
+}
+
+impl Shared {
+    /// Hands the end of all consumers of a group and its reset to the log's queue; `None` where there was
+    /// no room for them, or the group has ended.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `group` where it has consumers that no client named.
+    fn submit_reset(
+        &self,
+        group: GroupNumber,
+        start: GroupStart,
+        subject: &str,
+        name: &str,
+    ) -> Result<Option<Range<Sequence>>> {
+        let seen = self.room.count();
+        let mut guard = self.seat()?;
+        let seat = guard.get()?;
+        let Some(there) = seat.owner.state().groups.get(&group) else { return Ok(None) };
+        if !there.consumers.are_all_lasting() {
+            return Err(refused(name, subject, "consumers of subscriptions; close these first"));
+        }
+        self.send(seat, Haste::URGENT)?;
+        if seat.proposals.is_empty() {
+            let mut records = Vec::new();
+            let count = seat.owner.encode_reset_with_consumers(group, start, &mut records);
+            let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+            let submission =
+                Submission { records: &records, record_count, adopts: 0, class: Class::Finishing, must_sync: true };
+            let range = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))?;
+            if range.is_some() {
+                seat.owner.consumers_end(group);
+                return Ok(range);
+            }
+        }
+        drop(guard);
+        self.await_room(seen);
+        Ok(None)
+    }
+}
+
+fn refused(group: &str, subject: &str, found: &str) -> Error {
+    Error::InvalidArgument {
+        argument: "group",
+        expected: "a group that only named consumers have".to_owned(),
+        found: format!("{group:?} of {subject:?} with {found}"),
+    }
+}

@@ -1,0 +1,57 @@
+//! Hashing keys of deliveries. Offsets are given out one after another by the store itself, so nobody can
+//! choose keys that meet, and neighbours shall lie beside each other.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// For maps whose keys are [`crate::DeliveryKey`]s.
+pub(crate) type ByOffset = BuildHasherDefault<OffsetHasher>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct OffsetHasher(u64);
+
+/// Maps look at the highest bits to tell entries apart that lie together.
+const HIGHEST_BITS: u32 = 7;
+
+impl Hasher for OffsetHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 << (u64::BITS - HIGHEST_BITS)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u8(&mut self, queue: u8) {
+        self.write_u64(u64::from(queue));
+    }
+
+    fn write_u64(&mut self, offset: u64) {
+        // Another queue's offsets lie elsewhere.
+        self.0 = self.0.rotate_left(32) ^ offset;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
+    use super::*;
+    use crate::consume::delivery::DeliveryKey;
+
+    #[test]
+    fn neighbours_lie_beside_each_other_and_can_be_told_apart() {
+        let hash = |queue, offset| ByOffset::default().hash_one(DeliveryKey { queue, offset });
+        for offset in [0, 1_000, 1 << 40] {
+            let low: Vec<u64> = (offset..offset + 16).map(|offset| hash(0, offset) & 0xFFFF).collect();
+            assert!(low.windows(2).all(|pair| pair[1] == pair[0] + 1));
+            let high: HashSet<u64> = (offset..offset + 16).map(|offset| hash(0, offset) >> 57).collect();
+            assert_eq!(high.len(), 16);
+        }
+        let both: HashSet<u64> = (0..1_000).flat_map(|offset| [hash(0, offset), hash(1, offset)]).collect();
+        assert_eq!(both.len(), 2_000);
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages that a consumer does not finish: given back to come again, or put away as dead letters.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::retry::REASON_BYTES_MAX;
+use delaymq_core::store::dead_letter_subject;
+use delaymq_core::units::{Millis, Span};
+
+use crate::commit::inbox::Haste;
+use crate::consume::delivery::DeliveryKey;
+use crate::consume::ended_deliveries::Moved;
+use crate::consume::member::Noted;
+use crate::consume::subscription::Subscription;
+use crate::names::Subject;
+
+impl Subscription {
+    /// Gives a message back: the group gets it again after the delay. Waits for nobody; durable
+    /// after [`Self::flush`]. One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
+        self.shared.check()?;
+        let delay_ms_max = self.shared.options.delay_ms_max;
+        if delay_ms > delay_ms_max {
+            return Err(Error::InvalidArgument {
+                argument: "delay",
+                expected: format!("at most {}", Span(delay_ms_max)),
+                found: Span(delay_ms).to_string(),
+            });
+        }
+        let (now, from) = self.shared.now();
+        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
+        self.move_on(key, due, self.member.retry_subject.clone(), None)
+    }
+
+    /// Puts a message away among the dead letters of the group, with the reason: the group does not
+    /// get it again unless somebody brings it back. Waits for nobody; durable after [`Self::flush`].
+    /// One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `reason`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn dead_letter(&self, key: DeliveryKey, reason: &str) -> Result<()> {
+        self.shared.check()?;
+        if reason.len() > REASON_BYTES_MAX {
+            return Err(Error::TooLarge {
+                argument: "reason",
+                limit: REASON_BYTES_MAX as u64,
+                found: reason.len() as u64,
+            });
+        }
+        let (now, _) = self.shared.now();
+        self.dead_letter_since(key, reason, now)
+    }
+
+    /// As [`Self::dead_letter`], of what died then.
+    pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
+        let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
+        let subject = self.shared.names.subject(&name)?;
+        self.move_on(key, died, subject, Some(Box::from(reason)))
+    }
+
+    /// Sends it at once where the owner is free; else whoever has the owner next does, or the driver.
+    fn move_on(&self, key: DeliveryKey, due: Millis, target: Subject, reason: Option<Box<str>>) -> Result<()> {
+        let noted = self.member.move_on(key, |delivery| Moved { delivery, due, target, reason });
+        if noted == Noted::Nothing {
+            return Ok(());
+        }
+        let Some(mut guard) = self.shared.try_seat()? else {
+            if noted == Noted::First {
+                self.leave_to_driver();
+            }
+            return Ok(());
+        };
+        let seat = guard.get()?;
+        self.propose_settled(seat);
+        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
+        drop(guard);
+        self.shared.hurry(sent?.is_some());
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Who consumes what in this process, so that news of a group or a subject finds who waits for it.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::store::State;
+use delaymq_core::units::{GroupNumber, SubjectNumber};
+
+use crate::clock::consumer_presence::Rest;
+use crate::consume::ended_deliveries::Settled;
+use crate::consume::member::{MAIN, Member};
+use crate::event_loop::notifier::Notifier;
+use crate::held;
+use crate::sync::{AtomicUsize, Mutex};
+
+/// What has something new.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Woken {
+    pub(crate) groups: Vec<GroupNumber>,
+    /// Of the subjects that somebody follows.
+    pub(crate) subjects: Vec<SubjectNumber>,
+}
+
+/// Who is told whenever there is news.
+struct Watch {
+    notifier: Arc<Notifier>,
+    token: u64,
+}
+
+#[derive(Default)]
+struct Table {
+    groups: HashMap<GroupNumber, Watch>,
+    subjects: HashMap<SubjectNumber, Watch>,
+    by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
+    /// Groups that were heard of and are of nobody here; looked at again where somebody came.
+    of_nobody: HashSet<GroupNumber>,
+    /// By the retry subject that each takes from.
+    by_retries: HashMap<SubjectNumber, Vec<Arc<Member>>>,
+    /// By address, which is a member's own while it is here.
+    all: HashMap<usize, Arc<Member>>,
+    /// Those that have ended deliveries, which are to be sent.
+    settling: Vec<Arc<Member>>,
+}
+
+fn address(member: &Arc<Member>) -> usize {
+    Arc::as_ptr(member).addr()
+}
+
+/// Takes a member out of one of the lists of a table; a list of nobody goes.
+fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<Arc<Member>>>, key: &K, member: &Arc<Member>) {
+    if let Some(list) = lists.get_mut(key) {
+        list.retain(|other| !Arc::ptr_eq(other, member));
+        if list.is_empty() {
+            lists.remove(key);
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    table: Mutex<Table>,
+    /// How often somebody was introduced to news and has not told it yet.
+    untold: AtomicUsize,
+}
+
+impl Subscribers {
+    /// Adds a member, and hears of its group from now on.
+    pub(crate) fn add(&self, member: &Arc<Member>, group: GroupNumber) {
+        let mut table = held(&self.table);
+        table.all.insert(address(member), Arc::clone(member));
+        table.by_retries.entry(member.retry_subject.number).or_default().push(Arc::clone(member));
+        table.by_group.entry(group).or_default().push(Arc::clone(member));
+        // Its retry group may be known as nobody's.
+        table.of_nobody.clear();
+    }
+
+    /// The retry subject of a member that was added has this group already.
+    pub(crate) fn joins_retries(&self, member: &Arc<Member>, group: GroupNumber) {
+        let mut table = held(&self.table);
+        let members = table.by_group.entry(group).or_default();
+        if !members.iter().any(|other| Arc::ptr_eq(other, member)) {
+            members.push(Arc::clone(member));
+        }
+        member.set_retry_group(group);
+    }
+
+    /// Forgets a member.
+    pub(crate) fn remove(&self, member: &Arc<Member>) {
+        let groups = [member.consuming(MAIN).map(|main| main.group), member.retry_group()];
+        let mut table = held(&self.table);
+        table.all.remove(&address(member));
+        table.settling.retain(|other| !Arc::ptr_eq(other, member));
+        take_out(&mut table.by_retries, &member.retry_subject.number, member);
+        for group in groups.iter().flatten() {
+            take_out(&mut table.by_group, group, member);
+        }
+    }
+
+    /// Looks up groups that were not heard of before: a group's retry subject gets its group by
+    /// the first message that is given back. Whoever does so tells the groups next.
+    pub(crate) fn introduce(&self, woken: &[GroupNumber], state: &State) {
+        if woken.is_empty() {
+            return;
+        }
+        self.untold.fetch_add(1, Ordering::SeqCst);
+        let mut table = held(&self.table);
+        let Table { by_group, of_nobody, by_retries, .. } = &mut *table;
+        for number in woken {
+            if by_group.contains_key(number) || of_nobody.contains(number) {
+                continue;
+            }
+            let Some(group) = state.groups.get(number) else { continue };
+            let takers = by_retries.get(&group.subject).into_iter().flatten();
+            let members: Vec<_> = takers.filter(|one| one.retries_in(group.subject, &group.name)).cloned().collect();
+            for member in &members {
+                if let Some(before) = member.retry_group().filter(|before| before != number) {
+                    take_out(by_group, &before, member);
+                }
+                member.set_retry_group(*number);
+            }
+            if members.is_empty() {
+                of_nobody.insert(*number);
+            } else {
+                by_group.insert(*number, members);
+            }
+        }
+    }
+
+    /// There is something new in these groups. Call it without holding the owner.
+    pub(crate) fn tell(&self, woken: &Woken) {
+        let Woken { groups, subjects } = woken;
+        if groups.is_empty() && subjects.is_empty() {
+            return;
+        }
+        let table = held(&self.table);
+        let awaiting = groups.iter().filter_map(|group| table.by_group.get(group)).flatten();
+        for member in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
+            member.news.tell_all();
+        }
+        let watched = groups.iter().filter_map(|group| table.groups.get(group));
+        for Watch { notifier, token } in watched.chain(subjects.iter().filter_map(|one| table.subjects.get(one))) {
+            notifier.watched(*token);
+        }
+        if !groups.is_empty() {
+            self.untold.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// From now on this one is told of a group's news, and nobody who was before.
+    pub(crate) fn watch_group(&self, group: GroupNumber, notifier: Arc<Notifier>, token: u64) {
+        held(&self.table).groups.insert(group, Watch { notifier, token });
+    }
+
+    /// Nobody is told of a group's news any more.
+    pub(crate) fn unwatch_group(&self, group: GroupNumber) {
+        held(&self.table).groups.remove(&group);
+    }
+
+    /// From now on this one is told of the news of a subject that is followed.
+    pub(crate) fn watch_subject(&self, subject: SubjectNumber, notifier: Arc<Notifier>, token: u64) {
+        held(&self.table).subjects.insert(subject, Watch { notifier, token });
+    }
+
+    /// Nobody is told of a subject's news any more.
+    pub(crate) fn unwatch_subject(&self, subject: SubjectNumber) {
+        held(&self.table).subjects.remove(&subject);
+    }
+
+    /// How everybody who consumes is, but for the calling thread.
+    pub(crate) fn rest(&self, patience: Duration) -> Rest {
+        if self.untold.load(Ordering::SeqCst) > 0 {
+            return Rest::Awaited;
+        }
+        held(&self.table).all.values().map(|member| member.rest(patience)).max().unwrap_or(Rest::Nobody)
+    }
+
+    /// How many threads beside the calling one consume, as far as the clock knows.
+    pub(crate) fn attendants(&self) -> usize {
+        held(&self.table).all.values().map(|member| member.attendants()).sum()
+    }
+
+    /// Lets everybody look up.
+    pub(crate) fn tell_all(&self) {
+        for member in held(&self.table).all.values() {
+            member.news.tell_all();
+        }
+    }
+
+    /// This member has ended deliveries, which are to be sent.
+    pub(crate) fn settles(&self, member: &Arc<Member>) {
+        held(&self.table).settling.push(Arc::clone(member));
+    }
+
+    /// All ended deliveries that wait to be sent.
+    pub(crate) fn take_settled(&self) -> Vec<Settled> {
+        let waiting = std::mem::take(&mut held(&self.table).settling);
+        waiting.iter().flat_map(|member| member.take_settled()).collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! Consuming a subject for a group.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::store::{LoadRequest, Pull, PullRequest};
+use delaymq_core::units::Millis;
+
+use crate::commit::inbox::Haste;
+use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
+use crate::consume::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
+use crate::consume::subscribers::Woken;
+use crate::drive::driver::{Seat, SeatGuard};
+use crate::shared::Shared;
+use crate::sync::{AtomicBool, Instant};
+
+/// How often a wait looks up although nobody called.
+const LOOK_UP: Duration = Duration::from_millis(500);
+
+/// One consumer of a group. All methods may be called from any thread; messages that one pull
+/// returned are nobody else's until they are given back or the subscription is closed.
+pub struct Subscription {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) member: Arc<Member>,
+    starts_group: bool,
+    stopped: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// What asking the owner led to.
+pub(crate) enum Asked {
+    Nothing,
+    /// Something is ready, and comes once facts are applied that are on their way.
+    Soon,
+    Assigned,
+    Gone,
+}
+
+impl Subscription {
+    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>, starts_group: bool) -> Self {
+        Self { shared, member, starts_group, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    }
+
+    /// The store's trusted time, now.
+    pub fn now(&self) -> Millis {
+        self.shared.time.read().now
+    }
+
+    /// True where the group came to be with this subscription.
+    pub fn starts_group(&self) -> bool {
+        self.starts_group
+    }
+
+    /// The subject.
+    pub fn subject(&self) -> &str {
+        &self.member.subject.name
+    }
+
+    /// The group.
+    pub fn group(&self) -> &str {
+        &self.member.group
+    }
+
+    /// Up to `count_max` messages, waiting for the first up to `timeout`. Empty at the timeout,
+    /// after [`Self::stop`], and while as many as `in_flight_max` are unacknowledged.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`; `Storage` where
+    /// payloads cannot be read now: they come with a later pull.
+    pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        self.pull_within(count_max, usize::MAX, timeout)
+    }
+
+    /// As [`Self::pull`], with payloads of `bytes_max` together or one more: what is over it comes
+    /// with a later pull.
+    ///
+    /// # Errors
+    /// As [`Self::pull`].
+    pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        let deadline = Instant::now().checked_add(timeout);
+        let (mut settled, mut hastened) = (!self.member.is_attended(), false);
+        loop {
+            self.shared.check()?;
+            if self.is_stopped() {
+                return Ok(Vec::new());
+            }
+            let seen = self.member.news.count();
+            let asked = self.ask(count_max)?;
+            let delivered = self.read_assigned(count_max, bytes_max, None)?;
+            if !delivered.is_empty() {
+                return Ok(delivered);
+            }
+            match asked {
+                Asked::Gone => return Err(Error::Closed),
+                // All of it was damaged and is given up: there may be more.
+                Asked::Assigned => continue,
+                // By a clock that is turned by hand nothing comes later by itself: what is on its
+                // way is brought here first.
+                Asked::Nothing | Asked::Soon if !settled => {
+                    self.shared.settle()?;
+                    settled = true;
+                    continue;
+                }
+                Asked::Nothing | Asked::Soon => {}
+            }
+            let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() && matches!(asked, Asked::Soon) && !hastened {
+                self.shared.bring_in(LOOK_UP)?;
+                hastened = true;
+                continue;
+            }
+            self.member.found_nothing(seen);
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.is_attended();
+        }
+    }
+
+    /// Sends what is settled, and lets the owner decide what this subscription gets.
+    fn ask(&self, count_max: usize) -> Result<Asked> {
+        self.join_retries()?;
+        loop {
+            match self.ask_once(count_max)? {
+                (asked, None) => return Ok(asked),
+                (_, Some(load)) => self.shared.load(&load)?,
+            }
+        }
+    }
+
+    fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        self.ask_with(self.shared.seat()?, count_max)
+    }
+
+    /// As `ask_once`, where the owner is held already.
+    pub(crate) fn ask_with(&self, mut guard: SeatGuard<'_>, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        let shared = &self.shared;
+        let seat = guard.get()?;
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
+        let settled = self.propose_settled(seat);
+        let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
+        let sent = shared.send(seat, if settled { Haste::URGENT } else { Haste::NONE });
+        drop(guard);
+        let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
+        shared.subscribers.tell(&woken);
+        shared.hurry(sent?.is_some());
+        Ok(asked)
+    }
+
+    fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        let (room, first) = self.member.room();
+        let mut room = room.min(count_max);
+        let mut asked = Asked::Nothing;
+        for turn in 0..QUEUES {
+            let queue = if turn == 0 { first } else { first ^ 1 };
+            let Some(Consuming { group, consumer }) = self.member.consuming(queue) else { continue };
+            let beside = self.member.consuming(queue ^ 1).map(|other| (other.group, other.consumer));
+            let in_flight_max = self.member.in_flight_max;
+            let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
+            match seat.owner.pull(request, &mut seat.proposals)? {
+                Pull::Deliveries(deliveries) => {
+                    room = room.saturating_sub(deliveries.len());
+                    self.member.assigned(queue, deliveries);
+                    asked = Asked::Assigned;
+                }
+                Pull::Load(load) if !matches!(asked, Asked::Assigned) => return Ok((asked, Some(load))),
+                Pull::Soon if matches!(asked, Asked::Nothing) => asked = Asked::Soon,
+                Pull::Wait | Pull::Soon | Pull::Load(_) => {}
+                Pull::Gone if queue == MAIN => return Ok((Asked::Gone, None)),
+                Pull::Gone => self.member.set_consuming(queue, None),
+            }
+        }
+        Ok((asked, None))
+    }
+
+    /// Becomes a consumer of the group's retry subject once that has one.
+    fn join_retries(&self) -> Result<()> {
+        if self.member.consuming(RETRY).is_some() {
+            return Ok(());
+        }
+        let Some(group) = self.member.retry_group() else { return Ok(()) };
+        let consumer = self.shared.begin_consumer(group)?;
+        self.member.set_consuming(RETRY, Some(Consuming { group, consumer }));
+        Ok(())
+    }
+
+    /// Acknowledges deliveries, in any order. Returns at once; they are durable after
+    /// [`Self::flush`]. One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
+        self.shared.check()?;
+        self.noted(self.member.acknowledge(keys));
+        Ok(())
+    }
+
+    /// As [`Self::acknowledge`], by ranges of neighbouring offsets; what is not held in them changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Self::acknowledge`].
+    pub fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Result<()> {
+        self.shared.check()?;
+        self.noted(self.member.acknowledge_ranges(ranges));
+        Ok(())
+    }
+
+    fn noted(&self, noted: Noted) {
+        if noted == Noted::First {
+            self.leave_to_driver();
+        }
+    }
+
+    /// The first of what is settled waits to be sent.
+    pub(crate) fn leave_to_driver(&self) {
+        self.shared.subscribers.settles(&self.member);
+        self.shared.remind_driver();
+    }
+
+    /// Waits until everything acknowledged or given back so far is durable; false where that took
+    /// longer than `timeout`.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`.
+    pub fn flush(&self, timeout: Duration) -> Result<bool> {
+        self.shared.guard.check()?;
+        self.shared.check_poison()?;
+        if is_on(Planted::AcknowledgedUnwritten) {
+            return Ok(true);
+        }
+        let until = Instant::now().checked_add(timeout);
+        self.propose_settled(self.shared.seat()?.get()?);
+        let Some(end) = self.shared.send_all(until)? else { return Ok(false) };
+        self.shared.lead(end);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        self.shared.wait_visible(end, left)
+    }
+
+    pub(crate) fn propose_settled(&self, seat: &mut Seat) -> bool {
+        seat.propose_settled(&self.member.take_settled())
+    }
+
+    /// Ends every pull, now and later, with nothing. Acknowledging goes on.
+    pub fn stop(&self) {
+        if self.shared.guard.is_here() {
+            self.stopped.store(true, Ordering::SeqCst);
+            self.member.end_attendance();
+            self.member.news.tell_all();
+        }
+    }
+
+    /// True after [`Self::stop`] or [`Self::close`].
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Stops, makes acknowledgements durable, and gives what is unacknowledged back to the group
+    /// at once. A second call changes nothing. Dropping the subscription does the same without
+    /// waiting.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`.
+    pub fn close(&self) -> Result<()> {
+        self.shared.guard.check()?;
+        if !self.leave()? {
+            return Ok(());
+        }
+        let Some(end) = self.shared.send_all(None)? else { return Ok(()) };
+        self.shared.lead(end);
+        self.shared.wait_visible(end, None).map(drop)
+    }
+
+    /// Proposes the end of the consumers, once; true where that is to be waited for.
+    fn leave(&self) -> Result<bool> {
+        self.stop();
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.shared.subscribers.remove(&self.member);
+        if self.shared.closing.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.shared.check_poison()?;
+        let mut guard = self.shared.seat()?;
+        let Ok(seat) = guard.get() else { return Ok(false) };
+        self.propose_settled(seat);
+        for queue in [MAIN, RETRY] {
+            if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
+                seat.owner.end_consumer(group, consumer, &mut seat.proposals);
+            }
+        }
+        self.shared.send(seat, Haste::URGENT)?;
+        Ok(true)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if !self.shared.guard.is_here() {
+            // A forked child: what is shared stays as it is, down to the counters.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        if let Ok(true) = self.leave() {
+            self.shared.committer.raise();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Going on with what recurs. When an occurrence is due is found here, from the rule and the occurrence before it;
+//! whether it is stored is judged when it is applied.
+
+use delaymq_core::clock::Reading;
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::recurring::CatchUp;
+use delaymq_core::schedule_log::DUE_MAX;
+use delaymq_core::store::{Owed, Progress};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
+use delaymq_recurrence::{Refused, turn_of};
+
+use crate::commit::inbox::Haste;
+use crate::drive::driver::Seat;
+use crate::query::report::Report;
+use crate::shared::Shared;
+
+/// Series that are gone on with at once; more wait for the driver's next round.
+const SERIES_AT_ONCE: usize = 64;
+/// How soon what found no room is tried again, in milliseconds.
+const ROOM_RETRY_MS: u64 = 200;
+
+/// What was done for series.
+#[derive(Default)]
+pub(crate) struct GoneOn {
+    /// The end of what the log's queue has accepted, where it has some.
+    pub(crate) sent: Option<Sequence>,
+    /// Something found no room.
+    pub(crate) no_room: bool,
+    /// There is more to do at once.
+    more: bool,
+    /// Look again then.
+    next: Option<Millis>,
+}
+
+impl GoneOn {
+    /// What of a step and of this is to be done next.
+    pub(crate) fn with(&self, progress: Progress) -> Progress {
+        let next = progress.next.into_iter().chain(self.next).min();
+        Progress { more: progress.more || self.more, next, ..progress }
+    }
+}
+
+impl Shared {
+    /// Goes on with one series that has just begun, for who does not wait for the driver, but for room.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn go_on_now(&self, subject: SubjectNumber, name: &str) -> Result<()> {
+        loop {
+            self.check()?;
+            let room = self.room.count();
+            let (gone_on, end) = {
+                let mut guard = self.seat()?;
+                let seat = guard.get()?;
+                let reading = self.time.read();
+                let number = seat.owner.state().recurring.named(subject, name);
+                let before = number.map(|number| Sequence(number.0.saturating_sub(1)));
+                let owed = before.filter(|_| !reading.held).map(|before| seat.owner.owed(before, 1));
+                // It comes first behind the one before, unless somebody else has gone on with it.
+                let its = owed.into_iter().flatten().filter(|owed| Some(owed.series) == number).collect();
+                let gone_on = self.propose_occurrences(seat, reading.now, its)?;
+                (gone_on, self.with_commits(|commits| commits.next_sequence()))
+            };
+            self.lead(end);
+            self.wait_visible(end, None)?;
+            self.apply_until(end)?;
+            if !gone_on.no_room || self.with_commits(|commits| commits.is_disk_full()) {
+                return Ok(());
+            }
+            self.await_room(room);
+        }
+    }
+
+    /// Proposes the next occurrence of what owes one, each in its turn. With the owner held, so that none is proposed
+    /// twice. A clock that holds dispatch does not say what is due.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`.
+    pub(crate) fn go_on_with_series(&self, seat: &mut Seat, reading: Reading) -> Result<GoneOn> {
+        if reading.held || !seat.owner.owes() {
+            return Ok(GoneOn::default());
+        }
+        let owed = seat.owner.owed(seat.series_cursor, SERIES_AT_ONCE);
+        if let Some(last) = owed.last() {
+            seat.series_cursor = last.series;
+        }
+        let gone_on = self.propose_occurrences(seat, reading.now, owed)?;
+        let (more, next) =
+            if gone_on.no_room { (false, Some(reading.now.plus(ROOM_RETRY_MS))) } else { (seat.owner.owes(), None) };
+        Ok(GoneOn { more, next, ..gone_on })
+    }
+
+    /// Where something finds no room, what needs none goes on: the end of a rule makes some.
+    fn propose_occurrences(&self, seat: &mut Seat, now: Millis, owed: Vec<Owed>) -> Result<GoneOn> {
+        let mut gone_on = GoneOn::default();
+        let mut records = Vec::new();
+        for one in owed {
+            let due = match due_of(&one, now) {
+                Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
+                Err(refused) => {
+                    // Nothing is guessed: it waits until a release that knows the rule opens the store.
+                    seat.owner.occurrence_submitted(one.series);
+                    self.report_rest(&one, &refused);
+                    continue;
+                }
+            };
+            if gone_on.no_room && due.is_some() {
+                continue;
+            }
+            records.clear();
+            let record_count = one.encode(due, now, &mut records);
+            let class = if due.is_some() { Class::Growing } else { Class::Finishing };
+            let submission = Submission { records: &records, record_count, adopts: 0, class, must_sync: false };
+            let submitted = match self.try_submit(submission, Haste::URGENT) {
+                Err(Error::DiskFull) => None,
+                other => other?,
+            };
+            let Some(range) = submitted else {
+                self.helper.raise();
+                gone_on.no_room = true;
+                continue;
+            };
+            seat.owner.occurrence_submitted(one.series);
+            gone_on.sent = Some(range.end);
+            if due.is_none() {
+                let subject = self.names.name_of(one.recurs.subject).to_string();
+                self.reports.add(Report::SeriesOver { subject, name: one.recurs.name.clone() });
+            }
+        }
+        Ok(gone_on)
+    }
+
+    fn report_rest(&self, owed: &Owed, refused: &Refused) {
+        let subject = self.names.name_of(owed.recurs.subject).to_string();
+        let Refused { part, expected, found } = refused;
+        let reason = format!("{part}: expected {expected}, found {found}");
+        self.reports.add(Report::SeriesRests { subject, name: owed.recurs.name.clone(), reason });
+    }
+}
+
+fn due_of(owed: &Owed, now: Millis) -> std::result::Result<Option<u64>, Refused> {
+    let catch_up = match owed.recurs.catch_up {
+        CatchUp::One => delaymq_recurrence::CatchUp::One,
+        CatchUp::Skip => delaymq_recurrence::CatchUp::Skip,
+        CatchUp::All => delaymq_recurrence::CatchUp::All,
+    };
+    turn_of(&owed.recurs.rule, &owed.recurs.zone, catch_up, owed.after.0, now.0)
+}

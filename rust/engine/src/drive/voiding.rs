@@ -1,0 +1,62 @@
+//! What becomes of messages whose bytes are damaged: each is given up by a durable fact and said aloud,
+//! and all others flow.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::{Delivery, LoadRequest};
+use delaymq_core::units::{ReadyNumber, SubjectNumber};
+
+use crate::commit::inbox::Haste;
+use crate::drive::driver::Seat;
+use crate::query::report::Report;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Reads postings from a run, which is slow, so nothing is held meanwhile. What cannot be read
+    /// there is looked for in the log with the owner held: rare, and slower.
+    pub(crate) fn load(&self, load: &LoadRequest) -> Result<()> {
+        let loaded = load.read()?;
+        self.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
+        let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
+        let mut guard = self.seat()?;
+        let seat = guard.get()?;
+        let Seat { owner, proposals, .. } = seat;
+        let lost = owner.loaded(loaded, proposals)?;
+        let sent = self.send(seat, Haste::URGENT).map(drop);
+        drop(guard);
+        if let Some(error) = error.filter(|_| damaged > 0) {
+            self.report_damage(subject, &error, damaged, &lost);
+        }
+        sent
+    }
+
+    fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {
+        let found = damaged.saturating_sub(lost.len());
+        let path = if let Error::Corrupt { path, .. } = error { path.clone() } else { String::new() };
+        let reason = format!("{error}; {found} ready messages found again in the log");
+        self.reports.add(Report::RunDamaged { path, reason: reason.clone() });
+        self.metrics.voided.add(lost.len() as u64);
+        let subject = self.names.name_of(subject).to_string();
+        for number in lost {
+            self.reports.add(Report::VoidedReady { subject: subject.clone(), number: *number, reason: reason.clone() });
+        }
+    }
+
+    /// Gives up a ready message whose payload is damaged.
+    pub(crate) fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
+        let subject = delivery.entry.subject();
+        let mut guard = self.seat()?;
+        let seat = guard.get()?;
+        let Seat { owner, proposals, .. } = seat;
+        owner.void_ready(subject, delivery.number, proposals);
+        self.send(seat, Haste::URGENT)?;
+        drop(guard);
+        self.committer.raise();
+        self.metrics.voided.add(1);
+        self.reports.add(Report::Voided {
+            subject: self.names.name_of(subject).to_string(),
+            sequence: delivery.entry.payload_sequence(),
+            reason: error.to_string(),
+        });
+        Ok(())
+    }
+}

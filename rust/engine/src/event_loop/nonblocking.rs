@@ -1,0 +1,206 @@
+//! What a thread may ask that must never wait, such as an event loop's. Nothing here waits for the
+//! disk, for another thread or for room: where something would have to, the answer says so, and
+//! the caller asks the waiting twin on a thread of its own.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::units::{SegmentNumber, Sequence};
+
+use crate::commit::inbox::Haste;
+use crate::consume::delivery::Delivered;
+use crate::consume::subscription::{Asked, Subscription};
+use crate::event_loop::notifier::Tidings;
+use crate::options::Durability;
+use crate::publish::batch::{PublishBatch, Ticket};
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// How often a pull looks again where news came while it looked.
+const LOOKS_MAX: usize = 8;
+/// Segments from the newest on whose payloads are read without asking whether that may wait: they
+/// were written last and are in memory, unless that is short.
+const NEAR_SEGMENTS: u32 = 2;
+
+/// The answer to a pull that does not wait.
+#[derive(Clone, Debug)]
+pub enum Pulled {
+    /// Messages.
+    Messages(Vec<Delivered>),
+    /// Nothing now. The store's notifier tells when there may be something, once.
+    Nothing,
+    /// It would have to wait: [`Subscription::pull`] does.
+    WouldWait,
+}
+
+impl Store {
+    /// A descriptor that becomes readable when there is something to be drained. It belongs to the
+    /// store, is not to be read by anybody else, and is closed with the store.
+    ///
+    /// # Errors
+    /// `Storage` where the system has no more descriptors; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn listen(&self) -> Result<RawFd> {
+        self.shared.check()?;
+        self.shared.notifiers.own().listen()
+    }
+
+    /// What happened since the last call, and how far the log is visible. The descriptor is not
+    /// readable until more happens.
+    ///
+    /// # Errors
+    /// `ForkedProcess`: the parent's news is not taken away.
+    pub fn drain(&self) -> Result<(Tidings, Sequence)> {
+        self.shared.guard.check()?;
+        let tidings = self.shared.notifiers.own().drain();
+        Ok((tidings, self.shared.positions.visible()))
+    }
+
+    /// True where everything below `position` is visible; otherwise the descriptor becomes readable
+    /// when it is. Only the last position asked for counts, so ask for the smallest.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed` where it never will be; `ForkedProcess`.
+    pub fn want(&self, position: Sequence) -> Result<bool> {
+        self.shared.guard.check()?;
+        self.shared.notifiers.own().want(position);
+        self.shared.wait_visible(position, Some(Duration::ZERO))
+    }
+
+    /// Publishes all messages of the batch or none; `None` where there is no room for them now, and
+    /// the batch still holds them. The publish is durable when [`Self::want`] says so of the
+    /// ticket's end. In `os` mode it mostly is at once.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn try_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
+        self.shared.check()?;
+        let ticket = batch.try_submit()?;
+        if let Some(ticket) = &ticket {
+            self.shared.hasten(ticket.end());
+        }
+        Ok(ticket)
+    }
+}
+
+impl Subscription {
+    /// From now on the store's notifier tells of news for this subscription, under this token, each
+    /// time after [`Self::try_pull`] found nothing.
+    ///
+    /// # Errors
+    /// `ForkedProcess`.
+    pub fn watch(&self, token: u64) -> Result<()> {
+        self.shared.guard.check()?;
+        self.member.belongs_to_this_loop();
+        self.member.news.listen(Arc::clone(self.shared.notifiers.own()), token);
+        Ok(())
+    }
+
+    /// As [`Self::pull`], without waiting. With `at_once` the caller will not wait for news: where
+    /// something is ready that comes once facts on their way are applied, the answer is
+    /// [`Pulled::WouldWait`].
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`.
+    pub fn try_pull(&self, count_max: usize, at_once: bool) -> Result<Pulled> {
+        self.try_pull_within(count_max, usize::MAX, at_once)
+    }
+
+    /// As [`Self::try_pull`], with payloads of `bytes_max` together or one more: what is over it comes
+    /// with a later pull.
+    ///
+    /// # Errors
+    /// As [`Self::try_pull`].
+    pub fn try_pull_within(&self, count_max: usize, bytes_max: usize, at_once: bool) -> Result<Pulled> {
+        let mut settled = !self.member.is_attended();
+        for _ in 0..LOOKS_MAX {
+            self.shared.check()?;
+            if self.is_stopped() {
+                return Ok(Pulled::Nothing);
+            }
+            let seen = self.member.news.count();
+            if self.member.has_retries_to_join() {
+                return Ok(Pulled::WouldWait);
+            }
+            let Some(guard) = self.shared.try_seat()? else { return Ok(Pulled::WouldWait) };
+            let (asked, load) = self.ask_with(guard, count_max)?;
+            let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
+            if !delivered.is_empty() {
+                return Ok(Pulled::Messages(delivered));
+            }
+            if load.is_some() || self.member.has_unread() {
+                return Ok(Pulled::WouldWait);
+            }
+            if matches!(asked, Asked::Gone) {
+                return Err(Error::Closed);
+            }
+            if settled && at_once && matches!(asked, Asked::Soon) {
+                return Ok(Pulled::WouldWait);
+            }
+            if !settled {
+                // As in a pull that waits; a test's loop has the time.
+                self.shared.settle()?;
+                settled = true;
+                continue;
+            }
+            if self.member.news.await_beyond(seen) {
+                self.member.found_nothing(seen);
+                return Ok(Pulled::Nothing);
+            }
+        }
+        Ok(Pulled::WouldWait)
+    }
+
+    /// Sends what was acknowledged or given back so far: it is durable when [`Store::want`] says so of
+    /// the position returned. `None` where that would have to wait: [`Self::flush`] does.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn begin_flush(&self) -> Result<Option<Sequence>> {
+        self.shared.guard.check()?;
+        self.shared.check_poison()?;
+        let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
+        let seat = guard.get()?;
+        self.shared.propose_settled(seat);
+        self.shared.send(seat, Haste::URGENT)?;
+        if !seat.proposals.is_empty() {
+            // The log has no room for all of it now.
+            return Ok(None);
+        }
+        let end = self.shared.with_commits(|commits| commits.next_sequence());
+        drop(guard);
+        self.shared.hasten(end);
+        Ok(Some(end))
+    }
+
+    /// As [`Self::begin_flush`], waiting for other threads where it must, and for room in the log.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn submit_flush(&self) -> Result<Sequence> {
+        self.shared.guard.check()?;
+        self.shared.check_poison()?;
+        self.shared.propose_settled(self.shared.seat()?.get()?);
+        // Without an end it waits for as long as it takes.
+        let end = self.shared.send_all(None)?.unwrap_or_default();
+        self.shared.hasten(end);
+        Ok(end)
+    }
+}
+
+impl Shared {
+    /// Has what is queued committed: here where that waits for nothing, else by the committer.
+    pub(crate) fn hasten(&self, until: Sequence) {
+        match self.options.durability {
+            Durability::Os => self.lead_quickly(until),
+            Durability::Disk => self.committer.raise(),
+        }
+    }
+
+    /// The first of the newest segments.
+    pub(crate) fn nearest(&self) -> SegmentNumber {
+        let newest = self.with_commits(|commits| commits.written_mark().location.segment());
+        newest.map_or(SegmentNumber(0), |newest| SegmentNumber(newest.0.saturating_sub(NEAR_SEGMENTS - 1)))
+    }
+}

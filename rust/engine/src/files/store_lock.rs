@@ -1,0 +1,143 @@
+//! Who may use a store: one process at a time, and never a child that was forked from it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use delaymq_core::error::{Error, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::files::mapping::ForkMark;
+use crate::files::storage::{retried, storage_error};
+
+/// The lock file's name in the store's folder.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// Remembers the process that opened a store.
+#[derive(Debug)]
+pub(crate) struct ProcessGuard {
+    owner: AtomicU32,
+    mark: Option<ForkMark>,
+}
+
+impl ProcessGuard {
+    pub(crate) fn here() -> Self {
+        Self { owner: AtomicU32::new(current()), mark: ForkMark::new() }
+    }
+
+    /// Makes this process look like a forked child of `owner`.
+    #[cfg(test)]
+    pub(crate) fn pretend_child_of(&self, owner: u32) {
+        self.owner.store(owner, Ordering::SeqCst);
+        if let Some(mark) = &self.mark {
+            mark.wipe();
+        }
+    }
+
+    /// True in the process that opened the store. Everything of a store asks this before it takes
+    /// a mutex: in a forked child the thread that held it is gone and it stays locked for ever.
+    pub(crate) fn is_here(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// # Errors
+    /// `ForkedProcess` in any other process.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.mark.as_ref().is_some_and(ForkMark::is_here) {
+            return Ok(());
+        }
+        let (owner, caller) = (self.owner.load(Ordering::Relaxed), current());
+        if owner == caller { Ok(()) } else { Err(Error::ForkedProcess { owner, caller }) }
+    }
+}
+
+fn current() -> u32 {
+    u32::try_from(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(0)
+}
+
+/// The lock of one store, held until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct StoreLock {
+    // Never unlocked by name: closing the last descriptor does it. A forked child shares the open
+    // file, so that its closing its copy leaves the lock with its parent.
+    _descriptor: OwnedFd,
+}
+
+impl StoreLock {
+    /// Takes the lock of the store in `root`.
+    ///
+    /// # Errors
+    /// `Locked` where somebody else holds it, this process included.
+    pub(crate) fn take(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK_FILE);
+        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let descriptor = retried(|| rustix::fs::open(&path, flags, mode)).map_err(|errno| failed("open", errno))?;
+        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(Self { _descriptor: descriptor }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
+            Err(errno) => Err(failed("lock", errno)),
+        }
+    }
+}
+
+/// A lock that any number of readers may hold, and no writer beside them.
+#[derive(Debug)]
+pub(crate) struct ReadersLock {
+    _descriptor: Option<OwnedFd>,
+}
+
+impl ReadersLock {
+    /// Takes it for the store in `root`, without making the lock file where it is missing.
+    ///
+    /// # Errors
+    /// `Locked` where somebody has the store open.
+    pub(crate) fn take(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK_FILE);
+        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let descriptor = match retried(|| rustix::fs::open(&path, flags, Mode::empty())) {
+            Err(Errno::NOENT) => return Ok(Self { _descriptor: None }),
+            other => other.map_err(|errno| failed("open", errno))?,
+        };
+        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared)) {
+            Ok(()) => Ok(Self { _descriptor: Some(descriptor) }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
+            Err(errno) => Err(failed("lock", errno)),
+        }
+    }
+}
+
+/// The process that has the store in `root` open, as far as the kernel tells: from its list of
+/// locks, so that looking takes none. `None` also where it does not tell.
+pub(crate) fn holder(root: &Path) -> Option<u32> {
+    let stat = rustix::fs::stat(root.join(LOCK_FILE)).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // 1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF; a waiter has an arrow before its kind.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, "FLOCK", _, "WRITE", process, file, ..] if *file == place => process.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_refused_until_it_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = StoreLock::take(folder.path()).unwrap();
+        assert!(matches!(StoreLock::take(folder.path()), Err(Error::Locked { .. })));
+        drop(lock);
+        assert_eq!(holder(folder.path()), None);
+        assert!(StoreLock::take(folder.path()).is_ok());
+    }
+}

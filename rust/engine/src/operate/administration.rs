@@ -1,0 +1,193 @@
+//! What an operator does: groups and subjects, listed and changed; dead letters brought back;
+//! messages expired. Whoever may change what is asked for is judged when the fact is applied.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Class;
+use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::name::{GroupEnd, encode_group_end, encode_group_reset};
+use delaymq_core::record::queue::{NumberRange, add_to_ranges};
+use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed, retry_subject};
+use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
+
+use crate::commit::inbox::Haste;
+use crate::commit::submissions::BegunGroup;
+use crate::names::check_name;
+use crate::options::GroupStart;
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// Ranges that one expire fact lists, at most: 256 KiB of them.
+const EXPIRE_RANGES_MAX: usize = 1 << 14;
+
+impl Store {
+    /// All groups of subjects of users.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn groups(&self) -> Result<Vec<GroupListed>> {
+        self.look(|state| Ok(state.list_groups()))
+    }
+
+    /// All subjects of users.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn subjects(&self) -> Result<Vec<SubjectListed>> {
+        self.look(|state| Ok(state.list_subjects()))
+    }
+
+    /// Makes a group without consuming for it, and its subject where that is new. Returns when it is
+    /// durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `group` where it is there already, or `subject` or `group` for a bad
+    /// name; `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn start_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+        let shared = self.checked(subject, group)?;
+        let retries = shared.names.subject(&retry_subject(subject, group))?;
+        let named = shared.names.subject(subject)?;
+        match shared.begin_group(&named, &retries, group, start)? {
+            BegunGroup { is_new: true, .. } => Ok(()),
+            BegunGroup { is_new: false, .. } => {
+                Err(refused_group("a group that is not there yet", format!("{group:?}, which {subject:?} has")))
+            }
+        }
+    }
+
+    /// Lets a group begin again: with the earliest message that is kept, or with the next one. What
+    /// it gave back and its dead letters stay. Returns when it is durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `group` where it is not there or somebody consumes for it;
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn reset_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+        let shared = self.checked(subject, group)?;
+        let number = self.group_number(subject, group)?;
+        let mut records = Vec::new();
+        encode_group_reset(&mut records, number, start);
+        judged(shared, &records, subject, group)
+    }
+
+    /// Removes a group, with all that it gave back and its dead letters: these count as finished.
+    /// Returns when it is durable.
+    ///
+    /// # Errors
+    /// As [`Self::reset_group`].
+    pub fn remove_group(&self, subject: &str, group: &str) -> Result<()> {
+        let shared = self.checked(subject, group)?;
+        let number = self.group_number(subject, group)?;
+        let mut records = Vec::new();
+        encode_group_end(&mut records, number, GroupEnd::WithItsRetries);
+        judged(shared, &records, subject, group)
+    }
+
+    /// Gives up the ready messages of a subject that were due more than `older_than_ms` ago: those
+    /// that some group has not finished and no consumer holds. Returns how many, when it is durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` where it is not there; `Storage` where a run could not be
+    /// read, and then nothing has expired; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn expire(&self, subject: &str, older_than_ms: u64) -> Result<u64> {
+        self.shared.check()?;
+        check_name("subject", subject)?;
+        let due_before = Millis(self.shared.now().0.0.saturating_sub(older_than_ms));
+        let number = self.look(|state| state.subjects.number(subject).ok_or_else(|| unknown_subject(subject)))?;
+        let numbers = self.ready_before(number, due_before)?;
+        let mut count = 0_u64;
+        let ranges_max = self.shared.submission_bytes_max() / (2 * size_of::<NumberRange>());
+        for part in numbers.chunks(EXPIRE_RANGES_MAX.min(ranges_max).max(1)) {
+            let mut records = Vec::new();
+            encode_expire(&mut records, number, due_before, part);
+            if let Some(Some(Outcome::Expired(found))) = self.shared.ask(&records, 1, Class::Finishing, false)?.first()
+            {
+                count = count.saturating_add(*found);
+            }
+        }
+        if count > 0 {
+            self.shared.metrics.expired.add(count);
+            self.shared.reports.add(Report::Expired { subject: subject.to_owned(), count, due_before });
+        }
+        Ok(count)
+    }
+
+    /// The ready messages of a subject that were due before this time, by ranges of their numbers.
+    /// One whose row is damaged is left to who pulls it.
+    fn ready_before(&self, subject: SubjectNumber, due_before: Millis) -> Result<Vec<NumberRange>> {
+        let mut cursor = self.shared.seat()?.get()?.owner.ready_cursor(subject);
+        let mut numbers = Vec::new();
+        loop {
+            let piece = self.shared.seat()?.get()?.owner.look_at_ready(&mut cursor);
+            let entries = match piece {
+                ReadyPiece::Entries(entries) => entries,
+                ReadyPiece::Load(load) => load.read()?.entries,
+                ReadyPiece::End => return Ok(numbers),
+            };
+            let old = entries.into_iter().filter(|(_, entry)| entry.due() < due_before);
+            for (number, _) in old {
+                add_to_ranges(&mut numbers, number.0);
+            }
+        }
+    }
+
+    /// Looks at the state, in which everything is applied that was done before this call, what
+    /// consumers have queued included.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> Result<T>) -> Result<T> {
+        let shared = &self.shared;
+        shared.check()?;
+        let end = {
+            let mut guard = shared.seat()?;
+            let seat = guard.get()?;
+            shared.propose_settled(seat);
+            shared.send(seat, Haste::URGENT)?;
+            shared.with_commits(|commits| commits.next_sequence())
+        };
+        shared.lead(end);
+        shared.wait_visible(end, None)?;
+        shared.apply_until(end)?;
+        look(shared.seat()?.get()?.owner.state())
+    }
+
+    pub(crate) fn checked(&self, subject: &str, group: &str) -> Result<&Shared> {
+        self.shared.check()?;
+        check_name("subject", subject)?;
+        check_name("group", group)?;
+        Ok(&self.shared)
+    }
+
+    /// The number of a group that is there.
+    pub(crate) fn group_number(&self, subject: &str, group: &str) -> Result<GroupNumber> {
+        self.look(|state| {
+            let number = state.subjects.number(subject).and_then(|number| state.group_named(number, group));
+            number.ok_or_else(|| unknown_group(subject, group))
+        })
+    }
+}
+
+/// Asks for one change of a group, and says what came of it.
+fn judged(shared: &Shared, records: &[u8], subject: &str, group: &str) -> Result<()> {
+    match shared.ask(records, 1, Class::Finishing, true)?.first().copied().flatten() {
+        Some(Outcome::HasConsumers(count)) => {
+            let found = format!("{group:?} of {subject:?} with {count} consumers; close their subscriptions first");
+            Err(refused_group("a group without consumers", found))
+        }
+        Some(Outcome::NotFound) => Err(unknown_group(subject, group)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn unknown_group(subject: &str, group: &str) -> Error {
+    refused_group("a group of the subject", format!("{group:?}, which {subject:?} does not have"))
+}
+
+fn refused_group(expected: &str, found: String) -> Error {
+    Error::InvalidArgument { argument: "group", expected: expected.to_owned(), found }
+}
+
+pub(crate) fn unknown_subject(subject: &str) -> Error {
+    Error::InvalidArgument {
+        argument: "subject",
+        expected: "a subject of this store".to_owned(),
+        found: format!("{subject:?}"),
+    }
+}

@@ -1,0 +1,80 @@
+//! Rebuilding the runs of a store: planned and done in pieces by any process, without the lock; adopted by one that has it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::run::{LoadName, StagedRun};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{Adopted, KeptWindow, RebuildPlan, RebuiltPiece, open_identity};
+
+use crate::clock::system_clock::{Clock, SystemClock};
+use crate::files::reader_pin::ReaderPin;
+use crate::files::storage::FileStorage;
+use crate::files::store_lock::StoreLock;
+use crate::opening::random;
+use crate::operate::inspection::look_pinned;
+
+/// How long what a plan names is held back from retention, in milliseconds: the pieces are read by other processes, which
+/// may come one after the other.
+const PLAN_PIN_MS: u64 = 3_600_000;
+
+/// Plans the rebuilding of the runs of the store in the folder `path`, as of its newest checkpoint, in pieces of at most
+/// so many sequences. The store may be open, and may be one that an open refuses. Nothing of it is removed by retention
+/// for an hour, where the folder may be written to.
+///
+/// # Errors
+/// As [`delaymq_core::store::plan_rebuild`]; `NotAStore`.
+pub fn plan_rebuild(path: &Path, piece_sequences: u32) -> Result<(RebuildPlan, Vec<KeptWindow>)> {
+    let (planned, _, pin) = look_pinned(path, PLAN_PIN_MS, |storage, identity| {
+        delaymq_core::store::plan_rebuild(storage, identity, piece_sequences)
+    })?;
+    if let Some(pin) = pin {
+        pin.outlive();
+    }
+    Ok(planned)
+}
+
+/// Rebuilds a piece of a plan, compares it with what is there, and, where that is asked for, writes its run beside the
+/// store. The store may be open.
+///
+/// # Errors
+/// As [`delaymq_core::store::rebuild_piece`]; `NotAStore`.
+pub fn rebuild_piece(path: &Path, plan: &RebuildPlan, index: u32, stage: bool) -> Result<RebuiltPiece> {
+    let beside = stage.then(|| FileStorage::open(path, false)).transpose()?;
+    let (rebuilt, _, pin) = look_pinned(path, PLAN_PIN_MS, |storage, identity| {
+        let stage = match &beside {
+            Some(beside) => {
+                let name = LoadName { staged: SystemClock.read().wall(), nonce: random()? };
+                Some((beside as &dyn Storage, name))
+            }
+            None => None,
+        };
+        delaymq_core::store::rebuild_piece(storage, identity, plan, index, stage)
+    })?;
+    drop::<Option<ReaderPin>>(pin);
+    Ok(rebuilt)
+}
+
+/// Looks whether somebody has the store open, before anything is rebuilt in vain.
+///
+/// # Errors
+/// `Locked` where somebody has; `NotAStore`, `NewerFormat`, `Storage`.
+pub fn refuse_open(path: &Path) -> Result<()> {
+    let storage = FileStorage::open(path, false)?;
+    open_identity(&storage, None)?;
+    StoreLock::take(path).map(drop)
+}
+
+/// Puts the rebuilt runs of all pieces in the place of those that are there, or changes nothing.
+///
+/// # Errors
+/// `Locked` where somebody has the store open; as [`delaymq_core::store::adopt_rebuilt`]; `NotAStore`.
+pub fn adopt_rebuilt(path: &Path, plan: &RebuildPlan, pieces: &[(u32, Option<StagedRun>)]) -> Result<Adopted> {
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
+    // A folder of something else is refused before the lock file is made in it.
+    open_identity(storage.as_ref(), None)?;
+    let _lock = StoreLock::take(path)?;
+    let identity = open_identity(storage.as_ref(), None)?;
+    delaymq_core::store::adopt_rebuilt(&storage, &identity, plan, pieces)
+}

@@ -1,0 +1,337 @@
+//! What is asked by keys: of the pending messages of a subject that have them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::limits::check_name;
+use delaymq_core::record::terms::{
+    ByKey, IfExists, KeyCommand, MessageTerms, NameHash, TERMS_ROW_BYTES, encode_by_key, encode_terms,
+};
+use delaymq_core::store::{Named, Outcome, Receipt, command_hash};
+use delaymq_core::units::{DueKey, Millis, SubjectNumber};
+
+use crate::commit::inbox::Haste;
+use crate::options::Due;
+use crate::publish::conditional_publish::{key_of, with_a_key};
+use crate::publish::rescheduling::{CancelOutcome, MoveOutcome};
+use crate::store::Store;
+
+/// Bytes that one command takes in the log, with its row of terms.
+const COMMAND_BYTES: usize = 72 + TERMS_ROW_BYTES;
+/// Bytes of terms before their rows.
+const TERMS_BYTES: usize = 40;
+/// Keys that are looked up before others have their turn at the owner.
+const LOOK_UPS_AT_ONCE: usize = 1_000;
+
+/// A command by one key.
+#[derive(Clone, Copy)]
+struct Row {
+    key: NameHash,
+    command: KeyCommand,
+    /// By which one that comes again is told.
+    id: Option<NameHash>,
+}
+
+/// Commands by keys of one subject, as whoever asks them has them.
+struct Asked {
+    /// One for each key.
+    rows: Vec<Row>,
+    /// The row of each key that was named, in the order in which they were.
+    places: Vec<usize>,
+}
+
+/// What is known when it is asked.
+#[derive(Clone, Copy)]
+struct Seen {
+    held: Option<Named>,
+    /// What the first one of its id came to.
+    before: Option<Named>,
+}
+
+/// A command that has no answer yet: its place among the rows, and what was seen last.
+#[derive(Clone, Copy)]
+struct Open {
+    place: usize,
+    row: Row,
+    seen: Seen,
+}
+
+impl Store {
+    /// Cancels the pending message that has this key. `NotFound` where none has it, whatever there was before. One with an
+    /// id is answered as the first one that asked the same under it, for as long as ids are remembered.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `key` or `command_id`; `NamesFull` where no more ids are remembered, and nothing was
+    /// cancelled; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn cancel_key(&self, subject: &str, key: &str, id: Option<&str>) -> Result<CancelOutcome> {
+        let outcomes = self.cancel_keys(subject, &[key], id)?;
+        Ok(outcomes.first().copied().unwrap_or(CancelOutcome::NotFound))
+    }
+
+    /// Cancels the pending messages of a subject that have these keys; the outcomes are in their order, each as
+    /// [`Self::cancel_key`] has it. They take one batch of facts and one wait, as far as they fit into one. A key that is named twice is asked
+    /// once, and has one outcome.
+    ///
+    /// # Errors
+    /// As [`Self::cancel_key`], before any was cancelled; `NamesFull` before any of the same batch was.
+    pub fn cancel_keys<K: AsRef<str>>(
+        &self,
+        subject: &str,
+        keys: &[K],
+        id: Option<&str>,
+    ) -> Result<Vec<CancelOutcome>> {
+        self.shared.check()?;
+        let commands = keys.iter().map(|key| (key.as_ref(), KeyCommand::Cancel));
+        let asked = Asked::of(subject, commands, id)?;
+        let mut is_done = vec![false; asked.rows.len()];
+        for mut open in self.opened(&asked) {
+            self.see(&mut open)?;
+            for one in open.iter().filter_map(|one| Some((one.place, one.seen.before?))) {
+                put(&mut is_done, one.0, !one.1.is_nothing());
+            }
+            open.retain(|one| one.seen.before.is_none());
+            let found = self.ask_by_keys(subject, &open, Haste::URGENT.earliest_due)?;
+            for (one, found) in open.iter().zip(found) {
+                put(&mut is_done, one.place, found == Some(Outcome::Done));
+            }
+        }
+        let outcome = |is_done| if is_done { CancelOutcome::Done } else { CancelOutcome::NotFound };
+        Ok(asked.told(&is_done).map(outcome).collect())
+    }
+
+    /// Moves the pending message that has this key to another time; it keeps the key. `NotFound`, and an id, as
+    /// [`Self::cancel_key`] has them.
+    ///
+    /// # Errors
+    /// As [`Self::cancel_key`]; `InvalidArgument` naming `due` where that is too far ahead.
+    pub fn move_key(&self, subject: &str, key: &str, due: Due, id: Option<&str>) -> Result<MoveOutcome> {
+        let outcomes = self.move_keys(subject, &[(key, due)], id)?;
+        Ok(outcomes.first().copied().unwrap_or(MoveOutcome::NotFound))
+    }
+
+    /// Moves the pending messages of a subject that have these keys to other times; the outcomes are in their order, each as
+    /// [`Self::move_key`] has it. They take one batch of facts and one wait, as far as they fit into one; what got another message
+    /// under its key meanwhile is asked again. Delays count from this call. A key that is named twice is asked once, and
+    /// has one outcome.
+    ///
+    /// # Errors
+    /// As [`Self::move_key`], before any was moved, and `InvalidArgument` naming `key` where one is named with two times;
+    /// `NamesFull` before any of the same batch was moved.
+    pub fn move_keys<K: AsRef<str>>(
+        &self,
+        subject: &str,
+        moves: &[(K, Due)],
+        id: Option<&str>,
+    ) -> Result<Vec<MoveOutcome>> {
+        self.shared.check()?;
+        let (now, from) = self.shared.now();
+        let mut earliest_due = now;
+        let mut commands = Vec::with_capacity(moves.len());
+        for (place, (key, due)) in moves.iter().enumerate() {
+            let delay_ms = match due {
+                Due::After(delay_ms) => Some(*delay_ms),
+                Due::At(_) => None,
+            };
+            let due = self.shared.due_time(*due, now, from)?;
+            earliest_due = if place == 0 { due } else { earliest_due.min(due) };
+            commands.push((key.as_ref(), KeyCommand::Move { due, delay_ms }));
+        }
+        let asked = Asked::of(subject, commands.into_iter(), id)?;
+        let mut outcomes = vec![MoveOutcome::NotFound; asked.rows.len()];
+        for mut open in self.opened(&asked) {
+            self.see(&mut open)?;
+            loop {
+                open = self.unanswered_before(open, &mut outcomes)?;
+                if open.is_empty() {
+                    break;
+                }
+                open = self.ask_moves(subject, &open, earliest_due, &mut outcomes)?;
+            }
+        }
+        Ok(asked.told(&outcomes).collect())
+    }
+
+    /// The receipt of the pending message that has this key. Reads nothing from disk.
+    ///
+    /// # Errors
+    /// As [`Self::cancel_key`].
+    pub fn look_up_key(&self, subject: &str, key: &str) -> Result<Option<Receipt>> {
+        let shared = &self.shared;
+        shared.check()?;
+        let row = Row { key: key_of(subject, key)?, command: KeyCommand::Cancel, id: None };
+        let mut open = [Open::new(0, row)];
+        self.see(&mut open)?;
+        let book = shared.receipts.get().ok_or(Error::Closed)?;
+        let held = open.first().and_then(|one| one.seen.held);
+        Ok(held.and_then(|Named { key, subject, size }| book.receipt_of(key, subject, size)))
+    }
+
+    /// The rows, as many at a time as are submitted together.
+    fn opened(&self, asked: &Asked) -> Vec<Vec<Open>> {
+        let room = self.shared.submission_bytes_max().saturating_sub(TERMS_BYTES);
+        let open: Vec<Open> = asked.rows.iter().enumerate().map(|(place, row)| Open::new(place, *row)).collect();
+        open.chunks((room / COMMAND_BYTES).max(1)).map(<[Open]>::to_vec).collect()
+    }
+
+    /// Finds the pending messages that have the keys, and what was answered under the ids. What was answered before this call
+    /// is found, and nothing is waited for.
+    fn see(&self, open: &mut [Open]) -> Result<()> {
+        self.shared.apply_until(self.shared.positions.visible())?;
+        let (now, _) = self.shared.now();
+        for part in open.chunks_mut(LOOK_UPS_AT_ONCE) {
+            let mut guard = self.shared.seat()?;
+            let state = guard.get()?.owner.state();
+            for one in part {
+                let before = one.row.id.and_then(|id| state.ids.get(id, now));
+                one.seen = Seen { held: state.keys.get(one.row.key), before };
+            }
+        }
+        Ok(())
+    }
+
+    fn subject_of(&self, subject: &str, held: Option<Named>) -> SubjectNumber {
+        let known = held.map(|held| held.subject).or_else(|| self.shared.names.subject_if_known(subject));
+        known.unwrap_or_default()
+    }
+
+    /// Submits these commands together, and waits for what applying them finds.
+    ///
+    /// # Errors
+    /// `NamesFull` where no more ids are remembered.
+    fn ask_by_keys(&self, subject: &str, open: &[Open], earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
+        let mut records = Vec::with_capacity(TERMS_BYTES + open.len().saturating_mul(COMMAND_BYTES));
+        let has_ids = open.first().is_some_and(|one| one.row.id.is_some());
+        if has_ids {
+            let terms = |(place, one): (u32, &Open)| MessageTerms {
+                place,
+                key: None,
+                if_exists: IfExists::Replace,
+                id: one.row.id,
+            };
+            let rows: Vec<MessageTerms> = (0..).zip(open).map(terms).collect();
+            let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+            encode_terms(&mut records, count, with_a_key(self.shared.options.terms), &rows);
+        }
+        for Open { row: Row { key, command, .. }, seen, .. } in open {
+            let (subject, target) = (self.subject_of(subject, seen.held), seen.held.map(|held| held.key));
+            encode_by_key(&mut records, &ByKey { key: *key, subject, target, command: *command });
+        }
+        let ahead = usize::from(has_ids);
+        let mut found = self.shared.command(&records, open.len().saturating_add(ahead), earliest_due)?;
+        let terms = if has_ids { found.first().copied().flatten() } else { None };
+        if let Some(Outcome::IdsFull(limit)) = terms {
+            return Err(Error::NamesFull { argument: "command_id", limit: u64::from(limit) });
+        }
+        Ok(found.split_off(ahead.min(found.len())))
+    }
+
+    /// Tells what the first commands of the same ids came to, and returns the others.
+    fn unanswered_before(&self, open: Vec<Open>, outcomes: &mut [MoveOutcome]) -> Result<Vec<Open>> {
+        let mut unanswered = Vec::with_capacity(open.len());
+        for one in open {
+            match one.seen.before {
+                Some(before) => put(outcomes, one.place, self.moved(before, before.key)?),
+                None => unanswered.push(one),
+            }
+        }
+        Ok(unanswered)
+    }
+
+    /// Asks for moves, and returns those that are to be asked again.
+    fn ask_moves(
+        &self,
+        subject: &str,
+        open: &[Open],
+        earliest_due: Millis,
+        outcomes: &mut [MoveOutcome],
+    ) -> Result<Vec<Open>> {
+        // It is asked even where nobody has the key: what was submitted before and is not applied comes first.
+        let found = self.ask_by_keys(subject, open, earliest_due)?;
+        let mut again = Vec::new();
+        for (one, found) in open.iter().zip(found) {
+            let held = one.seen.held;
+            match (found, held) {
+                (Some(Outcome::Moved(key)), Some(held)) => put(outcomes, one.place, self.moved(held, key)?),
+                (Some(Outcome::There(key, size)), _) => {
+                    let named = Named { key, size, subject: self.subject_of(subject, held) };
+                    put(outcomes, one.place, self.moved(named, key)?);
+                }
+                _ => again.push(*one),
+            }
+        }
+        if again.is_empty() {
+            return Ok(again);
+        }
+        let asked: Vec<Option<DueKey>> = again.iter().map(|one| one.seen.held.map(|held| held.key)).collect();
+        self.see(&mut again)?;
+        // Where another one has the key since, somebody else's command was done meanwhile, so that this does
+        // not go round for nothing.
+        let is_open = |(one, asked): (Open, Option<DueKey>)| {
+            let is_the_same = one.seen.held.map(|held| held.key) == asked;
+            let is_over = is_the_same || (one.row.id.is_none() && one.seen.held.is_none());
+            (one.seen.before.is_some() || !is_over).then_some(one)
+        };
+        Ok(again.into_iter().zip(asked).filter_map(is_open).collect())
+    }
+
+    /// A message that was moved, or was not, by the first command of an id.
+    fn moved(&self, from: Named, to: DueKey) -> Result<MoveOutcome> {
+        if from.is_nothing() {
+            return Ok(MoveOutcome::NotFound);
+        }
+        let book = self.shared.receipts.get().ok_or(Error::Closed)?;
+        let receipt = book.receipt_of(to, from.subject, from.size);
+        Ok(receipt.map_or(MoveOutcome::NotFound, MoveOutcome::Done))
+    }
+}
+
+impl Open {
+    fn new(place: usize, row: Row) -> Self {
+        Self { place, row, seen: Seen { held: None, before: None } }
+    }
+}
+
+impl Asked {
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `key` or `command_id`.
+    fn of<'k>(
+        subject: &str,
+        commands: impl ExactSizeIterator<Item = (&'k str, KeyCommand)>,
+        id: Option<&str>,
+    ) -> Result<Self> {
+        check_name("subject", subject)?;
+        if let Some(id) = id {
+            check_name("command_id", id)?;
+        }
+        let (mut rows, mut places): (Vec<Row>, _) = (Vec::new(), Vec::with_capacity(commands.len()));
+        let mut known = HashMap::with_capacity(commands.len());
+        for (text, command) in commands {
+            let key = key_of(subject, text)?;
+            match known.entry(key) {
+                Entry::Vacant(free) => {
+                    places.push(rows.len());
+                    free.insert((rows.len(), command));
+                    rows.push(Row { key, command, id: id.map(|id| command_hash(subject, text, command, id)) });
+                }
+                Entry::Occupied(known) if known.get().1 == command => places.push(known.get().0),
+                Entry::Occupied(_) => {
+                    let expected = "no key twice with two times".to_owned();
+                    return Err(Error::InvalidArgument { argument: "key", expected, found: text.to_owned() });
+                }
+            }
+        }
+        Ok(Self { rows, places })
+    }
+
+    /// What came of each key that was named, from what came of each row.
+    fn told<T: Copy>(&self, of_rows: &[T]) -> impl Iterator<Item = T> {
+        self.places.iter().filter_map(|place| of_rows.get(*place).copied())
+    }
+}
+
+fn put<T>(all: &mut [T], place: usize, one: T) {
+    if let Some(there) = all.get_mut(place) {
+        *there = one;
+    }
+}

@@ -1,0 +1,241 @@
+//! Bulk loads: staged runs are checked on the thread of whoever asks, and then one fact adopts them.
+
+use std::collections::BTreeSet;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::adopt::{AdoptedRun, encode_adopt};
+use delaymq_core::record::limits::{at_most, check_name};
+use delaymq_core::record::name::encode_subject;
+use delaymq_core::record::terms::NameHash;
+use delaymq_core::run::{StagedRun, check_staged, check_still_staged};
+use delaymq_core::store::{LOAD_NAMES_MAX, LoadJob, Outcome, is_too_old, name_hash};
+use delaymq_core::units::{Millis, Sequence, Span};
+
+pub use delaymq_core::record::adopt::{LOAD_ROWS_MAX, LOAD_RUNS_MAX};
+pub use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX};
+
+use crate::commit::inbox::Haste;
+use crate::drive::driver::Seat;
+use crate::names::Subject;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// Bytes of the facts that name new subjects in one submission, at most, as far as others must go before it.
+const NAMES_BYTES_MAX: usize = 64 << 10;
+
+/// What became of a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loaded {
+    /// The sequence of its first message; the others have those behind it, run after run, each by due time.
+    pub base: Sequence,
+    /// How many messages it has.
+    pub count: u64,
+    /// True where a load of this job was adopted before, and nothing was done now.
+    pub again: bool,
+}
+
+/// Staged runs of which every byte was read.
+struct Checked {
+    subjects: Vec<Subject>,
+    first_due: Millis,
+}
+
+impl Store {
+    /// Stores all messages of these staged runs, or none of them, by one fact. Returns when it is durable, as the store's
+    /// durability says, and applied. A job that was done within [`LOAD_JOB_KEPT_MS`] is answered as the first time,
+    /// whatever its runs are now and whether they are there.
+    ///
+    /// Every byte of the runs is read, on the thread of the caller, before anything is asked for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `job` where that is no name, or was done with another number of messages; naming `runs`
+    /// where there are none, one is named twice, was adopted before or was staged more than [`LOAD_AGE_MS_MAX`] ago;
+    /// naming `due` where a message is due later than the store accepts. `TooLarge` naming `runs`, `messages` or
+    /// `subjects`. `MissingFile`, `Corrupt`, `NewerFormat` where a run is not there as it was staged. `NamesFull` naming
+    /// `job` or `runs` where as many are remembered as can be. `DiskFull`, `BelowMark`, `Storage`, `Closed`,
+    /// `ForkedProcess`. Nothing is stored then. `Poisoned`: the same job again, when the store was opened again, tells.
+    pub fn load(&self, job: &str, runs: &[StagedRun]) -> Result<Loaded> {
+        let shared = &self.shared;
+        shared.check()?;
+        check_name("job", job)?;
+        let hash = name_hash("", job);
+        let count = check_described(runs)?;
+        let known = self.look(|state| Ok(state.load_jobs.get(hash)))?;
+        let (now, _) = shared.now();
+        // One that is over is forgotten by the next adoption.
+        let is_kept = |load: &LoadJob| now.since(load.adopted) < LOAD_JOB_KEPT_MS;
+        if let Some(LoadJob { base, count: before, .. }) = known.filter(is_kept) {
+            return answer_again(job, base, before, count);
+        }
+        let Checked { subjects, first_due } = shared.check_runs(runs)?;
+        match shared.adopt_runs(hash, runs, subjects, first_due)? {
+            Outcome::Loaded(base, count) => {
+                shared.metrics.published.add(count);
+                Ok(Loaded { base, count, again: false })
+            }
+            Outcome::LoadedBefore(base, before) => answer_again(job, base, before, count),
+            refused => Err(refusal(refused, runs)),
+        }
+    }
+}
+
+impl Shared {
+    /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
+    pub(crate) fn tell_loads(&self, seat: &mut Seat) {
+        let changed = Some(seat.owner.loads_changed());
+        if seat.loads_told != changed {
+            seat.loads_told = changed;
+            self.payloads.know_loaded(seat.owner.state().loaded_runs());
+        }
+    }
+
+    /// # Errors
+    /// As [`Store::load`].
+    fn check_runs(&self, runs: &[StagedRun]) -> Result<Checked> {
+        let (now, from) = self.now();
+        if let Some(old) = runs.iter().find(|run| is_too_old(&run.name, now)) {
+            return Err(too_old(old));
+        }
+        let mut checked = Checked { subjects: Vec::new(), first_due: Millis(u64::MAX) };
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for named in runs {
+            let staged = check_staged(self.storage.as_ref(), named)?;
+            if staged.last_due.since(from) > self.options.delay_ms_max {
+                let expected = format!("at most {} ahead", Span(self.options.delay_ms_max));
+                let found = format!("{} ahead in {}", Span(staged.last_due.since(from)), named.name.path());
+                return Err(Error::InvalidArgument { argument: "due", expected, found });
+            }
+            checked.first_due = checked.first_due.min(staged.first_due);
+            names.extend(staged.subjects().iter().cloned());
+        }
+        for name in names {
+            checked.subjects.push(self.names.subject_within(&name, self.named.limits().subjects_max)?);
+        }
+        checked.subjects.retain(|subject| subject.needs_fact);
+        Ok(checked)
+    }
+
+    /// Asks for the adoption, and for the names that it needs, and waits for what applying it finds.
+    fn adopt_runs(
+        &self,
+        job: NameHash,
+        runs: &[StagedRun],
+        mut subjects: Vec<Subject>,
+        first_due: Millis,
+    ) -> Result<Outcome> {
+        let named = |run: &StagedRun| AdoptedRun {
+            staged: run.name.staged,
+            nonce: run.name.nonce,
+            length: run.length,
+            digest: run.digest,
+            rows: u32::try_from(run.rows).unwrap_or(u32::MAX),
+        };
+        let named: Vec<AdoptedRun> = runs.iter().map(named).collect();
+        let adopts = named.iter().fold(0_u32, |rows, run| rows.saturating_add(run.rows));
+        let mut records = Vec::new();
+        encode_adopt(&mut records, job, &named);
+        at_most("runs", self.submission_bytes_max(), records.len())?;
+        let room = self.submission_bytes_max().saturating_sub(records.len()).min(NAMES_BYTES_MAX);
+        let mut names = encode_names(&mut subjects, room);
+        while !subjects.is_empty() {
+            // A name without messages is no harm, and those behind it need not say it again.
+            self.ask(&names.records, names.subjects.len(), Class::Growing, false)?;
+            self.names.submitted(&names.subjects);
+            names = encode_names(&mut subjects, room);
+        }
+        let record_count = u32::try_from(names.subjects.len()).unwrap_or(u32::MAX).saturating_add(1);
+        names.records.append(&mut records);
+        // Reading all of them takes a while. What the fact names and is gone by then stops the store.
+        runs.iter().try_for_each(|run| check_still_staged(self.storage.as_ref(), run))?;
+        let submission =
+            Submission { records: &names.records, record_count, adopts, class: Class::Growing, must_sync: false };
+        let range = self.submit_adoption(submission, Haste { earliest_due: first_due, ..Haste::URGENT })?;
+        self.names.submitted(&names.subjects);
+        let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
+        self.lead(range.end);
+        self.wait_visible(range.end, None)?;
+        // Whatever went wrong with applying it, the fact is there: the same job again tells.
+        self.apply_until(range.end).map_err(|error| self.check().err().unwrap_or(error))?;
+        self.outcomes.take(fact).ok_or(Error::Closed)
+    }
+}
+
+/// Facts that name subjects.
+struct Names {
+    records: Vec<u8>,
+    subjects: Vec<Subject>,
+}
+
+/// Takes as many subjects as their facts have room, one at least where there is any.
+fn encode_names(subjects: &mut Vec<Subject>, room: usize) -> Names {
+    let mut names = Names { records: Vec::new(), subjects: Vec::new() };
+    while let Some(subject) = subjects.pop() {
+        let before = names.records.len();
+        encode_subject(&mut names.records, subject.number, &subject.name);
+        if names.records.len() > room && !names.subjects.is_empty() {
+            names.records.truncate(before);
+            subjects.push(subject);
+            break;
+        }
+        names.subjects.push(subject);
+    }
+    names
+}
+
+/// How many messages these runs are said to have.
+fn check_described(runs: &[StagedRun]) -> Result<u64> {
+    at_most("runs", LOAD_RUNS_MAX, runs.len())?;
+    let refused = |expected: &str, found: String| {
+        Err(Error::InvalidArgument { argument: "runs", expected: expected.to_owned(), found })
+    };
+    if runs.is_empty() {
+        return refused("one run at least", "none".to_owned());
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = runs.iter().find(|run| !names.insert(run.name)) {
+        return refused("each run once", format!("{} again", twice.name.path()));
+    }
+    if let Some(empty) = runs.iter().find(|run| run.rows == 0) {
+        return refused("runs with messages", format!("{} with none", empty.name.path()));
+    }
+    let count = runs.iter().fold(0_u64, |count, run| count.saturating_add(run.rows));
+    if count > LOAD_ROWS_MAX {
+        return Err(Error::TooLarge { argument: "messages", limit: LOAD_ROWS_MAX, found: count });
+    }
+    Ok(count)
+}
+
+fn answer_again(job: &str, base: Sequence, before: u64, count: u64) -> Result<Loaded> {
+    if before == count {
+        return Ok(Loaded { base, count, again: true });
+    }
+    Err(Error::InvalidArgument {
+        argument: "job",
+        expected: format!("{before} messages, with which it was done before"),
+        found: format!("{job:?} with {count}"),
+    })
+}
+
+fn too_old(run: &StagedRun) -> Error {
+    Error::InvalidArgument {
+        argument: "runs",
+        expected: format!("runs that were staged within {}", Span(LOAD_AGE_MS_MAX)),
+        found: run.name.path(),
+    }
+}
+
+fn refusal(found: Outcome, runs: &[StagedRun]) -> Error {
+    let at = |place: u32| runs.get(place as usize);
+    match found {
+        Outcome::RunTooOld(place) => at(place).map_or(Error::Closed, too_old),
+        Outcome::RunAdopted(place) => Error::InvalidArgument {
+            argument: "runs",
+            expected: "runs that no job has loaded".to_owned(),
+            found: at(place).map_or_else(String::new, |run| run.name.path()),
+        },
+        Outcome::JobsFull => Error::NamesFull { argument: "job", limit: LOAD_JOBS_MAX as u64 },
+        Outcome::RunsFull => Error::NamesFull { argument: "runs", limit: LOAD_NAMES_MAX as u64 },
+        _ => Error::Closed,
+    }
+}

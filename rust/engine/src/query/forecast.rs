@@ -1,0 +1,167 @@
+//! How much is due when. The totals by minute are kept; what is of one subject stands in the cells of runs, which
+//! are read with nobody waiting; by the second it is counted.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use delaymq_core::error::Result;
+use delaymq_core::schedule_log::Entry;
+use delaymq_core::store::{
+    Forecast, ForecastQuery, HotMinute, PendingLook, PendingOf, PendingQuery, PendingScan, Sizes, minutes_of,
+};
+use delaymq_core::units::{Millis, Minute, Tally};
+
+use crate::operate::administration::unknown_subject;
+use crate::query::report::Report;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// Entries that are counted between two looks.
+const PIECE_ENTRIES: usize = 32_768;
+
+impl Store {
+    /// How many messages and bytes of bodies are due in each minute, or each second, of all subjects together or of
+    /// one. What is overdue, while dispatch is held or behind, stands where it was due.
+    ///
+    /// By minutes of all subjects it looks at no message; of one subject, at those that came since the last checkpoint,
+    /// and at what the runs say of it; by seconds, at each message that is due in that time.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, where the store does not have it, or `due_before`; `Storage` where a run
+    /// could not be read; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn forecast(&self, query: &ForecastQuery) -> Result<Forecast> {
+        let shared = &self.shared;
+        shared.check()?;
+        let range = query.range(shared.now().0)?;
+        shared.apply_until(shared.positions.visible())?;
+        let subject = match &query.subject {
+            None => None,
+            Some(name) => {
+                let number = shared.seat()?.get()?.owner.state().subjects.number(name);
+                Some((name, number.ok_or_else(|| unknown_subject(name))?))
+            }
+        };
+        if query.by_second {
+            return self.by_second(subject.map(|(name, _)| name), &range);
+        }
+        let minutes = minutes_of(&range);
+        let Some((_, number)) = subject else {
+            // Others wait while the pages are shared, and not while they are looked through.
+            let view = shared.seat()?.get()?.owner.state().due_by_minute_view(minutes.start, minutes.end);
+            return Ok(Forecast::of_minutes(view.iter(), 0));
+        };
+        let mut seat = shared.seat()?;
+        let owner = &mut seat.get()?.owner;
+        let view = owner.state().horizon(Some(number));
+        if view.reads_rows() {
+            owner.count_again();
+        }
+        drop(seat);
+        let sizes = Sizes::new(&shared.storage);
+        let told = view.read(&|entry| sizes.of(entry).unwrap_or_default())?;
+        sizes.into_result()?;
+        // Of one subject they stand in the order of minutes.
+        let due = told.cells.into_iter().map(|((_, minute), tally)| (minute, tally));
+        let asked = due.filter(|(minute, _)| is_within(&minutes, *minute));
+        Ok(Forecast::of_minutes(asked, told.hidden_rows))
+    }
+
+    /// Counts what is due in a time, piece by piece; each piece is as of its own moment.
+    fn by_second(&self, subject: Option<&String>, range: &Range<Millis>) -> Result<Forecast> {
+        let shared = &self.shared;
+        let of = subject.map_or_else(|| PendingOf::Prefix(String::new()), |name| PendingOf::Subject(name.clone()));
+        let (due_from, due_before) = (Some(range.start), Some(range.end));
+        let mut scan = PendingScan::new(shared.issuer.stream, &PendingQuery { of, due_from, due_before, after: None })?;
+        let sizes = Sizes::new(&shared.storage);
+        let mut told = Forecast::default();
+        let mut count = |entry: &Entry| told.add_second(entry.due(), Tally::one(sizes.of(entry).unwrap_or_default()));
+        let mut hidden = BTreeMap::new();
+        loop {
+            shared.check()?;
+            let look = shared.seat()?.get()?.owner.look_at_pending(&mut scan);
+            match look {
+                PendingLook::Again => {}
+                PendingLook::End => break,
+                PendingLook::View(view) => {
+                    let piece = scan.read(view, PIECE_ENTRIES)?;
+                    piece.entries.iter().for_each(&mut count);
+                    // A block that reaches over two pieces is named by both.
+                    hidden.extend(piece.hidden.iter().map(|one| ((one.block.run, one.block.block), one.rows)));
+                }
+            }
+        }
+        sizes.into_result()?;
+        told.hidden_rows = hidden.values().fold(0, |sum, rows| sum.saturating_add(*rows));
+        Ok(told)
+    }
+}
+
+impl Shared {
+    /// Minutes in which more is due than the options allow are told, each once.
+    pub(crate) fn report_hot(&self, minutes: &[HotMinute]) {
+        for hot in minutes {
+            let (start, messages) = (hot.minute.start(), hot.tally.messages);
+            self.reports.add(Report::HotMinute { start, messages });
+        }
+    }
+}
+
+/// The last minute has all that lies behind it, and so no end.
+fn is_within(minutes: &Range<Minute>, minute: Minute) -> bool {
+    minutes.contains(&minute) || (minute.0 == u32::MAX && minutes.end.0 == u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::options::{Due, Durability, Options};
+
+    const MESSAGES: u64 = 40_000;
+    const BATCH: u64 = 10_000;
+    const DAY_MS: u64 = 86_400_000;
+
+    /// In two runs, each in a minute of its own, and a quarter of them cancelled: more than a window keeps.
+    #[test]
+    fn a_forecast_that_has_to_read_rows_has_their_run_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { durability: Durability::Os, ..Options::default() };
+        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+        let (mut batch, mut receipts) = (store.batch(), Vec::new());
+        for number in 0..MESSAGES {
+            batch.push("orders", Due::After(DAY_MS + 60_000 * number), &[], &[7; 10]).unwrap();
+            if batch.len() as u64 == BATCH {
+                receipts.extend(store.publish(&mut batch).unwrap().iter());
+            }
+            if (number + 1) % (MESSAGES / 2) == 0 {
+                store.checkpoint().unwrap();
+            }
+        }
+        let chosen: Vec<_> = receipts.into_iter().step_by(4).collect();
+        store.cancel_many(&chosen).unwrap();
+        let reads_rows = || {
+            let mut seat = store.shared.seat().unwrap();
+            let state = seat.get().unwrap().owner.state();
+            let number = state.subjects.number("orders").unwrap();
+            state.horizon(Some(number)).reads_rows()
+        };
+        let query = ForecastQuery { subject: Some("orders".to_owned()), ..ForecastQuery::default() };
+        let told = || {
+            let slots = store.forecast(&query).unwrap().slots;
+            (slots.len() as u64, slots.iter().map(|slot| slot.tally.messages).sum::<u64>())
+        };
+        let left = MESSAGES - chosen.len() as u64;
+        store.checkpoint().unwrap();
+        assert!(reads_rows(), "a quarter is not too much to keep, or a checkpoint wrote both runs again");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(reads_rows(), "nobody has asked");
+        let until = Instant::now() + Duration::from_secs(20);
+        while reads_rows() {
+            assert!(Instant::now() < until, "the run is not written again");
+            assert_eq!(told(), (left, left));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(told(), (left, left));
+    }
+}

@@ -1,0 +1,80 @@
+//! Looking at what is ready without taking it.
+
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::store::retry_subject;
+use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
+
+use crate::consume::delivery::Payload;
+use crate::names::check_name;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// A message that is ready, seen without taking it.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The sequence of the message itself.
+    pub sequence: Sequence,
+    /// When it was due.
+    pub due: Millis,
+    /// When it was received.
+    pub published: Millis,
+    /// Which delivery it would be, from 1.
+    pub attempt: u32,
+    /// The subject it was published to.
+    pub subject: Arc<str>,
+    /// Meta and body.
+    pub payload: Payload,
+}
+
+impl Store {
+    /// What is ready in a subject, in the order in which it would be handed over, nothing of it
+    /// taken: for a group what none of its consumers has, retries included; without a group, or for
+    /// one that does not exist yet, what some group has not finished. Does first what is due.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` or `group`; `Poisoned`, `Closed`, `ForkedProcess`;
+    /// `DamagedPayload`, `Storage` where a message cannot be read.
+    pub fn ready(&self, subject: &str, group: Option<&str>) -> Result<Vec<Ready>> {
+        self.shared.check()?;
+        check_name("subject", subject)?;
+        group.map_or(Ok(()), |group| check_name("group", group))?;
+        self.shared.settle()?;
+        let entries = self.shared.ready_entries(subject, group)?;
+        let mut payloads = self.shared.payloads.reader();
+        let read = |(entry, attempt): &(delaymq_core::schedule_log::Entry, u32)| {
+            let stored = payloads.read(entry.location(), entry.payload_sequence())?;
+            Ok(Ready {
+                sequence: entry.payload_sequence(),
+                due: entry.due(),
+                published: stored.published,
+                attempt: *attempt,
+                subject: self.shared.names.name_of(stored.subject),
+                payload: stored.payload,
+            })
+        };
+        entries.iter().map(read).collect()
+    }
+}
+
+impl Shared {
+    fn ready_entries(
+        &self,
+        subject: &str,
+        group: Option<&str>,
+    ) -> Result<Vec<(delaymq_core::schedule_log::Entry, u32)>> {
+        let mut guard = self.seat()?;
+        let owner = &guard.get()?.owner;
+        let state = owner.state();
+        let Some(number) = state.subjects.number(subject) else { return Ok(Vec::new()) };
+        let of_group = |number: SubjectNumber| -> Option<GroupNumber> { state.group_named(number, group?) };
+        let mut found = owner.ready(number, of_group(number))?;
+        if let Some(retries) = group.and_then(|group| state.subjects.number(&retry_subject(subject, group)))
+            && let Some(group) = of_group(retries)
+        {
+            found.extend(owner.ready(retries, Some(group))?);
+        }
+        Ok(found.iter().map(|one| (one.entry, one.attempt)).collect())
+    }
+}

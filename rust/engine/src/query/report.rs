@@ -1,0 +1,339 @@
+//! What the store tells about itself: events for a log, and a snapshot of its state.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::message_log::Durability;
+use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence, Utc};
+
+use crate::event_loop::notifier::{Notifier, Notifiers};
+use crate::held;
+use crate::sync::{Condvar, Instant, Mutex};
+
+/// An event that somebody who runs the store wants to read in a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The end of the log was not vouched for: its good part was kept, the rest set aside.
+    TailRepaired {
+        /// What was set aside, in words.
+        aside: Vec<String>,
+    },
+    /// A checkpoint could not be read; the other one was used.
+    CheckpointUnreadable {
+        /// The file, relative to the store.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A damaged message was given up by a durable fact.
+    Voided {
+        /// The subject's name; empty where it is not known.
+        subject: String,
+        /// The sequence of the damaged payload.
+        sequence: Sequence,
+        /// What was found where.
+        reason: String,
+    },
+    /// A ready message whose entry cannot be read was given up by a durable fact.
+    VoidedReady {
+        /// The subject's name; empty where it is not known.
+        subject: String,
+        /// Its number in the subject.
+        number: ReadyNumber,
+        /// What was found where.
+        reason: String,
+    },
+    /// An operator let messages expire that nobody had taken.
+    Expired {
+        /// The subject's name.
+        subject: String,
+        /// How many.
+        count: u64,
+        /// They were due before this.
+        due_before: Millis,
+    },
+    /// A damaged block of a run was met; what it held is read from the log or given up by name.
+    RunDamaged {
+        /// The file, relative to the store.
+        path: String,
+        /// What was found where.
+        reason: String,
+    },
+    /// The disk is full: publishes are refused, everything else goes on.
+    DiskFull,
+    /// Less of the disk is free than the mark of which somebody is told.
+    RoomLow {
+        /// So much is free.
+        free_bytes: u64,
+        /// The mark.
+        mark_bytes: u64,
+    },
+    /// Less of the disk is free than the mark below which publishes are refused; everything else goes on.
+    BelowMark {
+        /// So much is free.
+        free_bytes: u64,
+        /// The mark.
+        mark_bytes: u64,
+    },
+    /// There is room again: publishes are taken.
+    RoomAgain,
+    /// The wall clock did not go on as the boot-time clock did, by a second or more.
+    ClockStepped {
+        /// By so many milliseconds ahead; less than 0 where it went back.
+        by_ms: i64,
+    },
+    /// More messages are due in one minute than the options allow for.
+    HotMinute {
+        /// When it begins.
+        start: Millis,
+        /// How many were due in it when it was noticed.
+        messages: u64,
+    },
+    /// Dispatch is held because the clock cannot be trusted.
+    DispatchHeld {
+        /// Why.
+        reason: String,
+    },
+    /// Dispatch goes on.
+    DispatchResumed,
+    /// A series cannot go on, since nobody can tell when its next message is due; until the store is opened again.
+    SeriesRests {
+        /// The subject's name.
+        subject: String,
+        /// Its name in the subject.
+        name: String,
+        /// What of its rule is wrong.
+        reason: String,
+    },
+    /// A series ended by itself: its rule does not happen any more.
+    SeriesOver {
+        /// The subject's name.
+        subject: String,
+        /// Its name in the subject.
+        name: String,
+    },
+    /// The file system has no holes: what is finished in the midst of a segment or a run stays until the file goes.
+    NoHoles,
+    /// Work in the background failed and is tried again.
+    BackgroundFailed {
+        /// Which work: `checkpoint`, `prepare`, `retire`, `merge`, `free_room`.
+        work: &'static str,
+        /// What failed.
+        reason: String,
+    },
+    /// A write or sync failed: the store refuses everything until it is opened again.
+    Poisoned {
+        /// What failed first.
+        reason: String,
+    },
+}
+
+impl Report {
+    /// The kind as one word with underscores, for structured logs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::TailRepaired { .. } => "tail_repaired",
+            Self::CheckpointUnreadable { .. } => "checkpoint_unreadable",
+            Self::Voided { .. } | Self::VoidedReady { .. } => "voided",
+            Self::Expired { .. } => "expired",
+            Self::RunDamaged { .. } => "run_damaged",
+            Self::DiskFull => "disk_full",
+            Self::RoomLow { .. } => "room_low",
+            Self::BelowMark { .. } => "below_mark",
+            Self::RoomAgain => "room_again",
+            Self::ClockStepped { .. } => "clock_stepped",
+            Self::HotMinute { .. } => "hot_minute",
+            Self::DispatchHeld { .. } => "dispatch_held",
+            Self::DispatchResumed => "dispatch_resumed",
+            Self::SeriesRests { .. } => "series_rests",
+            Self::SeriesOver { .. } => "series_over",
+            Self::NoHoles => "no_holes",
+            Self::BackgroundFailed { .. } => "background_failed",
+            Self::Poisoned { .. } => "poisoned",
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TailRepaired { aside } => {
+                write!(out, "the end of the log was not vouched for; set aside: {}", aside.join(", "))
+            }
+            Self::CheckpointUnreadable { path, reason } => {
+                write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
+            }
+            Self::Voided { subject, sequence, reason } if subject.is_empty() => {
+                write!(out, "the pending message of sequence {sequence} is damaged and was given up: {reason}")
+            }
+            Self::Voided { subject, sequence, reason } => {
+                write!(out, "message {sequence} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::VoidedReady { subject, number, reason } => {
+                write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::Expired { subject, count, due_before } => {
+                write!(
+                    out,
+                    "{count} messages of subject {subject:?} that were due before {} have expired",
+                    Utc(*due_before)
+                )
+            }
+            Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
+            Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
+            Self::RoomLow { free_bytes, mark_bytes } => {
+                write!(out, "{free_bytes} bytes of the disk are free, less than the mark of {mark_bytes}")
+            }
+            Self::BelowMark { free_bytes, mark_bytes } => write!(
+                out,
+                "{free_bytes} bytes of the disk are free: publishes are refused until there are {mark_bytes}"
+            ),
+            Self::RoomAgain => write!(out, "there is room again: publishes are taken"),
+            Self::ClockStepped { by_ms } => {
+                let way = if *by_ms < 0 { "back" } else { "ahead" };
+                write!(out, "the wall clock stepped {way} by {} ms", by_ms.unsigned_abs())
+            }
+            Self::HotMinute { start, messages } => {
+                write!(
+                    out,
+                    "{messages} messages and more are due within the minute from {} on; spread them, with jitter",
+                    Utc(*start)
+                )
+            }
+            Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
+            Self::DispatchResumed => write!(out, "dispatch goes on"),
+            Self::SeriesRests { subject, name, reason } => {
+                let until = "until it is replaced, or the store is opened by who knows its rule";
+                write!(out, "the series {name:?} of subject {subject:?} rests {until}: {reason}")
+            }
+            Self::SeriesOver { subject, name } => {
+                let why = "its rule does not happen within ten years";
+                write!(out, "the series {name:?} of subject {subject:?} has ended: {why}")
+            }
+            Self::NoHoles => out.write_str(
+                "the file system has no holes: what is finished in a file of messages stays until the file goes",
+            ),
+            Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
+            Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
+        }
+    }
+}
+
+/// A snapshot of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a snapshot has as many flags as there are conditions")]
+pub struct Status {
+    /// When answers leave.
+    pub durability: Durability,
+    /// The stream's identity.
+    pub stream: [u8; 16],
+    /// This opening's epoch.
+    pub epoch: Epoch,
+    /// Messages that wait for their time.
+    pub pending: u64,
+    /// Messages that became ready and that some group has not finished.
+    pub ready: u64,
+    /// The next sequence that will be given out.
+    pub accepted: Sequence,
+    /// Facts below this are written.
+    pub written: Sequence,
+    /// Facts below this are on disk.
+    pub synced: Sequence,
+    /// Facts below this may be answered.
+    pub visible: Sequence,
+    /// Facts below this are applied.
+    pub applied: Sequence,
+    /// Where the next batch goes.
+    pub position: Location,
+    /// The trusted clock.
+    pub now: Millis,
+    /// Dispatch is held because the clock cannot be trusted.
+    pub held: bool,
+    /// Steps of the wall clock of a second and more since this open.
+    pub clock_steps: u64,
+    /// Publishes are refused because the disk is full, or what is free below its mark.
+    pub disk_full: bool,
+    /// Less is free than the mark of which somebody is told.
+    pub room_low: bool,
+    /// What was free at the last look; `None` where no mark is set.
+    pub free_bytes: Option<u64>,
+    /// Why the store refuses everything, where it does.
+    pub poisoned: Option<String>,
+    /// The store is closed.
+    pub closed: bool,
+    /// How long recovery took at this open.
+    pub recovered_in: Duration,
+    /// Facts that recovery applied.
+    pub recovered_facts: u64,
+    /// What this open set aside, in words.
+    pub aside: Vec<String>,
+    /// Minutes in which more messages are due than the options allow for.
+    pub hot_minutes: u64,
+    /// Damaged messages given up since this open.
+    pub voided: u64,
+    /// Messages that have expired since this open.
+    pub expired: u64,
+    /// True where this open created the store.
+    pub created: bool,
+    /// Counters of the engine.
+    pub metrics: crate::query::metrics::Snapshot,
+}
+
+/// Reports that nobody has read yet; the oldest go where nobody reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    waiting: Mutex<VecDeque<Report>>,
+    arrived: Condvar,
+    notifiers: Arc<Notifiers>,
+}
+
+impl Reports {
+    const KEPT: usize = 1_024;
+
+    /// None yet; the notifiers tell of each.
+    pub(crate) fn new(notifiers: Arc<Notifiers>) -> Self {
+        Self { notifiers, ..Self::default() }
+    }
+
+    pub(crate) fn add(&self, report: Report) {
+        self.put(report);
+        self.tell();
+    }
+
+    /// As [`Self::add`] for who holds a lock that whoever is woken may want: [`Self::tell`] is to follow.
+    pub(crate) fn put(&self, report: Report) {
+        let mut waiting = held(&self.waiting);
+        if waiting.len() >= Self::KEPT {
+            waiting.pop_front();
+        }
+        waiting.push_back(report);
+        self.arrived.notify_all();
+    }
+
+    /// Wakes who listens for reports.
+    pub(crate) fn tell(&self) {
+        self.notifiers.each(Notifier::report);
+    }
+
+    pub(crate) fn next(&self, wait: Duration) -> Option<Report> {
+        let until = Instant::now().checked_add(wait)?;
+        let mut waiting = held(&self.waiting);
+        loop {
+            if let Some(report) = waiting.pop_front() {
+                return Some(report);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            waiting = self.arrived.wait_timeout(waiting, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    /// Lets those who wait look up, so that a closing store keeps nobody.
+    pub(crate) fn wake(&self) {
+        self.arrived.notify_all();
+    }
+}
