@@ -40,7 +40,10 @@ KINDS = (
     "list",
     "stat",
 )
-"""The calls of `storage.rs`, `store_lock.rs` and `mapping.rs` in `rust/engine/src/files`. Another kind that is seen fails the sweep."""
+"""The calls of `storage.rs`, `store_lock.rs` and `mapping.rs` in `rust/engine/src/files`.
+
+Another kind that is seen fails the sweep.
+"""
 ERRORS = ("EIO", "ENOSPC", "EDQUOT", "EINTR")
 TIMES = ("ever", "once")
 AFTERWARDS = ("nothing", "drop", "cut any", "cut all")

@@ -173,7 +173,8 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         SEGMENT_BYTES,
     ],
     "segments prepared ahead": lambda: [
-        constant("rust/engine/src/commit/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
+        constant("rust/engine/src/commit/committer.rs", name)
+        for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
     "retention of finished files": lambda: [KEEP_FINISHED // timedelta(hours=1)],
     "holes in one segment, or one run": lambda: [

@@ -24,7 +24,7 @@ pub(crate) fn salvage(
 ) -> PyResult<Bound<'_, PyDict>> {
     let mut told = Ok(());
     let found = py.detach(|| match into {
-        None => delaymq_engine::look_for_salvage(&path),
+        None => delaymq_engine::preview_salvage(&path),
         Some(into) => delaymq_engine::salvage_into(&path, &into, &mut |at| tell(progress.as_ref(), at, &mut told)),
     });
     told?;

@@ -72,8 +72,8 @@ impl Unblocked {
     }
 
     fn drain(&self, py: Python<'_>) -> PyResult<(u64, Vec<u64>, bool)> {
-        let (tidings, visible) = self.engine.drain().map_err(|error| errors::raised(py, error))?;
-        Ok((visible.0, tidings.tokens, tidings.reports))
+        let (wakeup, visible) = self.engine.drain().map_err(|error| errors::raised(py, error))?;
+        Ok((visible.0, wakeup.tokens, wakeup.reports))
     }
 
     #[pyo3(signature = (position, /))]

@@ -24,7 +24,7 @@ impl Store {
         }
         // Whoever commits finishes its batch, as a system call under way does; nobody begins another.
         drop(held(&shared.writer).take());
-        self.let_go(|_| {});
+        self.shut_down(|_| {});
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Ends the threads and everybody's waits, does the last thing, and gives the lock back.
-    pub(crate) fn let_go(&self, last: impl FnOnce(&Shared)) {
+    pub(crate) fn shut_down(&self, last: impl FnOnce(&Shared)) {
         let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);
         // Whoever waits for room hears now that there will be none.
@@ -52,10 +52,10 @@ impl Store {
             drop(thread.join());
         }
         drop(held(&shared.writer).take());
-        drop(held(&shared.seat).take());
+        drop(held(&shared.owner_lock).take());
         shared.positions.end();
-        shared.room.tell_all();
-        shared.subscribers.tell_all();
+        shared.room.notify_all();
+        shared.subscribers.notify_all();
         shared.named.clear();
         self.closed.store(true, Ordering::SeqCst);
         shared.reports.wake();

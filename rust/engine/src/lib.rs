@@ -48,20 +48,20 @@ pub use consume::named::consumer::{
     CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
     NamedOptions, PullBounds, ReadAgain, TriedRun,
 };
-pub use consume::named::registration::Beginning;
+pub use consume::named::registration::Registration;
 pub use consume::named::removal::ended_of;
 pub use consume::subject_reader::{ReadNumbers, SubjectReader};
 pub use consume::subscription::Subscription;
 pub use event_loop::listener::Listener;
 pub use event_loop::nonblocking::Pulled;
-pub use event_loop::notifier::{Tidings, Wake};
+pub use event_loop::notifier::{Wake, Wakeup};
 pub use files::reader_pin::ReaderPin;
 pub use files::storage::FileStorage;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use operate::dead_letters::DeadLetter;
 pub use operate::inspection::{Inspected, inspect, look_pinned, pin_again};
 pub use operate::rebuild::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};
-pub use operate::salvage::{SalvageProgress, look_for_salvage, salvage_into};
+pub use operate::salvage::{SalvageProgress, preview_salvage, salvage_into};
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, FreeMarks, GroupStart, IN_FLIGHT_MAX,
     IfExists, Options, PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,

@@ -16,18 +16,18 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
-use crate::background::free_room::RoomLooks;
+use crate::background::free_room::FreeRoomChecks;
 use crate::background::helper::Background;
 use crate::clock::store_time::Time;
 use crate::commit::committer::{Queue, Writer};
-use crate::commit::inbox::{Haste, Inbox};
+use crate::commit::inbox::{CommitUrgency, Inbox};
 use crate::commit::outcomes::Outcomes;
-use crate::commit::waits::{News, Positions, Signal};
+use crate::commit::waits::{EventCount, Positions, Signal};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
 use crate::consume::subject_reader::SubjectReaders;
 use crate::consume::subscribers::Subscribers;
-use crate::drive::driver::Seat;
+use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
 use crate::files::payload_cache::Payloads;
 use crate::files::store_lock::{ProcessGuard, StoreLock};
@@ -73,7 +73,7 @@ pub(crate) fn open(
     check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;
-    shared.look_at_room(&mut RoomLooks::default(), 0);
+    shared.check_free_room(&mut FreeRoomChecks::default(), 0);
     tell(&shared, &report);
     Ok(Opened { shared, lock, report, created })
 }
@@ -165,13 +165,13 @@ fn assemble(
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),
         consumers: AtomicU64::new(1),
-        queue: Mutex::new(Queue { commits, haste: Haste::NONE }),
+        queue: Mutex::new(Queue { commits, urgency: CommitUrgency::NONE }),
         writer: Mutex::new(Some(Writer::new(appender))),
-        seat: Mutex::new(Some(Seat::new(owner))),
+        owner_lock: Mutex::new(Some(LockedOwner::new(owner))),
         inbox: Inbox::new(),
         outcomes: Outcomes::default(),
         positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifiers)),
-        room: News::default(),
+        room: EventCount::default(),
         committer: Signal::default(),
         driver: Signal::default(),
         helper: Signal::default(),
@@ -214,16 +214,16 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     encode_epoch_start(&mut records, &start);
     let submission =
         Submission { records: &records, record_count: 1, adopts: 0, class: Class::Finishing, must_sync: true };
-    let range = shared.try_submit(submission, Haste::URGENT)?.ok_or(Error::DiskFull)?;
+    let range = shared.try_submit(submission, CommitUrgency::URGENT)?.ok_or(Error::DiskFull)?;
     shared.lead(range.end);
     shared.wait_visible(range.end, None)?;
     shared.apply_until(range.end)?;
-    let mut guard = shared.seat()?;
-    let seat = guard.get()?;
-    let Seat { owner, proposals, .. } = seat;
+    let mut guard = shared.lock_owner()?;
+    let locked = guard.get()?;
+    let LockedOwner { owner, proposals, .. } = locked;
     owner.end_passing_consumers(proposals);
     let book = owner.receipt_book();
-    shared.send(seat, Haste::URGENT)?;
+    shared.send(locked, CommitUrgency::URGENT)?;
     drop(guard);
     drop(shared.receipts.set(book));
     Ok(())

@@ -6,8 +6,8 @@
 //! | `readers` | who reads a subject | nothing |
 //! | `writer` | the appender, batches not yet visible | `hands` |
 //! | `under_way` | how many named consumers are being made | nothing |
-//! | `seat` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
-//! | `outcomes` | answers that somebody waits for | `seat` |
+//! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
+//! | `outcomes` | answers that somebody waits for | `owner_lock` |
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |
 
@@ -27,12 +27,12 @@ use crate::clock::store_time::Time;
 use crate::commit::committer::{Queue, Writer};
 use crate::commit::inbox::Inbox;
 use crate::commit::outcomes::Outcomes;
-use crate::commit::waits::{News, Positions, Signal, Waited};
+use crate::commit::waits::{EventCount, Positions, Signal, Waited};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
 use crate::consume::subject_reader::SubjectReaders;
 use crate::consume::subscribers::Subscribers;
-use crate::drive::driver::Seat;
+use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
 use crate::files::payload_cache::Payloads;
 use crate::files::store_lock::ProcessGuard;
@@ -59,11 +59,11 @@ pub(crate) struct Shared {
     pub(crate) consumers: AtomicU64,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) writer: Mutex<Option<Writer>>,
-    pub(crate) seat: Mutex<Option<Seat>>,
+    pub(crate) owner_lock: Mutex<Option<LockedOwner>>,
     pub(crate) inbox: Inbox,
     pub(crate) outcomes: Outcomes,
     pub(crate) positions: Positions,
-    pub(crate) room: News,
+    pub(crate) room: EventCount,
     pub(crate) notifiers: Arc<Notifiers>,
     pub(crate) committer: Signal,
     pub(crate) driver: Signal,
@@ -116,8 +116,8 @@ impl Shared {
         if !is_on(Planted::FailureUntold) {
             self.positions.end();
         }
-        self.room.tell_all();
-        self.subscribers.tell_all();
+        self.room.notify_all();
+        self.subscribers.notify_all();
         self.committer.raise();
         self.driver.raise();
         self.helper.raise();

@@ -12,7 +12,7 @@ use delaymq_core::store::{
 };
 use delaymq_core::units::Sequence;
 
-use crate::clock::consumer_presence::Attendance;
+use crate::clock::consumer_presence::ConsumerPresence;
 use crate::clock::manual_clock::TimedStore;
 use crate::consume::member::{MAIN, Member};
 use crate::consume::subscription::Subscription;
@@ -167,11 +167,11 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let (consuming, is_new) = shared.begin_consuming(&subject, &retries, group, options.start)?;
+        let (consuming, is_new) = shared.register_in_group(&subject, &retries, group, options.start)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let attendance = shared.time.activity().map(Attendance::new);
-        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, attendance));
+        let presence = shared.time.activity().map(ConsumerPresence::new);
+        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, presence));
         member.set_consuming(MAIN, Some(consuming));
         shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;
@@ -183,7 +183,7 @@ impl Store {
     pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
         let names = &self.shared.names;
         let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
-        self.shared.begin_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
+        self.shared.register_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
     /// A snapshot of the store. Answers also when it is poisoned or closed.
@@ -197,10 +197,10 @@ impl Store {
             // So that what was published before this call is counted.
             drop(shared.apply_until(shared.positions.visible()));
         }
-        let (pending, ready, hot_minutes, applied) = match shared.seat()?.get() {
-            Ok(seat) => {
-                let state = seat.owner.state();
-                (state.schedule.pending(), state.dispatch.unfinished(), state.hot_minutes(), seat.owner.applied())
+        let (pending, ready, hot_minutes, applied) = match shared.lock_owner()?.get() {
+            Ok(locked) => {
+                let state = locked.owner.state();
+                (state.schedule.pending(), state.dispatch.unfinished(), state.hot_minutes(), locked.owner.applied())
             }
             Err(_) => (0, 0, 0, Sequence(0)),
         };
@@ -281,10 +281,10 @@ impl Store {
         if shared.closing.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        shared.subscribers.tell_all();
+        shared.subscribers.notify_all();
         shared.time.remember(shared.storage.as_ref());
         let sealed = shared.end_log();
-        self.let_go(Shared::clear_up);
+        self.shut_down(Shared::clear_up);
         shared.check_poison()?;
         sealed
     }

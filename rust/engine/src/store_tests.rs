@@ -3,7 +3,7 @@ use delaymq_core::error::Error;
 use delaymq_core::message_log::Preparing;
 
 use super::*;
-use crate::background::helper::Helping;
+use crate::background::helper::HelperState;
 use crate::clock::system_clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 
@@ -168,7 +168,7 @@ fn closing_takes_a_whole_segment_away_that_the_log_did_not_take_in() {
     // As the helper that had just prepared one when the log ended.
     let prepared = Preparing::begin(Arc::clone(&store.shared.storage), header, false).unwrap().finish().unwrap();
     let file = folder.path().join(prepared.temporary());
-    let mut helping = Helping::default();
+    let mut helping = HelperState::default();
     assert_eq!(store.shared.adopt(prepared, &mut helping), Err(Error::Closed));
     assert!(file.exists());
     *crate::held(&store.shared.background.unfinished) = helping.unfinished;
@@ -215,7 +215,7 @@ fn settling_waits_for_nobody_who_has_the_owner() {
     assert_eq!(found.len(), 9);
     {
         // The lock is not one that its holder may take again: waiting here would be for ever.
-        let _held = store.shared.seat().unwrap();
+        let _held = store.shared.lock_owner().unwrap();
         for (number, message) in found.iter().enumerate() {
             match number % 3 {
                 0 => messages.acknowledge(&[message.key]).unwrap(),
@@ -261,7 +261,7 @@ fn what_was_settled_beside_a_busy_owner_is_sent_by_the_driver() {
         // The driver comes to rest, so that it is woken only by what is left to it.
         std::thread::sleep(Duration::from_millis(60));
         {
-            let _held = store.shared.seat().unwrap();
+            let _held = store.shared.lock_owner().unwrap();
             messages.give_back(first.key, 3_600_000).unwrap();
         }
         let until = Instant::now() + Duration::from_secs(10);

@@ -377,10 +377,10 @@ impl Hub {
     }
 
     fn turn(self: &Rc<Self>) {
-        let Ok((tidings, _)) = self.ear.drain() else { return };
+        let Ok((wakeup, _)) = self.ear.drain() else { return };
         self.keep_promises();
         self.look_for_room();
-        for token in tidings.tokens {
+        for token in wakeup.tokens {
             let courier = self.couriers.borrow().get(&token).and_then(Weak::upgrade);
             match courier {
                 Some(courier) => courier.pump(),

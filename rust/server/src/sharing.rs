@@ -49,7 +49,7 @@ impl Sharing {
         let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
         let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
         // Until it is durable it has no thread, and keeps no other from being looked up.
-        let beginning = hub.look_up(move || store.begin_named_consumer(wanted.id(), options)).await?;
+        let beginning = hub.look_up(move || store.register_named_consumer(wanted.id(), options)).await?;
         hub.reached(beginning.position()).await?;
         let (consumer, holding) = hub.look_up(move || beginning.finish()).await?;
         let token = hub.number();

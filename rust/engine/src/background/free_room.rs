@@ -11,23 +11,23 @@ use crate::shared::Shared;
 use crate::sync::Instant;
 
 /// How long nobody looks again.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The looks of one who looks again and again.
 #[derive(Default)]
-pub(crate) struct RoomLooks {
+pub(crate) struct FreeRoomChecks {
     next: Option<Instant>,
     failed: bool,
 }
 
-impl RoomLooks {
+impl FreeRoomChecks {
     /// When the next one is due, where somebody looked.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
     /// Much has changed: the next one is due now.
-    pub(crate) fn look_soon(&mut self) {
+    pub(crate) fn check_soon(&mut self) {
         self.next = None;
     }
 }
@@ -35,11 +35,11 @@ impl RoomLooks {
 impl Shared {
     /// Looks at what is free, where a mark is set and nobody has just looked, while a segment of `preparing` bytes is
     /// made. Where that fails, all stays as it was.
-    pub(crate) fn look_at_room(&self, looks: &mut RoomLooks, preparing: u64) {
+    pub(crate) fn check_free_room(&self, looks: &mut FreeRoomChecks, preparing: u64) {
         if !self.options.marks.are_set() || looks.next.is_some_and(|next| next > Instant::now()) {
             return;
         }
-        looks.next = Some(Instant::now() + BETWEEN_LOOKS);
+        looks.next = Some(Instant::now() + CHECK_INTERVAL);
         match self.storage.free_bytes() {
             Ok(free_bytes) => {
                 looks.failed = false;
@@ -66,9 +66,9 @@ impl Shared {
             return;
         }
         let reading = self.time.read();
-        let begun = self.seat().and_then(|mut guard| {
-            let seat = guard.get()?;
-            Ok(seat.owner.reclaim(reading) && self.begin_checkpoint(seat))
+        let begun = self.lock_owner().and_then(|mut guard| {
+            let locked = guard.get()?;
+            Ok(locked.owner.reclaim(reading) && self.begin_checkpoint(locked))
         });
         match begun {
             Ok(true) => self.helper.raise(),
@@ -100,6 +100,6 @@ impl Shared {
             return;
         }
         // Who waits for a segment is refused, or comes again.
-        self.room.tell_all();
+        self.room.notify_all();
     }
 }

@@ -11,10 +11,10 @@ use delaymq_core::message_log::Preparing;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below};
 
-use crate::background::free_room::RoomLooks;
-use crate::background::write_stall::Crowd;
+use crate::background::free_room::FreeRoomChecks;
+use crate::background::write_stall::WriteStall;
 use crate::commit::write_back::WriteBackHandle;
-use crate::drive::driver::Seat;
+use crate::drive::driver::LockedOwner;
 use crate::files::mapping::give_back_freed_memory;
 use crate::held;
 use crate::query::report::Report;
@@ -52,7 +52,7 @@ pub(crate) struct Background {
     /// The checkpoint under way falls behind what arrives: it is written without pauses.
     pub(crate) lagging: AtomicBool,
     /// How much is in no run yet.
-    pub(crate) crowd: Crowd,
+    pub(crate) write_stall: WriteStall,
     /// Somebody waits for the checkpoint under way, which is written without pauses then.
     awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
@@ -77,7 +77,7 @@ impl Background {
 
 /// The helper's own state.
 #[derive(Default)]
-pub(crate) struct Helping {
+pub(crate) struct HelperState {
     pub(crate) preparing: Option<Preparing>,
     /// The file of the last segment that was begun, while the log has not taken it in.
     pub(crate) unfinished: Option<String>,
@@ -93,26 +93,26 @@ pub(crate) struct Helping {
     /// The disk has no holes.
     pub(crate) has_no_holes: bool,
     write_back: WriteBackHandle,
-    pub(crate) room_looks: RoomLooks,
+    pub(crate) free_room_checks: FreeRoomChecks,
 }
 
 impl Shared {
     /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
-    pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
-        self.background.lagging.store(seat.owner.checkpoint_lags(), Ordering::Relaxed);
-        seat.owner.checkpoint_due() && self.freeze(seat)
+    pub(crate) fn begin_checkpoint(&self, locked: &mut LockedOwner) -> bool {
+        self.background.lagging.store(locked.owner.checkpoint_lags(), Ordering::Relaxed);
+        locked.owner.checkpoint_due() && self.freeze(locked)
     }
 
-    fn freeze(&self, seat: &mut Seat) -> bool {
+    fn freeze(&self, locked: &mut LockedOwner) -> bool {
         let mut checkpoints = held(&self.background.checkpoints);
         if checkpoints.under_way {
             return false;
         }
-        let Some(work) = seat.owner.freeze() else { return false };
+        let Some(work) = locked.owner.freeze() else { return false };
         checkpoints.work = Some(Box::new(work));
         checkpoints.under_way = true;
         checkpoints.failed = None;
-        self.background.crowd.note_written(0, true);
+        self.background.write_stall.note_written(0, true);
         true
     }
 
@@ -124,7 +124,7 @@ impl Shared {
         let until = self.positions.visible();
         self.apply_until(until)?;
         loop {
-            let mut guard = self.seat()?;
+            let mut guard = self.lock_owner()?;
             let began = self.freeze(guard.get()?);
             drop(guard);
             held(&self.background.checkpoints).failed = None;
@@ -165,7 +165,7 @@ impl Shared {
 
     /// The helper thread.
     pub(crate) fn run_helper(&self) {
-        let mut helping = Helping::default();
+        let mut helping = HelperState::default();
         let mut time_kept = None;
         while !self.is_stopping() && self.poison.get().is_none() {
             let hungry_bytes = self.background.hungry_bytes.swap(0, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl Shared {
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
             let preparing = if helping.preparing.is_some() { u64::from(self.segment_bytes) } else { 0 };
-            self.look_at_room(&mut helping.room_looks, preparing);
+            self.check_free_room(&mut helping.free_room_checks, preparing);
             self.keep_time(&mut time_kept);
             if prepared || checkpointed || sent {
                 if !self.background.is_awaited() {
@@ -182,8 +182,12 @@ impl Shared {
                 }
                 continue;
             }
-            let again =
-                [helping.prepare_again, helping.checkpoint_again, helping.retire_again, helping.room_looks.next()];
+            let again = [
+                helping.prepare_again,
+                helping.checkpoint_again,
+                helping.retire_again,
+                helping.free_room_checks.next(),
+            ];
             let wait = again
                 .into_iter()
                 .flatten()
@@ -195,7 +199,7 @@ impl Shared {
     }
 
     /// Does a piece of the checkpoint under way; false where there is none.
-    fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
+    fn checkpoint_piece(&self, helping: &mut HelperState) -> bool {
         let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
         if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
             return false;
@@ -211,9 +215,9 @@ impl Shared {
         let synced = self.with_commits(|commits| commits.synced_mark().location);
         let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
         let written = work.write_piece(&self.storage, piece, synced);
-        self.background.crowd.note_written(work.entries_written(), written.is_ok());
+        self.background.write_stall.note_written(work.entries_written(), written.is_ok());
         if self.background.lagging.load(Ordering::Relaxed) {
-            self.room.tell_all();
+            self.room.notify_all();
         }
         let progress = match written {
             Ok(CheckpointProgress::WaitForSync(_)) => {
@@ -240,29 +244,29 @@ impl Shared {
         }
     }
 
-    fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
+    fn checkpoint_failed(&self, helping: &mut HelperState, error: Error) {
         helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
         self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
         held(&self.background.checkpoints).failed = Some(error);
         self.background.checkpointed.notify_all();
     }
 
-    fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
+    fn finish_checkpoint(&self, helping: &mut HelperState, finished: FinishedCheckpoint) {
         reached(Failpoint::CheckpointInstalled);
         if let Some(error) = finished.merge_failure() {
             self.reports.add(Report::BackgroundFailed { work: "merge", reason: error.to_string() });
         }
         self.metrics.merged_windows.add(finished.merged_windows() as u64);
-        let installed = self.seat().and_then(|mut guard| {
-            let seat = guard.get()?;
-            let owner = &mut seat.owner;
+        let installed = self.lock_owner().and_then(|mut guard| {
+            let locked = guard.get()?;
+            let owner = &mut locked.owner;
             let removable = owner.install(finished)?;
-            self.background.crowd.note_recent(owner.recent_entries());
-            self.tell_loads(seat);
+            self.background.write_stall.note_recent(owner.recent_entries());
+            self.tell_loads(locked);
             Ok(removable)
         });
-        self.background.crowd.note_written(0, false);
-        self.room.tell_all();
+        self.background.write_stall.note_written(0, false);
+        self.room.notify_all();
         let removable = match installed {
             Ok(removable) => removable,
             Err(error) => return self.fail(&error),

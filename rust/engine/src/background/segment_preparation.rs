@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
 
-use crate::background::helper::{Helping, PIECE_BYTES, RETRY_ROOM};
+use crate::background::helper::{HelperState, PIECE_BYTES, RETRY_ROOM};
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::Instant;
@@ -15,7 +15,7 @@ use crate::sync::Instant;
 impl Shared {
     /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
     /// do. While a publish waits, the segment is not written full of zeros.
-    pub(crate) fn prepare_piece(&self, helping: &mut Helping, hungry_bytes: u64) -> bool {
+    pub(crate) fn prepare_piece(&self, helping: &mut HelperState, hungry_bytes: u64) -> bool {
         let hungry = hungry_bytes > 0;
         if hungry {
             helping.awaited_bytes = hungry_bytes;
@@ -57,7 +57,7 @@ impl Shared {
             Ok(PreparingStep::Prepared(prepared)) => {
                 helping.pieces = 0;
                 self.background.hungry_bytes.store(0, Ordering::Relaxed);
-                helping.room_looks.look_soon();
+                helping.free_room_checks.check_soon();
                 self.adopt(prepared, helping)
             }
             Err(error) => Err(error),
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Takes a whole segment into the log. Where the log has ended meanwhile its file is not forgotten.
-    pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut Helping) -> Result<()> {
+    pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut HelperState) -> Result<()> {
         helping.unfinished = Some(prepared.temporary().to_owned());
         let mut guard = self.writer()?;
         let appender = &mut guard.get()?.appender;
@@ -122,7 +122,7 @@ impl Shared {
         if is_told {
             self.reports.tell();
         }
-        self.room.tell_all();
+        self.room.notify_all();
         RETRY_ROOM
     }
 }

@@ -6,7 +6,7 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::Hole;
 use delaymq_core::store::{Removable, is_pinned, punch};
 
-use crate::background::helper::{Helping, RETRY_WORK};
+use crate::background::helper::{HelperState, RETRY_WORK};
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::Instant;
@@ -14,7 +14,7 @@ use crate::sync::Instant;
 impl Shared {
     /// Removes retired files and punches holes, later while a pin or a view holds them, and again where that failed;
     /// what stays behind is given back by the next opening and the checkpoint after it.
-    pub(crate) fn retire(&self, helping: &mut Helping) {
+    pub(crate) fn retire(&self, helping: &mut HelperState) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
         }
@@ -35,7 +35,7 @@ impl Shared {
     }
 
     /// True where nothing is left to be given back.
-    fn give_back(&self, helping: &mut Helping) -> Result<bool> {
+    fn give_back(&self, helping: &mut HelperState) -> Result<bool> {
         let storage = self.storage.as_ref();
         let retired = &mut helping.retired;
         for path in retired.checkpoints.iter().chain(&retired.files) {

@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 
 /// Entries that no run has yet.
 #[derive(Default)]
-pub(crate) struct Crowd {
+pub(crate) struct WriteStall {
     recent_entries: AtomicU64,
     /// Those of them that the checkpoint under way has written.
     written_entries: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Crowd {
     is_written: AtomicBool,
 }
 
-impl Crowd {
+impl WriteStall {
     /// So many entries are in no run now.
     pub(crate) fn note_recent(&self, entries: u64) {
         self.recent_entries.store(entries, Ordering::Relaxed);
@@ -44,8 +44,8 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`: nothing will be written any more.
-    pub(crate) fn is_crowded(&self) -> Result<bool> {
-        if !self.background.crowd.is_over(self.options.owner.recent_entries_max) {
+    pub(crate) fn must_stall(&self) -> Result<bool> {
+        if !self.background.write_stall.is_over(self.options.owner.recent_entries_max) {
             return Ok(false);
         }
         self.check()?;

@@ -4,13 +4,13 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::commit::waits::News;
+use crate::commit::waits::EventCount;
 use crate::held;
 use crate::sync::{Instant, Mutex};
 
 /// Tells a clock that some consumer has done something.
 #[derive(Default)]
-pub struct Activity(News);
+pub struct Activity(EventCount);
 
 impl Activity {
     /// How much was done so far.
@@ -20,7 +20,7 @@ impl Activity {
 
     /// Something was done.
     pub(crate) fn tell(&self) {
-        self.0.tell_all();
+        self.0.notify_all();
     }
 
     /// Waits until more was done than `seen`, at most for `timeout`.
@@ -30,10 +30,10 @@ impl Activity {
 }
 
 /// A thread, for as long as it runs.
-struct Presence(Arc<()>);
+struct ThreadToken(Arc<()>);
 
 thread_local! {
-    static HERE: Presence = Presence(Arc::new(()));
+    static HERE: ThreadToken = ThreadToken(Arc::new(()));
 }
 
 /// Names the calling thread; does not outlive it.
@@ -45,38 +45,38 @@ pub(crate) fn this_thread() -> Weak<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     /// It looked and found nothing, after so much news.
-    Resting { seen: u64 },
+    Idle { seen: u64 },
     /// It was given messages, or there is news that it has not seen.
-    Away { since: Instant },
+    Busy { since: Instant },
 }
 
-struct Attendant {
+struct ConsumingThread {
     thread: Weak<()>,
     doing: Doing,
 }
 
 /// How the consumers of one or more subscriptions are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rest {
+pub(crate) enum ConsumerState {
     /// Nobody else consumes.
     Nobody,
     /// All have seen all there is, and are done with it.
-    Resting,
+    Idle,
     /// Somebody is at work.
-    Awaited,
+    Busy,
 }
 
 /// The threads that consume from one subscription.
-pub(crate) struct Attendance {
+pub(crate) struct ConsumerPresence {
     activity: Arc<Activity>,
     /// The thread of the event loop that all who consume here serve.
     event_loop: OnceLock<Weak<()>>,
-    attendants: Mutex<Vec<Attendant>>,
+    consuming_threads: Mutex<Vec<ConsumingThread>>,
 }
 
-impl Attendance {
+impl ConsumerPresence {
     pub(crate) fn new(activity: Arc<Activity>) -> Self {
-        Self { activity, event_loop: OnceLock::new(), attendants: Mutex::default() }
+        Self { activity, event_loop: OnceLock::new(), consuming_threads: Mutex::default() }
     }
 
     /// The calling thread is an event loop's: whatever thread consumes here does so for it.
@@ -87,57 +87,57 @@ impl Attendance {
 
     /// This thread looked after so much news, and found nothing.
     pub(crate) fn found_nothing(&self, seen: u64) {
-        self.note(Doing::Resting { seen });
+        self.note(Doing::Idle { seen });
     }
 
     /// This thread was given messages, or did something with them.
     pub(crate) fn is_at_work(&self) {
-        self.note(Doing::Away { since: Instant::now() });
+        self.note(Doing::Busy { since: Instant::now() });
     }
 
     fn note(&self, doing: Doing) {
         let here = self.event_loop.get().cloned().unwrap_or_else(this_thread);
-        let mut attendants = held(&self.attendants);
-        match attendants.iter_mut().find(|attendant| attendant.thread.ptr_eq(&here)) {
-            Some(attendant) if attendant.doing == doing => return,
-            Some(attendant) => attendant.doing = doing,
-            None => attendants.push(Attendant { thread: here, doing }),
+        let mut consuming_threads = held(&self.consuming_threads);
+        match consuming_threads.iter_mut().find(|consuming_thread| consuming_thread.thread.ptr_eq(&here)) {
+            Some(consuming_thread) if consuming_thread.doing == doing => return,
+            Some(consuming_thread) => consuming_thread.doing = doing,
+            None => consuming_threads.push(ConsumingThread { thread: here, doing }),
         }
-        drop(attendants);
+        drop(consuming_threads);
         self.activity.tell();
     }
 
     /// Nobody consumes any more.
     pub(crate) fn end(&self) {
-        held(&self.attendants).clear();
+        held(&self.consuming_threads).clear();
         self.activity.tell();
     }
 
     /// How many threads beside the calling one have asked for messages here and still run.
     pub(crate) fn count(&self) -> usize {
         let here = this_thread();
-        let is_there = |one: &&Attendant| !one.thread.ptr_eq(&here) && one.thread.strong_count() > 0;
-        held(&self.attendants).iter().filter(is_there).count()
+        let is_there = |one: &&ConsumingThread| !one.thread.ptr_eq(&here) && one.thread.strong_count() > 0;
+        held(&self.consuming_threads).iter().filter(is_there).count()
     }
 
     /// How all threads but the calling one are, as of so much `news`. One that has ended, or has not
     /// shown itself for longer than `patience`, is forgotten.
-    pub(crate) fn rest(&self, news: u64, patience: Duration) -> Rest {
+    pub(crate) fn consumer_state(&self, news: u64, patience: Duration) -> ConsumerState {
         let here = this_thread();
         let now = Instant::now();
-        let mut rest = Rest::Nobody;
-        held(&self.attendants).retain_mut(|attendant| {
-            if attendant.thread.ptr_eq(&here) || attendant.thread.strong_count() == 0 {
+        let mut rest = ConsumerState::Nobody;
+        held(&self.consuming_threads).retain_mut(|consuming_thread| {
+            if consuming_thread.thread.ptr_eq(&here) || consuming_thread.thread.strong_count() == 0 {
                 return false;
             }
-            match attendant.doing {
-                Doing::Resting { seen } if seen == news => rest = rest.max(Rest::Resting),
-                Doing::Resting { .. } => {
-                    attendant.doing = Doing::Away { since: now };
-                    rest = Rest::Awaited;
+            match consuming_thread.doing {
+                Doing::Idle { seen } if seen == news => rest = rest.max(ConsumerState::Idle),
+                Doing::Idle { .. } => {
+                    consuming_thread.doing = Doing::Busy { since: now };
+                    rest = ConsumerState::Busy;
                 }
-                Doing::Away { since } if now.duration_since(since) >= patience => return false,
-                Doing::Away { .. } => rest = Rest::Awaited,
+                Doing::Busy { since } if now.duration_since(since) >= patience => return false,
+                Doing::Busy { .. } => rest = ConsumerState::Busy,
             }
             true
         });
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_thread_is_waited_for_until_it_has_seen_the_news_or_ends() {
-        let attendance = Arc::new(Attendance::new(Arc::default()));
-        let other = Arc::clone(&attendance);
-        let (send, receive) = channel::<Box<dyn FnOnce(&Attendance) + Send>>();
+        let presence = Arc::new(ConsumerPresence::new(Arc::default()));
+        let other = Arc::clone(&presence);
+        let (send, receive) = channel::<Box<dyn FnOnce(&ConsumerPresence) + Send>>();
         let (done, finished) = channel();
         let thread = std::thread::spawn(move || {
             for work in receive {
@@ -165,58 +165,58 @@ mod tests {
                 done.send(()).unwrap();
             }
         });
-        let run = |work: Box<dyn FnOnce(&Attendance) + Send>| {
+        let run = |work: Box<dyn FnOnce(&ConsumerPresence) + Send>| {
             send.send(work).unwrap();
             finished.recv().unwrap();
         };
-        assert_eq!(attendance.rest(0, LONG), Rest::Nobody);
-        run(Box::new(|attendance| attendance.found_nothing(3)));
-        assert_eq!(attendance.rest(3, LONG), Rest::Resting);
-        assert_eq!(attendance.count(), 1);
-        assert_eq!(attendance.rest(4, LONG), Rest::Awaited);
-        run(Box::new(Attendance::is_at_work));
-        assert_eq!(attendance.rest(4, LONG), Rest::Awaited);
-        run(Box::new(|attendance| attendance.found_nothing(4)));
-        assert_eq!(attendance.rest(4, LONG), Rest::Resting);
-        run(Box::new(Attendance::is_at_work));
-        assert_eq!(attendance.rest(4, Duration::ZERO), Rest::Nobody, "nobody waits for ever");
-        run(Box::new(Attendance::is_at_work));
+        assert_eq!(presence.consumer_state(0, LONG), ConsumerState::Nobody);
+        run(Box::new(|presence| presence.found_nothing(3)));
+        assert_eq!(presence.consumer_state(3, LONG), ConsumerState::Idle);
+        assert_eq!(presence.count(), 1);
+        assert_eq!(presence.consumer_state(4, LONG), ConsumerState::Busy);
+        run(Box::new(ConsumerPresence::is_at_work));
+        assert_eq!(presence.consumer_state(4, LONG), ConsumerState::Busy);
+        run(Box::new(|presence| presence.found_nothing(4)));
+        assert_eq!(presence.consumer_state(4, LONG), ConsumerState::Idle);
+        run(Box::new(ConsumerPresence::is_at_work));
+        assert_eq!(presence.consumer_state(4, Duration::ZERO), ConsumerState::Nobody, "nobody waits for ever");
+        run(Box::new(ConsumerPresence::is_at_work));
         drop(send);
         thread.join().unwrap();
-        assert_eq!(attendance.count(), 0);
-        assert_eq!(attendance.rest(4, LONG), Rest::Nobody, "it has ended");
+        assert_eq!(presence.count(), 0);
+        assert_eq!(presence.consumer_state(4, LONG), ConsumerState::Nobody, "it has ended");
     }
 
     #[test]
     fn the_thread_that_asks_does_not_wait_for_itself() {
-        let attendance = Attendance::new(Arc::default());
-        attendance.is_at_work();
-        assert_eq!(attendance.rest(0, LONG), Rest::Nobody);
+        let presence = ConsumerPresence::new(Arc::default());
+        presence.is_at_work();
+        assert_eq!(presence.consumer_state(0, LONG), ConsumerState::Nobody);
     }
 
     #[test]
     fn what_threads_do_for_an_event_loop_is_the_loops() {
-        let attendance = Arc::new(Attendance::new(Arc::default()));
-        attendance.belongs_here();
-        let other = Arc::clone(&attendance);
+        let presence = Arc::new(ConsumerPresence::new(Arc::default()));
+        presence.belongs_here();
+        let other = Arc::clone(&presence);
         std::thread::spawn(move || other.is_at_work()).join().unwrap();
-        assert_eq!(attendance.rest(0, LONG), Rest::Nobody, "this thread is the loop's");
-        let other = Arc::clone(&attendance);
+        assert_eq!(presence.consumer_state(0, LONG), ConsumerState::Nobody, "this thread is the loop's");
+        let other = Arc::clone(&presence);
         std::thread::spawn(move || other.is_at_work()).join().unwrap();
-        let other = Arc::clone(&attendance);
-        let seen = std::thread::spawn(move || other.rest(0, LONG)).join().unwrap();
-        assert_eq!(seen, Rest::Awaited);
+        let other = Arc::clone(&presence);
+        let seen = std::thread::spawn(move || other.consumer_state(0, LONG)).join().unwrap();
+        assert_eq!(seen, ConsumerState::Busy);
     }
 
     #[test]
     fn the_same_again_is_no_activity() {
         let activity = Arc::<Activity>::default();
-        let attendance = Attendance::new(Arc::clone(&activity));
-        attendance.found_nothing(1);
+        let presence = ConsumerPresence::new(Arc::clone(&activity));
+        presence.found_nothing(1);
         let seen = activity.count();
-        attendance.found_nothing(1);
+        presence.found_nothing(1);
         assert_eq!(activity.count(), seen);
-        attendance.end();
+        presence.end();
         assert_ne!(activity.count(), seen);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
 
-use crate::clock::consumer_presence::{Activity, Rest};
+use crate::clock::consumer_presence::{Activity, ConsumerState};
 use crate::clock::system_clock::{Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
 use crate::held;
 use crate::shared::Shared;
@@ -81,7 +81,7 @@ impl ManualClock {
             if now >= target {
                 break;
             }
-            let passes_all = rest == Rest::Nobody && !self.is_recurring()?;
+            let passes_all = rest == ConsumerState::Nobody && !self.is_recurring()?;
             let stop = if passes_all { None } else { self.next_due()? };
             *held(&self.now) = stop.map_or(target, |due| due.max(now.next()).min(target));
         }
@@ -98,7 +98,7 @@ impl ManualClock {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             let seen = self.activity.count();
-            let there: usize = self.open_stores().iter().map(|store| store.subscribers.attendants()).sum();
+            let there: usize = self.open_stores().iter().map(|store| store.subscribers.consuming_threads()).sum();
             if there >= count {
                 return true;
             }
@@ -111,7 +111,7 @@ impl ManualClock {
 
     /// Drives all stores until nothing is left to do at this time, and everybody who consumes has
     /// seen what there is; `None` where `go_on` said no before.
-    fn come_to_rest(&self, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Option<Rest>> {
+    fn come_to_rest(&self, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Option<ConsumerState>> {
         let mut rested_at = None;
         loop {
             if !go_on() {
@@ -123,8 +123,12 @@ impl ManualClock {
             for store in &stores {
                 moved |= unless_closed(store.settle())?.unwrap_or(false);
             }
-            let rest = stores.iter().map(|store| store.subscribers.rest(patience)).max().unwrap_or(Rest::Nobody);
-            if rest == Rest::Awaited {
+            let rest = stores
+                .iter()
+                .map(|store| store.subscribers.consumer_state(patience))
+                .max()
+                .unwrap_or(ConsumerState::Nobody);
+            if rest == ConsumerState::Busy {
                 rested_at = None;
                 self.activity.wait_beyond(seen, LOOK);
             } else if moved || rested_at != Some(seen) {

@@ -92,14 +92,14 @@ impl Time {
 
 /// What of the time was told last.
 #[derive(Default)]
-pub(crate) struct TimeNews {
+pub(crate) struct ReportedTime {
     hold: Option<Hold>,
     steps: u64,
 }
 
 /// When the time was kept for the next opening last, whether dispatch was held then, and how many steps
 /// had been seen.
-pub(crate) struct Kept {
+pub(crate) struct RememberedTime {
     at: Instant,
     held: bool,
     steps: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Kept {
 
 impl Shared {
     /// Tells of steps of the wall clock, and of dispatch that is held or goes on.
-    pub(crate) fn report_time(&self, news: &mut TimeNews) {
+    pub(crate) fn report_time(&self, news: &mut ReportedTime) {
         let (hold, steps) = (self.time.hold(), self.time.steps());
         if steps.count > news.steps {
             self.reports.add(Report::ClockStepped { by_ms: steps.last_ms });
@@ -129,18 +129,18 @@ impl Shared {
         if news.hold.is_some() != hold.is_some() || steps.count > news.steps {
             self.helper.raise();
         }
-        *news = TimeNews { hold, steps: steps.count };
+        *news = ReportedTime { hold, steps: steps.count };
     }
 
     /// Keeps what is known of the time for the next opening: each minute, when a hold begins or ends, and
     /// when the wall clock stepped and was believed.
-    pub(crate) fn keep_time(&self, kept: &mut Option<Kept>) {
+    pub(crate) fn keep_time(&self, kept: &mut Option<RememberedTime>) {
         let (is_held, steps) = (self.time.hold().is_some(), self.time.steps().count);
-        let is_same = |kept: &Kept| kept.held == is_held && kept.steps == steps;
+        let is_same = |kept: &RememberedTime| kept.held == is_held && kept.steps == steps;
         if kept.as_ref().is_some_and(|kept| is_same(kept) && kept.at.elapsed() < REMEMBER_EVERY) {
             return;
         }
         self.time.remember(self.storage.as_ref());
-        *kept = Some(Kept { at: Instant::now(), held: is_held, steps });
+        *kept = Some(RememberedTime { at: Instant::now(), held: is_held, steps });
     }
 }

@@ -15,7 +15,7 @@ use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::units::{Location, Sequence};
 
-use crate::commit::inbox::{Attention, Haste};
+use crate::commit::inbox::{CommitUrgency, WakeReason};
 use crate::held;
 use crate::shared::Shared;
 use crate::sync::{Instant, MutexGuard};
@@ -32,7 +32,7 @@ const COMMITTER_SLEEP: Duration = Duration::from_secs(60);
 pub(crate) struct Queue {
     pub(crate) commits: GroupCommit,
     /// How much of a hurry there is in what is queued.
-    pub(crate) haste: Haste,
+    pub(crate) urgency: CommitUrgency,
 }
 
 /// A batch that is written and not yet visible.
@@ -40,7 +40,7 @@ struct Unreleased {
     end: Sequence,
     start: Location,
     bytes: Vec<u8>,
-    haste: Haste,
+    urgency: CommitUrgency,
 }
 
 /// Who holds this writes the log.
@@ -60,7 +60,7 @@ impl Writer {
 pub(crate) struct WriterGuard<'a> {
     shared: &'a Shared,
     guard: Option<MutexGuard<'a, Option<Writer>>>,
-    attention: Attention,
+    wake_reason: WakeReason,
 }
 
 impl WriterGuard<'_> {
@@ -74,16 +74,16 @@ impl WriterGuard<'_> {
 
     /// Writes and syncs one batch; false where none is queued or the log is done for.
     fn commit_one(&mut self) -> bool {
-        let Some((commit, haste)) = self.shared.take_commit() else { return false };
+        let Some((commit, urgency)) = self.shared.take_commit() else { return false };
         reached(Failpoint::BatchTaken);
-        let written = self.write(commit, haste);
+        let written = self.write(commit, urgency);
         if let Err(error) = &written {
             self.shared.fail(error);
         }
         written.is_ok()
     }
 
-    fn write(&mut self, mut commit: Commit, haste: Haste) -> Result<()> {
+    fn write(&mut self, mut commit: Commit, urgency: CommitUrgency) -> Result<()> {
         let shared = self.shared;
         let reading = shared.time.read();
         let marks = AppendMarks {
@@ -100,7 +100,7 @@ impl WriterGuard<'_> {
         shared.metrics.commits.add(1);
         shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
         shared.offer_write_back();
-        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, haste });
+        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, urgency });
         self.settle(Some(end), synced)
     }
 
@@ -122,18 +122,18 @@ impl WriterGuard<'_> {
             (commits.visible().sequence, commits.needs_segment(0, shared.segments_ahead()))
         };
         shared.check_poison()?;
-        let mut attention = Attention::None;
+        let mut wake_reason = WakeReason::None;
         let now = shared.time.read();
         while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
             let Some(mut batch) = writer.unreleased.pop_front() else { break };
-            attention = attention.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.haste, now));
+            wake_reason = wake_reason.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.urgency, now));
             shared.recycle(batch.bytes);
         }
-        self.attention = self.attention.max(attention);
+        self.wake_reason = self.wake_reason.max(wake_reason);
         reached(Failpoint::VisibleBegins);
         shared.positions.advance(visible);
         reached(Failpoint::Visible);
-        shared.room.tell_all();
+        shared.room.notify_all();
         if wants_segment {
             shared.helper.raise();
         }
@@ -147,7 +147,7 @@ impl Drop for WriterGuard<'_> {
         if !planted::is_on(Planted::QueueLeftBehind) && self.shared.with_commits(|commits| commits.queued_bytes() > 0) {
             self.shared.committer.raise();
         }
-        self.shared.attend(self.attention);
+        self.shared.wake_for(self.wake_reason);
     }
 }
 
@@ -164,11 +164,15 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
-    pub(crate) fn try_submit(&self, submission: Submission<'_>, haste: Haste) -> Result<Option<Range<Sequence>>> {
+    pub(crate) fn try_submit(
+        &self,
+        submission: Submission<'_>,
+        urgency: CommitUrgency,
+    ) -> Result<Option<Range<Sequence>>> {
         let mut queue = held(&self.queue);
         match queue.commits.submit(submission)? {
             Submitted::Accepted(range) => {
-                queue.haste = queue.haste.and(haste);
+                queue.urgency = queue.urgency.and(urgency);
                 Ok(Some(range))
             }
             Submitted::NeedRoom => {
@@ -197,7 +201,7 @@ impl Shared {
     /// batch where somebody waits for it: waking the committer would take as long as a short sync.
     pub(crate) fn lead(&self, until: Sequence) {
         let mut guard = match self.writer.try_lock() {
-            Ok(guard) => WriterGuard { shared: self, guard: Some(guard), attention: Attention::None },
+            Ok(guard) => WriterGuard { shared: self, guard: Some(guard), wake_reason: WakeReason::None },
             Err(TryLockError::Poisoned(_)) => return self.fail(&committing_panicked()),
             // Whoever has it looks at the queue again when it lets go.
             Err(TryLockError::WouldBlock) => return,
@@ -205,7 +209,7 @@ impl Shared {
         let mut favours = 1;
         loop {
             if self.is_visible(until) {
-                if favours == 0 || guard.attention == Attention::Now || !self.is_hurried() {
+                if favours == 0 || guard.wake_reason == WakeReason::Now || !self.has_urgent() {
                     return;
                 }
                 favours -= 1;
@@ -222,7 +226,7 @@ impl Shared {
     pub(crate) fn lead_quickly(&self, until: Sequence) {
         let writer = if self.inbox.bytes() < INLINE_BYTES { self.writer.try_lock().ok() } else { None };
         let Some(writer) = writer else { return self.committer.raise() };
-        let mut guard = WriterGuard { shared: self, guard: Some(writer), attention: Attention::None };
+        let mut guard = WriterGuard { shared: self, guard: Some(writer), wake_reason: WakeReason::None };
         while !self.is_visible(until) && self.with_commits(|commits| commits.next_is_quick()) {
             if !guard.commit_one() {
                 return;
@@ -231,14 +235,14 @@ impl Shared {
         }
     }
 
-    fn take_commit(&self) -> Option<(Commit, Haste)> {
+    fn take_commit(&self) -> Option<(Commit, CommitUrgency)> {
         let mut queue = held(&self.queue);
         let commit = queue.commits.take()?;
-        let haste = queue.haste;
+        let urgency = queue.urgency;
         if queue.commits.queued_bytes() == 0 {
-            queue.haste = Haste::NONE;
+            queue.urgency = CommitUrgency::NONE;
         }
-        Some((commit, haste))
+        Some((commit, urgency))
     }
 
     fn timed_sync(&self, appender: &mut SegmentAppender) -> Result<Mark> {
@@ -261,7 +265,7 @@ impl Shared {
     /// `Poisoned` where somebody died while holding it.
     pub(crate) fn writer(&self) -> Result<WriterGuard<'_>> {
         let guard = self.writer.lock().map_err(|_| committing_panicked())?;
-        Ok(WriterGuard { shared: self, guard: Some(guard), attention: Attention::None })
+        Ok(WriterGuard { shared: self, guard: Some(guard), wake_reason: WakeReason::None })
     }
 
     /// Makes everything durable that was written so far.
@@ -280,10 +284,10 @@ impl Shared {
     /// `Poisoned` where that fails.
     pub(crate) fn end_log(&self) -> Result<()> {
         self.check_poison()?;
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        self.propose_settled(seat);
-        self.send(seat, Haste::NONE)?;
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        self.propose_settled(locked);
+        self.send(locked, CommitUrgency::NONE)?;
         drop(guard);
         let mut guard = self.writer()?;
         self.with_commits(GroupCommit::close);
@@ -302,7 +306,7 @@ impl Shared {
                 Err(error) => return self.fail(&error),
             };
             // Somebody may wait for what became visible: letting go sees to that first.
-            while guard.commit_one() && guard.attention < Attention::Now {}
+            while guard.commit_one() && guard.wake_reason < WakeReason::Now {}
             if self.background.witness_wanted.swap(false, Ordering::SeqCst)
                 && let Err(error) = self.witness(&mut guard)
             {

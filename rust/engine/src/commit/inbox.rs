@@ -90,14 +90,14 @@ impl Batches {
 
 /// What a batch means for who waits for time or facts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Haste {
+pub(crate) struct CommitUrgency {
     /// It holds something that somebody waits for.
     pub(crate) urgent: bool,
     /// The earliest due time among its messages.
     pub(crate) earliest_due: Millis,
 }
 
-impl Haste {
+impl CommitUrgency {
     /// Nothing is in a hurry.
     pub(crate) const NONE: Self = Self { urgent: false, earliest_due: FAR };
 
@@ -113,7 +113,7 @@ impl Haste {
 
 /// Who should look at the inbox now.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Attention {
+pub(crate) enum WakeReason {
     /// Nobody: the driver is awake or will be soon enough.
     None,
     /// The driver, which sleeps: there is something for it to plan.
@@ -155,23 +155,29 @@ impl Inbox {
     }
 
     /// Adds a visible batch; callers do so in log order. `buffer` is empty afterwards.
-    pub(crate) fn push(&self, start: Location, buffer: &mut Vec<u8>, haste: Haste, now: Reading) -> Attention {
+    pub(crate) fn push(
+        &self,
+        start: Location,
+        buffer: &mut Vec<u8>,
+        urgency: CommitUrgency,
+        now: Reading,
+    ) -> WakeReason {
         let mut state = held(&self.state);
         state.batches.add(start, buffer);
-        state.earliest_due = state.earliest_due.min(haste.earliest_due);
-        let is_ready = haste.earliest_due <= now.now && !now.held;
-        state.urgent |= haste.urgent || is_ready;
+        state.earliest_due = state.earliest_due.min(urgency.earliest_due);
+        let is_ready = urgency.earliest_due <= now.now && !now.held;
+        state.urgent |= urgency.urgent || is_ready;
         if state.urgent || state.batches.bytes > BACKLOG_BYTES {
-            Attention::Now
+            WakeReason::Now
         } else if !state.told
-            || haste.earliest_due < state.driver_looks_at
+            || urgency.earliest_due < state.driver_looks_at
             || (state.batches.bytes > PORTION_BYTES && state.driver_looks_at > Millis(0))
         {
             state.told = true;
             state.driver_looks_at = Millis(0);
-            Attention::Driver
+            WakeReason::Driver
         } else {
-            Attention::None
+            WakeReason::None
         }
     }
 
@@ -256,7 +262,7 @@ mod tests {
         let inbox = Inbox::new();
         for (base, body) in [(1, 10), (2, 1 << 20), (3, 20)] {
             let mut bytes = batch(base, body);
-            inbox.push(Location(base), &mut bytes, Haste::NONE, Reading { now: Millis(0), held: false });
+            inbox.push(Location(base), &mut bytes, CommitUrgency::NONE, Reading { now: Millis(0), held: false });
             assert!(bytes.is_empty());
         }
         let mut batches = Batches::default();
@@ -272,13 +278,13 @@ mod tests {
     fn a_sleeping_driver_is_woken_once_for_each_portion() {
         let inbox = Inbox::new();
         let now = Reading { now: Millis(50), held: false };
-        let push = |base| inbox.push(Location(base), &mut batch(base, PORTION_BYTES / 2), Haste::NONE, now);
-        assert_eq!(push(1), Attention::None, "an awake driver looks by itself");
+        let push = |base| inbox.push(Location(base), &mut batch(base, PORTION_BYTES / 2), CommitUrgency::NONE, now);
+        assert_eq!(push(1), WakeReason::None, "an awake driver looks by itself");
         assert!(inbox.driver_sleeps(Millis(100), true));
-        assert_eq!([push(2), push(3)], [Attention::Driver, Attention::None]);
+        assert_eq!([push(2), push(3)], [WakeReason::Driver, WakeReason::None]);
         inbox.take(&mut Batches::default());
         assert!(inbox.driver_sleeps(Millis(200), true));
-        assert_eq!([push(4), push(5), push(6)], [Attention::None, Attention::Driver, Attention::None]);
+        assert_eq!([push(4), push(5), push(6)], [WakeReason::None, WakeReason::Driver, WakeReason::None]);
     }
 
     #[test]
@@ -298,15 +304,15 @@ mod tests {
     fn the_driver_is_told_once_and_woken_for_what_is_due_before_it_looks() {
         let inbox = Inbox::new();
         let now = Reading { now: Millis(50), held: false };
-        let due = |due| Haste { urgent: false, earliest_due: Millis(due) };
+        let due = |due| CommitUrgency { urgent: false, earliest_due: Millis(due) };
         assert!(inbox.driver_sleeps(Millis(100), false));
-        assert_eq!(inbox.push(Location(1), &mut batch(1, 1), due(100), now), Attention::Driver);
+        assert_eq!(inbox.push(Location(1), &mut batch(1, 1), due(100), now), WakeReason::Driver);
         inbox.take(&mut Batches::default());
         assert!(inbox.driver_sleeps(Millis(100), true));
-        assert_eq!(inbox.push(Location(2), &mut batch(2, 1), due(100), now), Attention::None);
-        assert_eq!(inbox.push(Location(3), &mut batch(3, 1), due(99), now), Attention::Driver);
+        assert_eq!(inbox.push(Location(2), &mut batch(2, 1), due(100), now), WakeReason::None);
+        assert_eq!(inbox.push(Location(3), &mut batch(3, 1), due(99), now), WakeReason::Driver);
         assert!(!inbox.driver_sleeps(Millis(200), false));
-        assert_eq!(inbox.push(Location(4), &mut batch(4, 1), due(50), now), Attention::Now);
+        assert_eq!(inbox.push(Location(4), &mut batch(4, 1), due(50), now), WakeReason::Now);
         assert!(!inbox.driver_sleeps(Millis(200), true));
     }
 }

@@ -11,9 +11,9 @@ use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
-use crate::commit::inbox::Haste;
-use crate::consume::member::{Consuming, Member};
-use crate::drive::driver::Seat;
+use crate::commit::inbox::CommitUrgency;
+use crate::consume::member::{GroupConsumer, Member};
+use crate::drive::driver::LockedOwner;
 use crate::held;
 use crate::names::Subject;
 use crate::options::GroupStart;
@@ -22,11 +22,11 @@ use crate::sync::Instant;
 
 /// How often a group may be reset or removed while somebody begins to consume for it. With few, an operator who
 /// does nothing else all the time wins now and then.
-const BEGINNINGS_MAX: usize = 1_000;
+const REGISTRATIONS_MAX: usize = 1_000;
 
 /// A group that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BegunGroup {
+pub(crate) struct RegisteredGroup {
     pub(crate) number: GroupNumber,
     /// False where it was there before.
     pub(crate) is_new: bool,
@@ -56,14 +56,14 @@ impl Shared {
         }
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
         let submission = Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false };
-        let range = self.submit_expected(submission, Haste { earliest_due, ..Haste::URGENT })?;
+        let range = self.submit_expected(submission, CommitUrgency { earliest_due, ..CommitUrgency::URGENT })?;
         self.lead(range.end);
         self.answers(range)
     }
 
     /// True where somebody waits for something that is queued.
-    pub(crate) fn is_hurried(&self) -> bool {
-        held(&self.queue).haste.urgent
+    pub(crate) fn has_urgent(&self) -> bool {
+        held(&self.queue).urgency.urgent
     }
 
     /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
@@ -76,13 +76,17 @@ impl Shared {
         must_sync: bool,
     ) -> Result<Range<Sequence>> {
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.submit_expected(Submission { records, record_count, adopts: 0, class, must_sync }, Haste::URGENT)
+        self.submit_expected(Submission { records, record_count, adopts: 0, class, must_sync }, CommitUrgency::URGENT)
     }
 
-    pub(crate) fn submit_expected(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
+    pub(crate) fn submit_expected(
+        &self,
+        submission: Submission<'_>,
+        urgency: CommitUrgency,
+    ) -> Result<Range<Sequence>> {
         loop {
             let seen = self.room.count();
-            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, haste))? {
+            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, urgency))? {
                 return Ok(range);
             }
             self.await_room(seen);
@@ -90,10 +94,14 @@ impl Shared {
     }
 
     /// As [`Self::submit_expected`], of facts of which the last one is an adoption, and is asked about alone.
-    pub(crate) fn submit_adoption(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
+    pub(crate) fn submit_adoption(
+        &self,
+        submission: Submission<'_>,
+        urgency: CommitUrgency,
+    ) -> Result<Range<Sequence>> {
         loop {
             let seen = self.room.count();
-            let submit = || self.try_submit(submission, haste);
+            let submit = || self.try_submit(submission, urgency);
             if let Some(range) = self.outcomes.expect_adoption(submission.adopts, submit)? {
                 return Ok(range);
             }
@@ -115,19 +123,19 @@ impl Shared {
     /// `Poisoned`, `Closed`, `TooLarge`.
     pub(crate) fn submit_in_order(
         &self,
-        seat: &mut Seat,
+        locked: &mut LockedOwner,
         records: &[u8],
         count: usize,
-        haste: Haste,
+        urgency: CommitUrgency,
     ) -> Result<Option<Range<Sequence>>> {
-        self.send(seat, Haste::URGENT)?;
-        if !seat.proposals.is_empty() {
+        self.send(locked, CommitUrgency::URGENT)?;
+        if !locked.proposals.is_empty() {
             return Ok(None);
         }
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
         self.try_submit(
             Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false },
-            haste,
+            urgency,
         )
     }
 
@@ -140,10 +148,10 @@ impl Shared {
         loop {
             let seen = self.room.count();
             let (sent, is_all) = {
-                let mut guard = self.seat()?;
-                let seat = guard.get()?;
-                self.send(seat, Haste::URGENT)?;
-                (self.with_commits(|commits| commits.next_sequence()), seat.proposals.is_empty())
+                let mut guard = self.lock_owner()?;
+                let locked = guard.get()?;
+                self.send(locked, CommitUrgency::URGENT)?;
+                (self.with_commits(|commits| commits.next_sequence()), locked.proposals.is_empty())
             };
             if is_all {
                 return Ok(Some(sent));
@@ -179,13 +187,13 @@ impl Shared {
     }
 
     /// Makes the group, its subject and its retry subject, where they are not there yet.
-    pub(crate) fn begin_group(
+    pub(crate) fn register_group(
         &self,
         subject: &Subject,
         retries: &Subject,
         group: &str,
         start: GroupStart,
-    ) -> Result<BegunGroup> {
+    ) -> Result<RegisteredGroup> {
         let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
         let mut records = Vec::new();
         for one in &new {
@@ -193,31 +201,31 @@ impl Shared {
         }
         encode_group(&mut records, subject.number, start, group);
         // The retry subject of a group that is there is needed to finish what is stored.
-        let is_there = self.seat()?.get()?.owner.state().group_named(subject.number, group).is_some();
+        let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
         let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
         self.names.submitted(&new);
         match found.last() {
-            Some(Some(Outcome::Group(number))) => Ok(BegunGroup { number: *number, is_new: true }),
-            Some(Some(Outcome::GroupThere(number))) => Ok(BegunGroup { number: *number, is_new: false }),
+            Some(Some(Outcome::Group(number))) => Ok(RegisteredGroup { number: *number, is_new: true }),
+            Some(Some(Outcome::GroupThere(number))) => Ok(RegisteredGroup { number: *number, is_new: false }),
             _ => Err(Error::Closed),
         }
     }
 
     /// Makes a consumer of the group of this name, and says whether that is new. Where the group is reset or removed between the
     /// two facts, it is asked for again.
-    pub(crate) fn begin_consuming(
+    pub(crate) fn register_in_group(
         &self,
         subject: &Subject,
         retries: &Subject,
         group: &str,
         start: GroupStart,
-    ) -> Result<(Consuming, bool)> {
-        for _ in 0..BEGINNINGS_MAX {
-            let BegunGroup { number: group, is_new } = self.begin_group(subject, retries, group, start)?;
-            match self.begin_consumer(group) {
+    ) -> Result<(GroupConsumer, bool)> {
+        for _ in 0..REGISTRATIONS_MAX {
+            let RegisteredGroup { number: group, is_new } = self.register_group(subject, retries, group, start)?;
+            match self.register_consumer(group) {
                 Err(Error::Closed) => self.check()?,
-                begun => return begun.map(|consumer| (Consuming { group, consumer }, is_new)),
+                begun => return begun.map(|consumer| (GroupConsumer { group, consumer }, is_new)),
             }
         }
         Err(Error::Closed)
@@ -227,7 +235,7 @@ impl Shared {
     ///
     /// # Errors
     /// `Closed` where there is no such group any more.
-    pub(crate) fn begin_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
+    pub(crate) fn register_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
         let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
         let mut records = Vec::new();
         encode_consumer(&mut records, group, &format!("{}-{ordinal}", self.issuer.epoch));
@@ -239,7 +247,7 @@ impl Shared {
 
     /// Tells a new member the group of its retry subject, where that has one already.
     pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
-        let mut guard = self.seat()?;
+        let mut guard = self.lock_owner()?;
         let state = guard.get()?.owner.state();
         if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
             self.subscribers.joins_retries(member, group);

@@ -172,13 +172,13 @@ impl Signal {
 
 /// Counts news, so that who looked before sleeping misses none.
 #[derive(Default)]
-pub(crate) struct News {
-    state: Mutex<NewsState>,
+pub(crate) struct EventCount {
+    state: Mutex<EventCountState>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
-struct NewsState {
+struct EventCountState {
     count: u64,
     waiting: u32,
     listener: Option<Listener>,
@@ -191,14 +191,14 @@ struct Listener {
     waits: bool,
 }
 
-impl News {
+impl EventCount {
     /// How much news there was so far.
     pub(crate) fn count(&self) -> u64 {
         held(&self.state).count
     }
 
     /// There is news for all who wait.
-    pub(crate) fn tell_all(&self) {
+    pub(crate) fn notify_all(&self) {
         let mut state = held(&self.state);
         state.count = state.count.wrapping_add(1);
         if state.waiting > 0 {
@@ -292,9 +292,9 @@ mod tests {
 
     #[test]
     fn news_before_the_wait_is_seen() {
-        let news = News::default();
+        let news = EventCount::default();
         let seen = news.count();
-        news.tell_all();
+        news.notify_all();
         assert!(news.wait_beyond(seen, Duration::from_secs(5)));
         assert!(!news.wait_beyond(news.count(), Duration::from_millis(1)));
     }
@@ -303,15 +303,15 @@ mod tests {
     fn a_listener_hears_once_for_each_time_it_waits() {
         let notifier = Arc::new(Notifier::default());
         notifier.listen().unwrap();
-        let news = News::default();
+        let news = EventCount::default();
         news.listen(Arc::clone(&notifier), 3);
         let seen = news.count();
-        news.tell_all();
+        news.notify_all();
         assert!(notifier.drain().tokens.is_empty());
         assert!(!news.await_beyond(seen));
         assert!(news.await_beyond(news.count()));
-        news.tell_all();
-        news.tell_all();
+        news.notify_all();
+        news.notify_all();
         assert_eq!(notifier.drain().tokens, [3]);
     }
 }

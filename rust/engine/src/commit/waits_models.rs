@@ -56,9 +56,9 @@ fn a_signal_is_raised() {
 }
 
 fn there_is_news() {
-    let news = Arc::new(News::default());
+    let news = Arc::new(EventCount::default());
     let seen = news.count();
-    let other = beside(&news, News::tell_all);
+    let other = beside(&news, EventCount::notify_all);
     assert!(news.wait_beyond(seen, Duration::MAX));
     other.join().unwrap();
 }

@@ -93,7 +93,7 @@ impl Subscription {
                     deliveries.push((key, *delivery));
                 }
                 Err(_) if near.is_some() => break,
-                Err(error @ Error::DamagedPayload { .. }) => failed = self.shared.give_up(delivery, &error),
+                Err(error @ Error::DamagedPayload { .. }) => failed = self.shared.void_ready(delivery, &error),
                 Err(error) => failed = Err(error),
             }
             if failed.is_err() {

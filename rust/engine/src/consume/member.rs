@@ -8,8 +8,8 @@ use std::time::Duration;
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
-use crate::clock::consumer_presence::{Attendance, Rest};
-use crate::commit::waits::News;
+use crate::clock::consumer_presence::{ConsumerPresence, ConsumerState};
+use crate::commit::waits::EventCount;
 use crate::consume::delivery::{DeliveryKey, DeliveryRange};
 use crate::consume::ended_deliveries::{Moved, Settled};
 use crate::consume::offset_hasher::ByOffset;
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, Mutex};
 
 /// A consumer of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Consuming {
+pub(crate) struct GroupConsumer {
     pub(crate) group: GroupNumber,
     pub(crate) consumer: ConsumerNumber,
 }
@@ -32,8 +32,8 @@ pub(crate) const MAIN: u8 = 0;
 pub(crate) const RETRY: u8 = 1;
 
 #[derive(Default)]
-struct Hands {
-    consuming: [Option<Consuming>; QUEUES],
+struct InFlight {
+    consuming: [Option<GroupConsumer>; QUEUES],
     /// What was handed to the user and is not finished.
     held: HashMap<DeliveryKey, Delivery, ByOffset>,
     /// What was assigned and could not be read yet.
@@ -52,11 +52,11 @@ pub(crate) struct Member {
     pub(crate) retry_subject: Subject,
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
-    pub(crate) news: News,
+    pub(crate) news: EventCount,
     /// Kept where the clock waits for consumers.
-    attendance: Option<Attendance>,
+    presence: Option<ConsumerPresence>,
     retry_group: AtomicU32,
-    hands: Mutex<Hands>,
+    hands: Mutex<InFlight>,
 }
 
 /// What was settled, and whether the driver must be told.
@@ -70,7 +70,7 @@ pub(crate) enum Noted {
     First,
 }
 
-impl Hands {
+impl InFlight {
     fn list(&mut self) -> Noted {
         if std::mem::replace(&mut self.is_listed, true) { Noted::More } else { Noted::First }
     }
@@ -82,7 +82,7 @@ impl Member {
         retry_subject: Subject,
         group: &str,
         in_flight_max: u32,
-        attendance: Option<Attendance>,
+        presence: Option<ConsumerPresence>,
     ) -> Self {
         let group = Arc::from(group);
         Self {
@@ -90,54 +90,56 @@ impl Member {
             retry_subject,
             group,
             in_flight_max,
-            news: News::default(),
-            attendance,
+            news: EventCount::default(),
+            presence,
             retry_group: AtomicU32::new(0),
             hands: Mutex::default(),
         }
     }
 
     /// True where the clock waits for consumers.
-    pub(crate) fn is_attended(&self) -> bool {
-        self.attendance.is_some()
+    pub(crate) fn has_presence(&self) -> bool {
+        self.presence.is_some()
     }
 
     /// The calling thread looked after so much news, and found nothing.
     pub(crate) fn found_nothing(&self, seen: u64) {
-        if let Some(attendance) = &self.attendance {
-            attendance.found_nothing(seen);
+        if let Some(presence) = &self.presence {
+            presence.found_nothing(seen);
         }
     }
 
     /// The calling thread was given messages, or did something with them.
     fn is_at_work(&self) {
-        if let Some(attendance) = &self.attendance {
-            attendance.is_at_work();
+        if let Some(presence) = &self.presence {
+            presence.is_at_work();
         }
     }
 
     /// The calling thread is that of the event loop which consumes from here.
     pub(crate) fn belongs_to_this_loop(&self) {
-        if let Some(attendance) = &self.attendance {
-            attendance.belongs_here();
+        if let Some(presence) = &self.presence {
+            presence.belongs_here();
         }
     }
 
     /// Nobody consumes from here any more.
-    pub(crate) fn end_attendance(&self) {
-        if let Some(attendance) = &self.attendance {
-            attendance.end();
+    pub(crate) fn end_presence(&self) {
+        if let Some(presence) = &self.presence {
+            presence.end();
         }
     }
 
     /// How many threads beside the calling one consume from here, as far as the clock knows.
-    pub(crate) fn attendants(&self) -> usize {
-        self.attendance.as_ref().map_or(0, Attendance::count)
+    pub(crate) fn consuming_threads(&self) -> usize {
+        self.presence.as_ref().map_or(0, ConsumerPresence::count)
     }
 
     /// How those who consume from here are, but for the calling thread.
-    pub(crate) fn rest(&self, patience: Duration) -> Rest {
-        self.attendance.as_ref().map_or(Rest::Nobody, |attendance| attendance.rest(self.news.count(), patience))
+    pub(crate) fn consumer_state(&self, patience: Duration) -> ConsumerState {
+        self.presence
+            .as_ref()
+            .map_or(ConsumerState::Nobody, |presence| presence.consumer_state(self.news.count(), patience))
     }
 
     /// True where this group takes what this member gives back.
@@ -159,11 +161,11 @@ impl Member {
         self.retry_group().is_some() && self.consuming(RETRY).is_none()
     }
 
-    pub(crate) fn consuming(&self, queue: u8) -> Option<Consuming> {
+    pub(crate) fn consuming(&self, queue: u8) -> Option<GroupConsumer> {
         held(&self.hands).consuming.get(usize::from(queue)).copied().flatten()
     }
 
-    pub(crate) fn set_consuming(&self, queue: u8, consuming: Option<Consuming>) {
+    pub(crate) fn set_consuming(&self, queue: u8, consuming: Option<GroupConsumer>) {
         if let Some(slot) = held(&self.hands).consuming.get_mut(usize::from(queue)) {
             *slot = consuming;
         }
@@ -208,7 +210,7 @@ impl Member {
         }
         drop(hands);
         if is_left {
-            self.news.tell_all();
+            self.news.notify_all();
         }
     }
 
@@ -277,10 +279,10 @@ impl Member {
     pub(crate) fn take_settled(&self) -> Vec<Settled> {
         let mut hands = held(&self.hands);
         hands.is_listed = false;
-        let Hands { consuming, acknowledged, moved, .. } = &mut *hands;
+        let InFlight { consuming, acknowledged, moved, .. } = &mut *hands;
         let mut taken = Vec::new();
         for ((acknowledged, moved), consuming) in acknowledged.iter_mut().zip(moved).zip(consuming) {
-            if let Some(Consuming { group, consumer }) = *consuming
+            if let Some(GroupConsumer { group, consumer }) = *consuming
                 && !(acknowledged.is_empty() && moved.is_empty())
             {
                 let (mut acknowledged, moved) = (std::mem::take(acknowledged), std::mem::take(moved));

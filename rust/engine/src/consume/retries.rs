@@ -5,7 +5,7 @@ use delaymq_core::record::retry::REASON_BYTES_MAX;
 use delaymq_core::store::dead_letter_subject;
 use delaymq_core::units::{Millis, Span};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::DeliveryKey;
 use crate::consume::ended_deliveries::Moved;
 use crate::consume::member::Noted;
@@ -65,17 +65,17 @@ impl Subscription {
         if noted == Noted::Nothing {
             return Ok(());
         }
-        let Some(mut guard) = self.shared.try_seat()? else {
+        let Some(mut guard) = self.shared.try_lock_owner()? else {
             if noted == Noted::First {
                 self.leave_to_driver();
             }
             return Ok(());
         };
-        let seat = guard.get()?;
-        self.propose_settled(seat);
-        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
+        let locked = guard.get()?;
+        self.propose_settled(locked);
+        let sent = self.shared.send(locked, CommitUrgency { urgent: false, earliest_due: due });
         drop(guard);
-        self.shared.hurry(sent?.is_some());
+        self.shared.write_soon(sent?.is_some());
         Ok(())
     }
 }

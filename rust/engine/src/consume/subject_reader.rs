@@ -12,7 +12,7 @@ use delaymq_core::units::{ReadyNumber, SegmentNumber, SubjectNumber};
 
 use crate::consume::delivery::{Delivered, DeliveryKey};
 use crate::consume::member::MAIN;
-use crate::drive::driver::SeatGuard;
+use crate::drive::driver::OwnerGuard;
 use crate::event_loop::listener::Listener;
 use crate::held;
 use crate::names::Subject;
@@ -83,10 +83,10 @@ impl Store {
         });
         let follower = Arc::new(());
         // With all applied that is visible: what was published before this call is not after it.
-        let mut guard = shared.seat()?;
-        let seat = guard.get()?;
-        let woken = shared.apply_inbox(seat);
-        let began_at = seat.owner.follow(subject.number, &follower);
+        let mut guard = shared.lock_owner()?;
+        let locked = guard.get()?;
+        let woken = shared.apply_inbox(locked);
+        let began_at = locked.owner.follow(subject.number, &follower);
         drop(guard);
         shared.subscribers.tell(&woken.inspect_err(|error| shared.fail(error))?);
         let number = subject.number;
@@ -139,7 +139,7 @@ impl SubjectReader {
     pub fn try_read(&self, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
         self.shared.check()?;
         let near = Some(self.shared.nearest());
-        let Some(guard) = self.shared.try_seat()? else { return Ok(ReadNumbers::WouldWait) };
+        let Some(guard) = self.shared.try_lock_owner()? else { return Ok(ReadNumbers::WouldWait) };
         match self.look(guard, from, count_max)? {
             ReadFollowed::Entries(entries) => match self.take(&entries, bytes_max, near)? {
                 Taken::Messages { first, messages } => Ok(ReadNumbers::Messages { first, messages }),
@@ -159,7 +159,7 @@ impl SubjectReader {
         let mut from = from;
         loop {
             self.shared.check()?;
-            let entries = match self.look(self.shared.seat()?, from, count_max)? {
+            let entries = match self.look(self.shared.lock_owner()?, from, count_max)? {
                 ReadFollowed::Entries(entries) => entries,
                 ReadFollowed::Load(load) => load.read()?.entries,
                 ReadFollowed::Nothing { next } => return Ok(ReadNumbers::Nothing { next }),
@@ -174,10 +174,10 @@ impl SubjectReader {
         }
     }
 
-    fn look(&self, mut guard: SeatGuard<'_>, from: ReadyNumber, count_max: usize) -> Result<ReadFollowed> {
-        let seat = guard.get()?;
-        let woken = if self.shared.inbox.is_urgent() { Some(self.shared.apply_inbox(seat)) } else { None };
-        let found = seat.owner.read_followed(self.subject.number, from, count_max);
+    fn look(&self, mut guard: OwnerGuard<'_>, from: ReadyNumber, count_max: usize) -> Result<ReadFollowed> {
+        let locked = guard.get()?;
+        let woken = if self.shared.inbox.is_urgent() { Some(self.shared.apply_inbox(locked)) } else { None };
+        let found = locked.owner.read_followed(self.subject.number, from, count_max);
         drop(guard);
         if let Some(woken) = woken {
             let woken = woken.inspect_err(|error| self.shared.fail(error))?;

@@ -10,7 +10,7 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::State;
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
-use crate::clock::consumer_presence::Rest;
+use crate::clock::consumer_presence::ConsumerState;
 use crate::consume::ended_deliveries::Settled;
 use crate::consume::member::{MAIN, Member};
 use crate::event_loop::notifier::Notifier;
@@ -140,7 +140,7 @@ impl Subscribers {
         let table = held(&self.table);
         let awaiting = groups.iter().filter_map(|group| table.by_group.get(group)).flatten();
         for member in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
-            member.news.tell_all();
+            member.news.notify_all();
         }
         let watched = groups.iter().filter_map(|group| table.groups.get(group));
         for Watch { notifier, token } in watched.chain(subjects.iter().filter_map(|one| table.subjects.get(one))) {
@@ -172,22 +172,27 @@ impl Subscribers {
     }
 
     /// How everybody who consumes is, but for the calling thread.
-    pub(crate) fn rest(&self, patience: Duration) -> Rest {
+    pub(crate) fn consumer_state(&self, patience: Duration) -> ConsumerState {
         if self.untold.load(Ordering::SeqCst) > 0 {
-            return Rest::Awaited;
+            return ConsumerState::Busy;
         }
-        held(&self.table).all.values().map(|member| member.rest(patience)).max().unwrap_or(Rest::Nobody)
+        held(&self.table)
+            .all
+            .values()
+            .map(|member| member.consumer_state(patience))
+            .max()
+            .unwrap_or(ConsumerState::Nobody)
     }
 
     /// How many threads beside the calling one consume, as far as the clock knows.
-    pub(crate) fn attendants(&self) -> usize {
-        held(&self.table).all.values().map(|member| member.attendants()).sum()
+    pub(crate) fn consuming_threads(&self) -> usize {
+        held(&self.table).all.values().map(|member| member.consuming_threads()).sum()
     }
 
     /// Lets everybody look up.
-    pub(crate) fn tell_all(&self) {
+    pub(crate) fn notify_all(&self) {
         for member in held(&self.table).all.values() {
-            member.news.tell_all();
+            member.news.notify_all();
         }
     }
 

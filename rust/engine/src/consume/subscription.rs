@@ -9,11 +9,11 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::{LoadRequest, Pull, PullRequest};
 use delaymq_core::units::Millis;
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
-use crate::consume::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
+use crate::consume::member::{GroupConsumer, MAIN, Member, Noted, QUEUES, RETRY};
 use crate::consume::subscribers::Woken;
-use crate::drive::driver::{Seat, SeatGuard};
+use crate::drive::driver::{LockedOwner, OwnerGuard};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant};
 
@@ -31,7 +31,7 @@ pub struct Subscription {
 }
 
 /// What asking the owner led to.
-pub(crate) enum Asked {
+pub(crate) enum PullOutcome {
     Nothing,
     /// Something is ready, and comes once facts are applied that are on their way.
     Soon,
@@ -81,7 +81,7 @@ impl Subscription {
     /// As [`Self::pull`].
     pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
-        let (mut settled, mut hastened) = (!self.member.is_attended(), false);
+        let (mut settled, mut hastened) = (!self.member.has_presence(), false);
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -94,20 +94,20 @@ impl Subscription {
                 return Ok(delivered);
             }
             match asked {
-                Asked::Gone => return Err(Error::Closed),
+                PullOutcome::Gone => return Err(Error::Closed),
                 // All of it was damaged and is given up: there may be more.
-                Asked::Assigned => continue,
+                PullOutcome::Assigned => continue,
                 // By a clock that is turned by hand nothing comes later by itself: what is on its
                 // way is brought here first.
-                Asked::Nothing | Asked::Soon if !settled => {
+                PullOutcome::Nothing | PullOutcome::Soon if !settled => {
                     self.shared.settle()?;
                     settled = true;
                     continue;
                 }
-                Asked::Nothing | Asked::Soon => {}
+                PullOutcome::Nothing | PullOutcome::Soon => {}
             }
             let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_zero() && matches!(asked, Asked::Soon) && !hastened {
+            if left.is_zero() && matches!(asked, PullOutcome::Soon) && !hastened {
                 self.shared.bring_in(LOOK_UP)?;
                 hastened = true;
                 continue;
@@ -116,12 +116,12 @@ impl Subscription {
             if left.is_zero() {
                 return Ok(Vec::new());
             }
-            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.is_attended();
+            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.has_presence();
         }
     }
 
     /// Sends what is settled, and lets the owner decide what this subscription gets.
-    fn ask(&self, count_max: usize) -> Result<Asked> {
+    fn ask(&self, count_max: usize) -> Result<PullOutcome> {
         self.join_retries()?;
         loop {
             match self.ask_once(count_max)? {
@@ -131,45 +131,49 @@ impl Subscription {
         }
     }
 
-    fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
-        self.ask_with(self.shared.seat()?, count_max)
+    fn ask_once(&self, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
+        self.ask_with(self.shared.lock_owner()?, count_max)
     }
 
     /// As `ask_once`, where the owner is held already.
-    pub(crate) fn ask_with(&self, mut guard: SeatGuard<'_>, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+    pub(crate) fn ask_with(
+        &self,
+        mut guard: OwnerGuard<'_>,
+        count_max: usize,
+    ) -> Result<(PullOutcome, Option<LoadRequest>)> {
         let shared = &self.shared;
-        let seat = guard.get()?;
-        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
-        let settled = self.propose_settled(seat);
-        let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
-        let sent = shared.send(seat, if settled { Haste::URGENT } else { Haste::NONE });
+        let locked = guard.get()?;
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(locked) } else { Ok(Woken::default()) };
+        let settled = self.propose_settled(locked);
+        let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(locked, count_max)?)));
+        let sent = shared.send(locked, if settled { CommitUrgency::URGENT } else { CommitUrgency::NONE });
         drop(guard);
         let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
-        shared.hurry(sent?.is_some());
+        shared.write_soon(sent?.is_some());
         Ok(asked)
     }
 
-    fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+    fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
         let (room, first) = self.member.room();
         let mut room = room.min(count_max);
-        let mut asked = Asked::Nothing;
+        let mut asked = PullOutcome::Nothing;
         for turn in 0..QUEUES {
             let queue = if turn == 0 { first } else { first ^ 1 };
-            let Some(Consuming { group, consumer }) = self.member.consuming(queue) else { continue };
+            let Some(GroupConsumer { group, consumer }) = self.member.consuming(queue) else { continue };
             let beside = self.member.consuming(queue ^ 1).map(|other| (other.group, other.consumer));
             let in_flight_max = self.member.in_flight_max;
             let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
-            match seat.owner.pull(request, &mut seat.proposals)? {
+            match locked.owner.pull(request, &mut locked.proposals)? {
                 Pull::Deliveries(deliveries) => {
                     room = room.saturating_sub(deliveries.len());
                     self.member.assigned(queue, deliveries);
-                    asked = Asked::Assigned;
+                    asked = PullOutcome::Assigned;
                 }
-                Pull::Load(load) if !matches!(asked, Asked::Assigned) => return Ok((asked, Some(load))),
-                Pull::Soon if matches!(asked, Asked::Nothing) => asked = Asked::Soon,
+                Pull::Load(load) if !matches!(asked, PullOutcome::Assigned) => return Ok((asked, Some(load))),
+                Pull::Soon if matches!(asked, PullOutcome::Nothing) => asked = PullOutcome::Soon,
                 Pull::Wait | Pull::Soon | Pull::Load(_) => {}
-                Pull::Gone if queue == MAIN => return Ok((Asked::Gone, None)),
+                Pull::Gone if queue == MAIN => return Ok((PullOutcome::Gone, None)),
                 Pull::Gone => self.member.set_consuming(queue, None),
             }
         }
@@ -182,8 +186,8 @@ impl Subscription {
             return Ok(());
         }
         let Some(group) = self.member.retry_group() else { return Ok(()) };
-        let consumer = self.shared.begin_consumer(group)?;
-        self.member.set_consuming(RETRY, Some(Consuming { group, consumer }));
+        let consumer = self.shared.register_consumer(group)?;
+        self.member.set_consuming(RETRY, Some(GroupConsumer { group, consumer }));
         Ok(())
     }
 
@@ -233,23 +237,23 @@ impl Subscription {
             return Ok(true);
         }
         let until = Instant::now().checked_add(timeout);
-        self.propose_settled(self.shared.seat()?.get()?);
+        self.propose_settled(self.shared.lock_owner()?.get()?);
         let Some(end) = self.shared.send_all(until)? else { return Ok(false) };
         self.shared.lead(end);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         self.shared.wait_visible(end, left)
     }
 
-    pub(crate) fn propose_settled(&self, seat: &mut Seat) -> bool {
-        seat.propose_settled(&self.member.take_settled())
+    pub(crate) fn propose_settled(&self, locked: &mut LockedOwner) -> bool {
+        locked.propose_settled(&self.member.take_settled())
     }
 
     /// Ends every pull, now and later, with nothing. Acknowledging goes on.
     pub fn stop(&self) {
         if self.shared.guard.is_here() {
             self.stopped.store(true, Ordering::SeqCst);
-            self.member.end_attendance();
-            self.member.news.tell_all();
+            self.member.end_presence();
+            self.member.news.notify_all();
         }
     }
 
@@ -285,15 +289,15 @@ impl Subscription {
             return Ok(false);
         }
         self.shared.check_poison()?;
-        let mut guard = self.shared.seat()?;
-        let Ok(seat) = guard.get() else { return Ok(false) };
-        self.propose_settled(seat);
+        let mut guard = self.shared.lock_owner()?;
+        let Ok(locked) = guard.get() else { return Ok(false) };
+        self.propose_settled(locked);
         for queue in [MAIN, RETRY] {
-            if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
-                seat.owner.end_consumer(group, consumer, &mut seat.proposals);
+            if let Some(GroupConsumer { group, consumer }) = self.member.consuming(queue) {
+                locked.owner.end_consumer(group, consumer, &mut locked.proposals);
             }
         }
-        self.shared.send(seat, Haste::URGENT)?;
+        self.shared.send(locked, CommitUrgency::URGENT)?;
         Ok(true)
     }
 }

@@ -14,10 +14,10 @@ use delaymq_core::run::run_path;
 use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::clock::store_time::TimeNews;
+use crate::clock::store_time::ReportedTime;
 use crate::clock::system_clock::ClockReading;
 use crate::commit::committer::INLINE_BYTES;
-use crate::commit::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
+use crate::commit::inbox::{BACKLOG_BYTES, Batches, CommitUrgency, WakeReason};
 use crate::consume::ended_deliveries::Settled;
 use crate::consume::subscribers::Woken;
 use crate::names::Subject;
@@ -36,7 +36,7 @@ const STEP_ENTRIES: usize = 4_096;
 const FAILED_STEP_WAIT: Duration = Duration::from_millis(200);
 
 /// The owner and what it has decided.
-pub(crate) struct Seat {
+pub(crate) struct LockedOwner {
     pub(crate) owner: Owner,
     pub(crate) proposals: Proposals,
     /// How many of the proposals the log's queue has accepted.
@@ -50,7 +50,7 @@ pub(crate) struct Seat {
     pub(crate) loads_told: Option<u64>,
 }
 
-impl Seat {
+impl LockedOwner {
     pub(crate) fn new(owner: Owner) -> Self {
         let (proposals, batches, series_cursor) = (Proposals::default(), Batches::default(), Sequence(0));
         Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor, loads_told: None }
@@ -68,22 +68,22 @@ impl Seat {
 
 /// The owner, held. Who brought something urgent meanwhile found it taken and left it in the inbox,
 /// so letting go looks there.
-pub(crate) struct SeatGuard<'a> {
+pub(crate) struct OwnerGuard<'a> {
     shared: &'a Shared,
-    guard: Option<MutexGuard<'a, Option<Seat>>>,
+    guard: Option<MutexGuard<'a, Option<LockedOwner>>>,
 }
 
-impl SeatGuard<'_> {
+impl OwnerGuard<'_> {
     /// The owner, to change it.
     ///
     /// # Errors
     /// `Closed` where the store has let it go.
-    pub(crate) fn get(&mut self) -> Result<&mut Seat> {
+    pub(crate) fn get(&mut self) -> Result<&mut LockedOwner> {
         self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
     }
 }
 
-impl Drop for SeatGuard<'_> {
+impl Drop for OwnerGuard<'_> {
     fn drop(&mut self) {
         drop(self.guard.take());
         if !is_on(Planted::InboxLeftBehind) {
@@ -109,34 +109,34 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned` where somebody died while holding it.
-    pub(crate) fn seat(&self) -> Result<SeatGuard<'_>> {
-        let guard = self.seat.lock().map_err(|_| driving_panicked())?;
-        Ok(SeatGuard { shared: self, guard: Some(guard) })
+    pub(crate) fn lock_owner(&self) -> Result<OwnerGuard<'_>> {
+        let guard = self.owner_lock.lock().map_err(|_| driving_panicked())?;
+        Ok(OwnerGuard { shared: self, guard: Some(guard) })
     }
 
-    /// As `seat`, with `None` where somebody else has the owner.
+    /// As `lock_owner`, with `None` where somebody else has the owner.
     ///
     /// # Errors
-    /// As `seat`.
-    pub(crate) fn try_seat(&self) -> Result<Option<SeatGuard<'_>>> {
-        match self.seat.try_lock() {
-            Ok(guard) => Ok(Some(SeatGuard { shared: self, guard: Some(guard) })),
+    /// As `lock_owner`.
+    pub(crate) fn try_lock_owner(&self) -> Result<Option<OwnerGuard<'_>>> {
+        match self.owner_lock.try_lock() {
+            Ok(guard) => Ok(Some(OwnerGuard { shared: self, guard: Some(guard) })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Poisoned(_)) => Err(driving_panicked()),
         }
     }
 
     /// Does what a push to the inbox asked for.
-    pub(crate) fn attend(&self, attention: Attention) {
-        match (attention, self.inbox.bytes()) {
-            (Attention::None, _) => {}
-            (Attention::Now, bytes) if bytes < INLINE_BYTES => {
+    pub(crate) fn wake_for(&self, wake_reason: WakeReason) {
+        match (wake_reason, self.inbox.bytes()) {
+            (WakeReason::None, _) => {}
+            (WakeReason::Now, bytes) if bytes < INLINE_BYTES => {
                 self.drive();
                 // It vouches for the log when nothing more comes, and would sleep through what it has no part in.
                 self.remind_driver();
             }
-            (Attention::Now, bytes) if bytes > BACKLOG_BYTES => drop(self.apply_until(self.positions.visible())),
-            (Attention::Now | Attention::Driver, _) => self.driver.raise(),
+            (WakeReason::Now, bytes) if bytes > BACKLOG_BYTES => drop(self.apply_until(self.positions.visible())),
+            (WakeReason::Now | WakeReason::Driver, _) => self.driver.raise(),
         }
     }
 
@@ -148,8 +148,8 @@ impl Shared {
     }
 
     /// Facts were sent: those that somebody waits for are written now, the others soon.
-    pub(crate) fn hurry(&self, sent: bool) {
-        if self.is_hurried() {
+    pub(crate) fn write_soon(&self, sent: bool) {
+        if self.has_urgent() {
             self.committer.raise();
         } else if sent {
             self.remind_driver();
@@ -160,10 +160,10 @@ impl Shared {
     /// here when letting go.
     pub(crate) fn drive(&self) {
         while self.inbox.is_urgent() {
-            let woken = match self.seat.try_lock() {
+            let woken = match self.owner_lock.try_lock() {
                 Ok(mut guard) => {
-                    let Some(seat) = guard.as_mut() else { return };
-                    self.apply_inbox(seat)
+                    let Some(locked) = guard.as_mut() else { return };
+                    self.apply_inbox(locked)
                 }
                 Err(TryLockError::WouldBlock) => return,
                 Err(TryLockError::Poisoned(_)) => Err(driving_panicked()),
@@ -177,42 +177,42 @@ impl Shared {
 
     /// Applies all visible facts that have arrived. Returns what is to be told, after letting go of
     /// the owner.
-    pub(crate) fn apply_inbox(&self, seat: &mut Seat) -> Result<Woken> {
+    pub(crate) fn apply_inbox(&self, locked: &mut LockedOwner) -> Result<Woken> {
         self.check_poison()?;
-        self.inbox.take(&mut seat.batches);
-        for batch in seat.batches.iter() {
-            seat.owner.apply(&batch)?;
+        self.inbox.take(&mut locked.batches);
+        for batch in locked.batches.iter() {
+            locked.owner.apply(&batch)?;
         }
-        self.tell_loads(seat);
-        if seat.owner.take_newly_owing() && !is_on(Planted::OwingUntold) {
+        self.tell_loads(locked);
+        if locked.owner.take_newly_owing() && !is_on(Planted::OwingUntold) {
             self.driver.raise();
         }
-        for buffer in seat.batches.clear() {
+        for buffer in locked.batches.clear() {
             self.recycle(buffer);
         }
-        self.background.crowd.note_recent(seat.owner.recent_entries());
-        self.outcomes.found(seat.owner.take_outcomes());
-        let groups = seat.owner.take_woken();
-        self.subscribers.introduce(&groups, seat.owner.state());
-        Ok(Woken { groups, subjects: seat.owner.take_woken_subjects() })
+        self.background.write_stall.note_recent(locked.owner.recent_entries());
+        self.outcomes.found(locked.owner.take_outcomes());
+        let groups = locked.owner.take_woken();
+        self.subscribers.introduce(&groups, locked.owner.state());
+        Ok(Woken { groups, subjects: locked.owner.take_woken_subjects() })
     }
 
     /// Proposes what everybody has settled. With the owner held, so that who waits for their own to
     /// be sent finds it here or sent.
-    pub(crate) fn propose_settled(&self, seat: &mut Seat) {
-        seat.propose_settled(&self.subscribers.take_settled());
+    pub(crate) fn propose_settled(&self, locked: &mut LockedOwner) {
+        locked.propose_settled(&self.subscribers.take_settled());
     }
 
     /// Waits until the fact before `until` is applied; it must be visible.
     pub(crate) fn apply_until(&self, until: Sequence) -> Result<()> {
         loop {
             let woken = {
-                let mut guard = self.seat()?;
-                let seat = guard.get()?;
-                if seat.owner.applied() >= until {
+                let mut guard = self.lock_owner()?;
+                let locked = guard.get()?;
+                if locked.owner.applied() >= until {
                     return Ok(());
                 }
-                self.apply_inbox(seat)
+                self.apply_inbox(locked)
             };
             match woken {
                 Ok(woken) => self.subscribers.tell(&woken),
@@ -227,9 +227,9 @@ impl Shared {
     /// Hands the owner's proposals to the log's queue, in order and before the owner is let go, so
     /// that the order of decisions is the order of the log. What finds no room stays for the next
     /// time. Returns the end of what was accepted, where something was.
-    pub(crate) fn send(&self, seat: &mut Seat, haste: Haste) -> Result<Option<Sequence>> {
+    pub(crate) fn send(&self, locked: &mut LockedOwner, urgency: CommitUrgency) -> Result<Option<Sequence>> {
         let mut end = None;
-        for proposal in seat.proposals.iter().skip(seat.sent) {
+        for proposal in locked.proposals.iter().skip(locked.sent) {
             let submission = Submission {
                 records: proposal.records,
                 record_count: proposal.record_count,
@@ -237,18 +237,18 @@ impl Shared {
                 class: Class::Finishing,
                 must_sync: proposal.must_sync,
             };
-            let haste = if proposal.must_sync { Haste::URGENT } else { haste };
-            let Some(range) = self.try_submit(submission, haste)? else {
+            let urgency = if proposal.must_sync { CommitUrgency::URGENT } else { urgency };
+            let Some(range) = self.try_submit(submission, urgency)? else {
                 self.helper.raise();
                 return Ok(end);
             };
-            seat.sent = seat.sent.saturating_add(1);
+            locked.sent = locked.sent.saturating_add(1);
             end = Some(range.end);
         }
-        seat.proposals.clear();
-        seat.sent = 0;
-        self.names.submitted(&seat.new_subjects);
-        seat.new_subjects.clear();
+        locked.proposals.clear();
+        locked.sent = 0;
+        self.names.submitted(&locked.new_subjects);
+        locked.new_subjects.clear();
         Ok(end)
     }
 
@@ -257,7 +257,7 @@ impl Shared {
         sharpen_timer();
         let (mut last_news, mut applied) = (Instant::now(), Sequence(0));
         let mut told = true;
-        let mut news = TimeNews::default();
+        let mut news = ReportedTime::default();
         while !self.is_stopping() && self.poison.get().is_none() {
             self.inbox.driver_is_awake();
             let (reading, clock) = self.time.read_with_wall();
@@ -290,18 +290,18 @@ impl Shared {
 
     /// Applies, decides, sends.
     pub(crate) fn round(&self, reading: Reading) -> Result<Round> {
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        let before = seat.owner.applied();
-        let woken = self.apply_inbox(seat)?;
-        self.propose_settled(seat);
-        let stepped = seat.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut seat.proposals);
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let before = locked.owner.applied();
+        let woken = self.apply_inbox(locked)?;
+        self.propose_settled(locked);
+        let stepped = locked.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut locked.proposals);
         self.metrics.steps.add(1);
-        let (rescues, hot) = (seat.owner.take_rescues(), seat.owner.take_hot_minutes());
-        let sent = self.send(seat, Haste::URGENT)?;
-        let gone_on = self.go_on_with_series(seat, reading)?;
-        let until = seat.owner.applied();
-        let frozen = self.begin_checkpoint(seat);
+        let (rescues, hot) = (locked.owner.take_rescues(), locked.owner.take_hot_minutes());
+        let sent = self.send(locked, CommitUrgency::URGENT)?;
+        let progressed = self.propose_due_occurrences(locked, reading)?;
+        let until = locked.owner.applied();
+        let frozen = self.begin_checkpoint(locked);
         drop(guard);
         self.subscribers.tell(&woken);
         self.report_rescues(&rescues);
@@ -310,7 +310,7 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (gone_on.with(progress), None),
+            Ok(progress) => (progressed.with(progress), None),
             Err(error) => {
                 self.report_step_failure(&error);
                 (Progress::default(), Some(error))
@@ -320,9 +320,9 @@ impl Shared {
             progress,
             applied: until > before,
             until,
-            sent: gone_on.sent.or(sent),
+            sent: progressed.sent.or(sent),
             failed,
-            no_room: gone_on.no_room,
+            no_room: progressed.no_room,
         })
     }
 

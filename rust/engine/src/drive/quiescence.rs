@@ -53,13 +53,13 @@ impl Shared {
     /// # Errors
     /// `Closed`, `Poisoned`.
     pub(crate) fn next_due(&self) -> Result<Option<Millis>> {
-        Ok(self.seat()?.get()?.owner.next_due())
+        Ok(self.lock_owner()?.get()?.owner.next_due())
     }
 
     fn is_idle(&self) -> Result<bool> {
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        let applied = seat.owner.applied();
-        Ok(seat.proposals.is_empty() && self.with_commits(|commits| commits.next_sequence() == applied))
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let applied = locked.owner.applied();
+        Ok(locked.proposals.is_empty() && self.with_commits(|commits| commits.next_sequence() == applied))
     }
 }

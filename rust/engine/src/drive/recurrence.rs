@@ -10,8 +10,8 @@ use delaymq_core::store::{Owed, Progress};
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 use delaymq_recurrence::{Refused, turn_of};
 
-use crate::commit::inbox::Haste;
-use crate::drive::driver::Seat;
+use crate::commit::inbox::CommitUrgency;
+use crate::drive::driver::LockedOwner;
 use crate::query::report::Report;
 use crate::shared::Shared;
 
@@ -22,7 +22,7 @@ const ROOM_RETRY_MS: u64 = 200;
 
 /// What was done for series.
 #[derive(Default)]
-pub(crate) struct GoneOn {
+pub(crate) struct SeriesProgress {
     /// The end of what the log's queue has accepted, where it has some.
     pub(crate) sent: Option<Sequence>,
     /// Something found no room.
@@ -33,7 +33,7 @@ pub(crate) struct GoneOn {
     next: Option<Millis>,
 }
 
-impl GoneOn {
+impl SeriesProgress {
     /// What of a step and of this is to be done next.
     pub(crate) fn with(&self, progress: Progress) -> Progress {
         let next = progress.next.into_iter().chain(self.next).min();
@@ -46,26 +46,26 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub(crate) fn go_on_now(&self, subject: SubjectNumber, name: &str) -> Result<()> {
+    pub(crate) fn propose_first_occurrence(&self, subject: SubjectNumber, name: &str) -> Result<()> {
         loop {
             self.check()?;
             let room = self.room.count();
-            let (gone_on, end) = {
-                let mut guard = self.seat()?;
-                let seat = guard.get()?;
+            let (progressed, end) = {
+                let mut guard = self.lock_owner()?;
+                let locked = guard.get()?;
                 let reading = self.time.read();
-                let number = seat.owner.state().recurring.named(subject, name);
+                let number = locked.owner.state().recurring.named(subject, name);
                 let before = number.map(|number| Sequence(number.0.saturating_sub(1)));
-                let owed = before.filter(|_| !reading.held).map(|before| seat.owner.owed(before, 1));
+                let owed = before.filter(|_| !reading.held).map(|before| locked.owner.owed(before, 1));
                 // It comes first behind the one before, unless somebody else has gone on with it.
                 let its = owed.into_iter().flatten().filter(|owed| Some(owed.series) == number).collect();
-                let gone_on = self.propose_occurrences(seat, reading.now, its)?;
-                (gone_on, self.with_commits(|commits| commits.next_sequence()))
+                let progressed = self.propose_occurrences(locked, reading.now, its)?;
+                (progressed, self.with_commits(|commits| commits.next_sequence()))
             };
             self.lead(end);
             self.wait_visible(end, None)?;
             self.apply_until(end)?;
-            if !gone_on.no_room || self.with_commits(|commits| commits.is_disk_full()) {
+            if !progressed.no_room || self.with_commits(|commits| commits.is_disk_full()) {
                 return Ok(());
             }
             self.await_room(room);
@@ -77,61 +77,64 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned`, `Closed`.
-    pub(crate) fn go_on_with_series(&self, seat: &mut Seat, reading: Reading) -> Result<GoneOn> {
-        if reading.held || !seat.owner.owes() {
-            return Ok(GoneOn::default());
+    pub(crate) fn propose_due_occurrences(&self, locked: &mut LockedOwner, reading: Reading) -> Result<SeriesProgress> {
+        if reading.held || !locked.owner.owes() {
+            return Ok(SeriesProgress::default());
         }
-        let owed = seat.owner.owed(seat.series_cursor, SERIES_AT_ONCE);
+        let owed = locked.owner.owed(locked.series_cursor, SERIES_AT_ONCE);
         if let Some(last) = owed.last() {
-            seat.series_cursor = last.series;
+            locked.series_cursor = last.series;
         }
-        let gone_on = self.propose_occurrences(seat, reading.now, owed)?;
-        let (more, next) =
-            if gone_on.no_room { (false, Some(reading.now.plus(ROOM_RETRY_MS))) } else { (seat.owner.owes(), None) };
-        Ok(GoneOn { more, next, ..gone_on })
+        let progressed = self.propose_occurrences(locked, reading.now, owed)?;
+        let (more, next) = if progressed.no_room {
+            (false, Some(reading.now.plus(ROOM_RETRY_MS)))
+        } else {
+            (locked.owner.owes(), None)
+        };
+        Ok(SeriesProgress { more, next, ..progressed })
     }
 
     /// Where something finds no room, what needs none goes on: the end of a rule makes some.
-    fn propose_occurrences(&self, seat: &mut Seat, now: Millis, owed: Vec<Owed>) -> Result<GoneOn> {
-        let mut gone_on = GoneOn::default();
+    fn propose_occurrences(&self, locked: &mut LockedOwner, now: Millis, owed: Vec<Owed>) -> Result<SeriesProgress> {
+        let mut progressed = SeriesProgress::default();
         let mut records = Vec::new();
         for one in owed {
             let due = match due_of(&one, now) {
                 Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
                 Err(refused) => {
                     // Nothing is guessed: it waits until a release that knows the rule opens the store.
-                    seat.owner.occurrence_submitted(one.series);
-                    self.report_rest(&one, &refused);
+                    locked.owner.occurrence_submitted(one.series);
+                    self.report_unknown_rule(&one, &refused);
                     continue;
                 }
             };
-            if gone_on.no_room && due.is_some() {
+            if progressed.no_room && due.is_some() {
                 continue;
             }
             records.clear();
             let record_count = one.encode(due, now, &mut records);
             let class = if due.is_some() { Class::Growing } else { Class::Finishing };
             let submission = Submission { records: &records, record_count, adopts: 0, class, must_sync: false };
-            let submitted = match self.try_submit(submission, Haste::URGENT) {
+            let submitted = match self.try_submit(submission, CommitUrgency::URGENT) {
                 Err(Error::DiskFull) => None,
                 other => other?,
             };
             let Some(range) = submitted else {
                 self.helper.raise();
-                gone_on.no_room = true;
+                progressed.no_room = true;
                 continue;
             };
-            seat.owner.occurrence_submitted(one.series);
-            gone_on.sent = Some(range.end);
+            locked.owner.occurrence_submitted(one.series);
+            progressed.sent = Some(range.end);
             if due.is_none() {
                 let subject = self.names.name_of(one.recurs.subject).to_string();
                 self.reports.add(Report::SeriesOver { subject, name: one.recurs.name.clone() });
             }
         }
-        Ok(gone_on)
+        Ok(progressed)
     }
 
-    fn report_rest(&self, owed: &Owed, refused: &Refused) {
+    fn report_unknown_rule(&self, owed: &Owed, refused: &Refused) {
         let subject = self.names.name_of(owed.recurs.subject).to_string();
         let Refused { part, expected, found } = refused;
         let reason = format!("{part}: expected {expected}, found {found}");

@@ -5,8 +5,8 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, LoadRequest};
 use delaymq_core::units::{ReadyNumber, SubjectNumber};
 
-use crate::commit::inbox::Haste;
-use crate::drive::driver::Seat;
+use crate::commit::inbox::CommitUrgency;
+use crate::drive::driver::LockedOwner;
 use crate::query::report::Report;
 use crate::shared::Shared;
 
@@ -17,11 +17,11 @@ impl Shared {
         let loaded = load.read()?;
         self.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
         let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let LockedOwner { owner, proposals, .. } = locked;
         let lost = owner.loaded(loaded, proposals)?;
-        let sent = self.send(seat, Haste::URGENT).map(drop);
+        let sent = self.send(locked, CommitUrgency::URGENT).map(drop);
         drop(guard);
         if let Some(error) = error.filter(|_| damaged > 0) {
             self.report_damage(subject, &error, damaged, &lost);
@@ -42,13 +42,13 @@ impl Shared {
     }
 
     /// Gives up a ready message whose payload is damaged.
-    pub(crate) fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
+    pub(crate) fn void_ready(&self, delivery: &Delivery, error: &Error) -> Result<()> {
         let subject = delivery.entry.subject();
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let LockedOwner { owner, proposals, .. } = locked;
         owner.void_ready(subject, delivery.number, proposals);
-        self.send(seat, Haste::URGENT)?;
+        self.send(locked, CommitUrgency::URGENT)?;
         drop(guard);
         self.committer.raise();
         self.metrics.voided.add(1);

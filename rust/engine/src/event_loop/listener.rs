@@ -8,7 +8,7 @@ use delaymq_core::error::Result;
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::consume::subscription::Subscription;
-use crate::event_loop::notifier::{Notifier, Tidings, Wake};
+use crate::event_loop::notifier::{Notifier, Wake, Wakeup};
 use crate::shared::Shared;
 use crate::store::Store;
 
@@ -55,10 +55,10 @@ impl Listener {
     ///
     /// # Errors
     /// `ForkedProcess`: the parent's news is not taken away.
-    pub fn drain(&self) -> Result<(Tidings, Sequence)> {
+    pub fn drain(&self) -> Result<(Wakeup, Sequence)> {
         self.shared.guard.check()?;
-        let tidings = self.notifier.drain();
-        Ok((tidings, self.shared.positions.visible()))
+        let wakeup = self.notifier.drain();
+        Ok((wakeup, self.shared.positions.visible()))
     }
 
     /// Everything below this is visible.

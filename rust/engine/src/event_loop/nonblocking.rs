@@ -9,10 +9,10 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{SegmentNumber, Sequence};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::Delivered;
-use crate::consume::subscription::{Asked, Subscription};
-use crate::event_loop::notifier::Tidings;
+use crate::consume::subscription::{PullOutcome, Subscription};
+use crate::event_loop::notifier::Wakeup;
 use crate::options::Durability;
 use crate::publish::batch::{PublishBatch, Ticket};
 use crate::shared::Shared;
@@ -51,10 +51,10 @@ impl Store {
     ///
     /// # Errors
     /// `ForkedProcess`: the parent's news is not taken away.
-    pub fn drain(&self) -> Result<(Tidings, Sequence)> {
+    pub fn drain(&self) -> Result<(Wakeup, Sequence)> {
         self.shared.guard.check()?;
-        let tidings = self.shared.notifiers.own().drain();
-        Ok((tidings, self.shared.positions.visible()))
+        let wakeup = self.shared.notifiers.own().drain();
+        Ok((wakeup, self.shared.positions.visible()))
     }
 
     /// True where everything below `position` is visible; otherwise the descriptor becomes readable
@@ -113,7 +113,7 @@ impl Subscription {
     /// # Errors
     /// As [`Self::try_pull`].
     pub fn try_pull_within(&self, count_max: usize, bytes_max: usize, at_once: bool) -> Result<Pulled> {
-        let mut settled = !self.member.is_attended();
+        let mut settled = !self.member.has_presence();
         for _ in 0..LOOKS_MAX {
             self.shared.check()?;
             if self.is_stopped() {
@@ -123,7 +123,7 @@ impl Subscription {
             if self.member.has_retries_to_join() {
                 return Ok(Pulled::WouldWait);
             }
-            let Some(guard) = self.shared.try_seat()? else { return Ok(Pulled::WouldWait) };
+            let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
             let (asked, load) = self.ask_with(guard, count_max)?;
             let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
             if !delivered.is_empty() {
@@ -132,10 +132,10 @@ impl Subscription {
             if load.is_some() || self.member.has_unread() {
                 return Ok(Pulled::WouldWait);
             }
-            if matches!(asked, Asked::Gone) {
+            if matches!(asked, PullOutcome::Gone) {
                 return Err(Error::Closed);
             }
-            if settled && at_once && matches!(asked, Asked::Soon) {
+            if settled && at_once && matches!(asked, PullOutcome::Soon) {
                 return Ok(Pulled::WouldWait);
             }
             if !settled {
@@ -160,11 +160,11 @@ impl Subscription {
     pub fn begin_flush(&self) -> Result<Option<Sequence>> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
-        let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
-        let seat = guard.get()?;
-        self.shared.propose_settled(seat);
-        self.shared.send(seat, Haste::URGENT)?;
-        if !seat.proposals.is_empty() {
+        let Some(mut guard) = self.shared.try_lock_owner()? else { return Ok(None) };
+        let locked = guard.get()?;
+        self.shared.propose_settled(locked);
+        self.shared.send(locked, CommitUrgency::URGENT)?;
+        if !locked.proposals.is_empty() {
             // The log has no room for all of it now.
             return Ok(None);
         }
@@ -181,7 +181,7 @@ impl Subscription {
     pub fn submit_flush(&self) -> Result<Sequence> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
-        self.shared.propose_settled(self.shared.seat()?.get()?);
+        self.shared.propose_settled(self.shared.lock_owner()?.get()?);
         // Without an end it waits for as long as it takes.
         let end = self.shared.send_all(None)?.unwrap_or_default();
         self.shared.hasten(end);

@@ -108,7 +108,7 @@ impl Default for Notifier {
 
 /// What happened since the last look.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tidings {
+pub struct Wakeup {
     /// The tokens of what has news, each once.
     pub tokens: Vec<u64>,
     /// There are reports to fetch.
@@ -134,7 +134,7 @@ impl Notifier {
     }
 
     /// What happened, once; the listener is not woken until more does.
-    pub(crate) fn drain(&self) -> Tidings {
+    pub(crate) fn drain(&self) -> Wakeup {
         let mut told = held(&self.told);
         if let Some(way) = self.way.get() {
             way.rest();
@@ -142,7 +142,7 @@ impl Notifier {
         told.is_woken = false;
         let Told { tokens, watched, reports, .. } = &mut *told;
         tokens.extend(std::mem::take(watched));
-        Tidings { tokens: std::mem::take(tokens), reports: std::mem::take(reports) }
+        Wakeup { tokens: std::mem::take(tokens), reports: std::mem::take(reports) }
     }
 
     /// From now on `reached` tells when everything below `position` is visible; whoever calls looks
@@ -267,9 +267,9 @@ mod tests {
         notifier.news(7);
         notifier.news(9);
         notifier.report();
-        assert_eq!(notifier.drain(), Tidings { tokens: vec![7, 9], reports: true });
+        assert_eq!(notifier.drain(), Wakeup { tokens: vec![7, 9], reports: true });
         assert!(!is_readable(&notifier));
-        assert_eq!(notifier.drain(), Tidings::default());
+        assert_eq!(notifier.drain(), Wakeup::default());
         notifier.news(7);
         assert!(is_readable(&notifier));
     }

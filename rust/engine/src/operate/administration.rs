@@ -9,8 +9,8 @@ use delaymq_core::record::queue::{NumberRange, add_to_ranges};
 use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
-use crate::commit::inbox::Haste;
-use crate::commit::submissions::BegunGroup;
+use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::RegisteredGroup;
 use crate::names::check_name;
 use crate::options::GroupStart;
 use crate::query::report::Report;
@@ -47,9 +47,9 @@ impl Store {
         let shared = self.checked(subject, group)?;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let named = shared.names.subject(subject)?;
-        match shared.begin_group(&named, &retries, group, start)? {
-            BegunGroup { is_new: true, .. } => Ok(()),
-            BegunGroup { is_new: false, .. } => {
+        match shared.register_group(&named, &retries, group, start)? {
+            RegisteredGroup { is_new: true, .. } => Ok(()),
+            RegisteredGroup { is_new: false, .. } => {
                 Err(refused_group("a group that is not there yet", format!("{group:?}, which {subject:?} has")))
             }
         }
@@ -114,10 +114,10 @@ impl Store {
     /// The ready messages of a subject that were due before this time, by ranges of their numbers.
     /// One whose row is damaged is left to who pulls it.
     fn ready_before(&self, subject: SubjectNumber, due_before: Millis) -> Result<Vec<NumberRange>> {
-        let mut cursor = self.shared.seat()?.get()?.owner.ready_cursor(subject);
+        let mut cursor = self.shared.lock_owner()?.get()?.owner.ready_cursor(subject);
         let mut numbers = Vec::new();
         loop {
-            let piece = self.shared.seat()?.get()?.owner.look_at_ready(&mut cursor);
+            let piece = self.shared.lock_owner()?.get()?.owner.look_at_ready(&mut cursor);
             let entries = match piece {
                 ReadyPiece::Entries(entries) => entries,
                 ReadyPiece::Load(load) => load.read()?.entries,
@@ -136,16 +136,16 @@ impl Store {
         let shared = &self.shared;
         shared.check()?;
         let end = {
-            let mut guard = shared.seat()?;
-            let seat = guard.get()?;
-            shared.propose_settled(seat);
-            shared.send(seat, Haste::URGENT)?;
+            let mut guard = shared.lock_owner()?;
+            let locked = guard.get()?;
+            shared.propose_settled(locked);
+            shared.send(locked, CommitUrgency::URGENT)?;
             shared.with_commits(|commits| commits.next_sequence())
         };
         shared.lead(end);
         shared.wait_visible(end, None)?;
         shared.apply_until(end)?;
-        look(shared.seat()?.get()?.owner.state())
+        look(shared.lock_owner()?.get()?.owner.state())
     }
 
     pub(crate) fn checked(&self, subject: &str, group: &str) -> Result<&Shared> {

@@ -71,7 +71,7 @@ impl Store {
         };
         let numbers = self.look(|state| Ok(state.unfinished_numbers(queue.group, first, limit)))?;
         let found = self.postings(queue, &numbers)?;
-        let log = self.shared.seat()?.get()?.owner.log_reading();
+        let log = self.shared.lock_owner()?.get()?.owner.log_reading();
         let (reasons, damage) = reasons_of(&log, &found);
         let told = found.iter().zip(&numbers).map(|(entry, number)| self.tell(*number, entry.as_ref(), &reasons));
         let mut told: Vec<DeadLetter> = told.collect();
@@ -118,7 +118,7 @@ impl Store {
         let mut cursor = ReadyCursor::new(queue.subject, *first, last.next());
         let mut entries = std::collections::BTreeMap::new();
         loop {
-            let piece = self.shared.seat()?.get()?.owner.look_at_ready(&mut cursor);
+            let piece = self.shared.lock_owner()?.get()?.owner.look_at_ready(&mut cursor);
             match piece {
                 ReadyPiece::Entries(found) => entries.extend(found),
                 ReadyPiece::Load(load) => entries.extend(load.read()?.entries),

@@ -10,7 +10,7 @@ use delaymq_core::store::{Salvage, SalvagedMessage, retry_subject, salvage};
 
 use crate::files::storage::{FileStorage, storage_error};
 use crate::files::store_lock::ReadersLock;
-use crate::operate::salvaged_dead_letters::{Burying, grave_of};
+use crate::operate::salvaged_dead_letters::{DeadLetterWriter, dead_letter_of};
 use crate::options::Options;
 use crate::publish::batch::PublishBatch;
 use crate::store::Store;
@@ -31,7 +31,7 @@ pub struct SalvageProgress {
 ///
 /// # Errors
 /// `Locked` where somebody has it open, `NotAStore`, `NewerFormat`, `Storage`.
-pub fn look_for_salvage(path: &Path) -> Result<Salvage> {
+pub fn preview_salvage(path: &Path) -> Result<Salvage> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let _lock = ReadersLock::take(path)?;
     salvage(&storage)
@@ -43,7 +43,7 @@ pub fn look_for_salvage(path: &Path) -> Result<Salvage> {
 /// begin at 1 again. Series go on behind their last message. `progress` ends it by returning false.
 ///
 /// # Errors
-/// As [`look_for_salvage`]; `InvalidArgument` naming `into`; `Closed` where it was ended; those of the new store, which is not
+/// As [`preview_salvage`]; `InvalidArgument` naming `into`; `Closed` where it was ended; those of the new store, which is not
 /// complete then and is to be removed.
 pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvageProgress) -> bool) -> Result<Salvage> {
     refuse_what_is_there(into)?;
@@ -65,12 +65,12 @@ pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvagePr
     };
     if found.reasons_count() > 0 {
         // While nothing else is there that a consumer could be given.
-        let mut burying = Burying::new(&store);
+        let mut burying = DeadLetterWriter::new(&store);
         found.each(&mut |message| if burying.take(message)? { tell() } else { Ok(()) })?;
         burying.finish()?;
     }
     found.each(&mut |message| {
-        if grave_of(message).is_some() {
+        if dead_letter_of(message).is_some() {
             return Ok(());
         }
         writing.write(message)?;

@@ -13,77 +13,79 @@ use crate::publish::batch::PublishBatch;
 use crate::store::Store;
 
 /// Dead letters published, and put away, together.
-const TOGETHER: usize = 1_000;
+const BATCH_MESSAGES: usize = 1_000;
 /// What was published at once is ready at once: only a store that cannot write keeps it back so long.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const LOOK_UP: Duration = Duration::from_millis(500);
 
 /// Where a dead letter with a reason goes: its subject and its group.
-pub(crate) fn grave_of<'a>(message: &SalvagedMessage<'a>) -> Option<(&'a str, &'a str)> {
+pub(crate) fn dead_letter_of<'a>(message: &SalvagedMessage<'a>) -> Option<(&'a str, &'a str)> {
     message.reason.and_then(|_| dead_letters_of(message.subject))
 }
 
 /// Dead letters of one group that are not written yet.
-struct Grave {
+struct PendingBatch {
     batch: PublishBatch,
     /// Of those in the batch, in order: when each died, and why.
-    stones: Vec<(Millis, String)>,
+    deaths: Vec<(Millis, String)>,
 }
 
 /// See the module. Nothing else may be ready for these groups meanwhile.
-pub(crate) struct Burying<'a> {
+pub(crate) struct DeadLetterWriter<'a> {
     store: &'a Store,
-    graves: BTreeMap<(String, String), Grave>,
+    batches: BTreeMap<(String, String), PendingBatch>,
 }
 
-impl<'a> Burying<'a> {
+impl<'a> DeadLetterWriter<'a> {
     pub(crate) fn new(store: &'a Store) -> Self {
-        Self { store, graves: BTreeMap::new() }
+        Self { store, batches: BTreeMap::new() }
     }
 
     /// Takes a dead letter that has its reason; false for every other message.
     pub(crate) fn take(&mut self, message: &SalvagedMessage<'_>) -> Result<bool> {
-        let (Some((subject, group)), Some(reason)) = (grave_of(message), message.reason) else { return Ok(false) };
+        let (Some((subject, group)), Some(reason)) = (dead_letter_of(message), message.reason) else {
+            return Ok(false);
+        };
         let store = self.store;
-        let grave = self
-            .graves
+        let pending = self
+            .batches
             .entry((subject.to_owned(), group.to_owned()))
-            .or_insert_with(|| Grave { batch: store.batch(), stones: Vec::new() });
+            .or_insert_with(|| PendingBatch { batch: store.batch(), deaths: Vec::new() });
         let retries = retry_subject(subject, group);
-        if grave.batch.len() >= TOGETHER {
-            bury(store, subject, group, grave)?;
+        if pending.batch.len() >= BATCH_MESSAGES {
+            write_batch(store, subject, group, pending)?;
         }
-        match grave.batch.push_salvaged(&retries, message.due, &message.message) {
-            Err(Error::TooLarge { .. }) if !grave.batch.is_empty() => {
-                bury(store, subject, group, grave)?;
-                grave.batch.push_salvaged(&retries, message.due, &message.message)?;
+        match pending.batch.push_salvaged(&retries, message.due, &message.message) {
+            Err(Error::TooLarge { .. }) if !pending.batch.is_empty() => {
+                write_batch(store, subject, group, pending)?;
+                pending.batch.push_salvaged(&retries, message.due, &message.message)?;
             }
             other => other?,
         }
-        grave.stones.push((message.due, reason.to_owned()));
+        pending.deaths.push((message.due, reason.to_owned()));
         Ok(true)
     }
 
     /// Writes the rest.
     pub(crate) fn finish(mut self) -> Result<()> {
-        for ((subject, group), grave) in &mut self.graves {
-            bury(self.store, subject, group, grave)?;
+        for ((subject, group), pending) in &mut self.batches {
+            write_batch(self.store, subject, group, pending)?;
         }
         Ok(())
     }
 }
 
 /// Publishes what is in the batch to the group's retries, and puts it away from there.
-fn bury(store: &Store, subject: &str, group: &str, grave: &mut Grave) -> Result<()> {
-    if grave.batch.is_empty() {
+fn write_batch(store: &Store, subject: &str, group: &str, pending: &mut PendingBatch) -> Result<()> {
+    if pending.batch.is_empty() {
         return Ok(());
     }
     store.begin_named_group(&retry_subject(subject, group), group)?;
-    let first = store.publish(&mut grave.batch)?.first_sequence();
-    let stones = std::mem::take(&mut grave.stones);
-    let options = SubscribeOptions { in_flight_max: TOGETHER as u32, ..SubscribeOptions::default() };
+    let first = store.publish(&mut pending.batch)?.first_sequence();
+    let deaths = std::mem::take(&mut pending.deaths);
+    let options = SubscribeOptions { in_flight_max: BATCH_MESSAGES as u32, ..SubscribeOptions::default() };
     let consumer = store.subscribe(subject, group, options)?;
-    let (mut left, mut silence) = (stones.len(), Duration::ZERO);
+    let (mut left, mut silence) = (deaths.len(), Duration::ZERO);
     while left > 0 {
         let given = consumer.pull(left, LOOK_UP)?;
         silence = if given.is_empty() { silence.saturating_add(LOOK_UP) } else { Duration::ZERO };
@@ -92,7 +94,7 @@ fn bury(store: &Store, subject: &str, group: &str, grave: &mut Grave) -> Result<
         }
         for message in &given {
             let place = usize::try_from(message.sequence.since(first)).unwrap_or(usize::MAX);
-            if let Some((died, reason)) = stones.get(place) {
+            if let Some((died, reason)) = deaths.get(place) {
                 consumer.dead_letter_since(message.key, reason, *died)?;
                 left = left.saturating_sub(1);
             }

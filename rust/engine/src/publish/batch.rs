@@ -13,11 +13,11 @@ use delaymq_core::record::name::{encode_group, encode_subject};
 use delaymq_core::store::{is_of_users, sent_retry_due};
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::names::{Subject, check_name};
 use crate::options::{Due, GroupStart, PublishTerms};
-use crate::publish::conditional_publish::{Awaited, TermsOf};
-use crate::publish::receipts::{Note, Notes};
+use crate::publish::conditional_publish::{AwaitedOutcomes, BatchConditions};
+use crate::publish::receipts::{ReceiptFields, ReceiptRows};
 use crate::shared::Shared;
 
 pub use crate::publish::receipts::Receipts;
@@ -28,9 +28,9 @@ pub use crate::publish::receipts::Receipts;
 pub struct PublishBatch {
     pub(crate) shared: Arc<Shared>,
     pub(crate) records: Vec<u8>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<ReceiptFields>,
     /// What is asked of some of them.
-    pub(crate) terms: TermsOf,
+    pub(crate) terms: BatchConditions,
     pub(crate) new_subjects: Vec<Subject>,
     /// Groups that must be there before the messages, which are theirs alone.
     new_groups: Vec<(SubjectNumber, String)>,
@@ -46,7 +46,7 @@ impl PublishBatch {
             shared,
             records: Vec::new(),
             notes: Vec::new(),
-            terms: TermsOf::default(),
+            terms: BatchConditions::default(),
             new_subjects: Vec::new(),
             new_groups: Vec::new(),
             last_subject: None,
@@ -171,7 +171,7 @@ impl PublishBatch {
     fn add(&mut self, message: &Message<'_>, encode: impl FnOnce(&mut Vec<u8>, &Message<'_>)) {
         encode(&mut self.records, message);
         let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
-        self.notes.push(Note { due: message.due, subject: message.subject, size });
+        self.notes.push(ReceiptFields { due: message.due, subject: message.subject, size });
         self.earliest_due = self.earliest_due.min(message.due);
     }
 
@@ -232,16 +232,16 @@ impl PublishBatch {
             let receipts = Receipts {
                 issuer: Arc::clone(&self.shared.issuer),
                 first: Sequence(0),
-                notes: Notes::none(),
+                notes: ReceiptRows::none(),
                 there: None,
             };
             return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts, awaited: None }));
         }
-        if self.shared.is_crowded()? {
+        if self.shared.must_stall()? {
             return Ok(None);
         }
         if self.is_on_terms() {
-            return self.try_submit_on_terms();
+            return self.try_submit_conditional();
         }
         let facts = self.new_subjects.len().saturating_add(self.new_groups.len());
         let range = if facts == 0 {
@@ -264,8 +264,8 @@ impl PublishBatch {
         self.shared.metrics.published.add(self.notes.len() as u64);
         let first = range.start.plus(facts as u64);
         let notes = match self.notes.as_slice() {
-            [note] => Notes::One(*note),
-            _ => Notes::Many(Arc::new(std::mem::take(&mut self.notes))),
+            [note] => ReceiptRows::One(*note),
+            _ => ReceiptRows::Many(Arc::new(std::mem::take(&mut self.notes))),
         };
         let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes, there: None };
         self.is_submitted();
@@ -286,7 +286,7 @@ impl PublishBatch {
             class: Class::Growing,
             must_sync: false,
         };
-        self.shared.try_submit(submission, Haste { urgent: false, earliest_due: self.earliest_due })
+        self.shared.try_submit(submission, CommitUrgency { urgent: false, earliest_due: self.earliest_due })
     }
 }
 
@@ -302,7 +302,7 @@ pub struct Ticket {
     pub(crate) end: Sequence,
     pub(crate) receipts: Receipts,
     /// What applying it finds, of a batch on terms.
-    pub(crate) awaited: Option<Box<Awaited>>,
+    pub(crate) awaited: Option<Box<AwaitedOutcomes>>,
 }
 
 impl Ticket {

@@ -11,7 +11,7 @@ use delaymq_core::record::terms::{
 use delaymq_core::store::{Named, Outcome, Receipt, command_hash};
 use delaymq_core::units::{DueKey, Millis, SubjectNumber};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::options::Due;
 use crate::publish::conditional_publish::{key_of, with_a_key};
 use crate::publish::rescheduling::{CancelOutcome, MoveOutcome};
@@ -91,7 +91,7 @@ impl Store {
                 put(&mut is_done, one.0, !one.1.is_nothing());
             }
             open.retain(|one| one.seen.before.is_none());
-            let found = self.ask_by_keys(subject, &open, Haste::URGENT.earliest_due)?;
+            let found = self.ask_by_keys(subject, &open, CommitUrgency::URGENT.earliest_due)?;
             for (one, found) in open.iter().zip(found) {
                 put(&mut is_done, one.place, found == Some(Outcome::Done));
             }
@@ -180,7 +180,7 @@ impl Store {
         self.shared.apply_until(self.shared.positions.visible())?;
         let (now, _) = self.shared.now();
         for part in open.chunks_mut(LOOK_UPS_AT_ONCE) {
-            let mut guard = self.shared.seat()?;
+            let mut guard = self.shared.lock_owner()?;
             let state = guard.get()?.owner.state();
             for one in part {
                 let before = one.row.id.and_then(|id| state.ids.get(id, now));

@@ -13,20 +13,20 @@ use delaymq_core::record::terms::{MessageTerms, NameHash, TERMS_ROW_BYTES, Terms
 use delaymq_core::store::{Outcome, Receipt, ReceiptBook, SIZE_UNKNOWN, name_hash};
 use delaymq_core::units::Sequence;
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::options::{IfExists, PublishTerms};
 use crate::publish::batch::{PublishBatch, Ticket};
-use crate::publish::receipts::{Note, Notes, Receipts};
+use crate::publish::receipts::{ReceiptFields, ReceiptRows, Receipts};
 
 /// The terms of a batch that is being filled.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TermsOf {
+pub(crate) struct BatchConditions {
     rows: Vec<MessageTerms>,
     /// The keys among them; true where the message is to be refused if its key is taken.
     keys: HashMap<NameHash, bool>,
 }
 
-impl TermsOf {
+impl BatchConditions {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -99,7 +99,7 @@ impl PublishBatch {
     }
 
     /// As `try_submit`: the terms go ahead of the messages, in the order in which batches are submitted.
-    pub(crate) fn try_submit_on_terms(&mut self) -> Result<Option<Ticket>> {
+    pub(crate) fn try_submit_conditional(&mut self) -> Result<Option<Ticket>> {
         let shared = Arc::clone(&self.shared);
         let messages = u32::try_from(self.notes.len()).unwrap_or(u32::MAX);
         let ahead = self.terms.rows.len().saturating_mul(TERMS_ROW_BYTES).saturating_add(AHEAD_BYTES);
@@ -116,21 +116,21 @@ impl PublishBatch {
         let record_count = messages.saturating_add(u32::try_from(facts).unwrap_or(u32::MAX));
         let submission =
             Submission { records: &records, record_count, adopts: 0, class: Class::Growing, must_sync: false };
-        let haste = Haste { urgent: false, earliest_due: self.earliest_due };
-        let Some(range) = shared.outcomes.expect(|| shared.try_submit(submission, haste))? else { return Ok(None) };
+        let urgency = CommitUrgency { urgent: false, earliest_due: self.earliest_due };
+        let Some(range) = shared.outcomes.expect(|| shared.try_submit(submission, urgency))? else { return Ok(None) };
         shared.names.submitted(&self.new_subjects);
         let first = range.start.plus(facts as u64);
-        let notes = Notes::Many(Arc::new(std::mem::take(&mut self.notes)));
+        let notes = ReceiptRows::Many(Arc::new(std::mem::take(&mut self.notes)));
         self.is_submitted();
         let receipts = Receipts { issuer: Arc::clone(&shared.issuer), first, notes, there: None };
         let end = range.end;
-        let awaited = Some(Box::new(Awaited { range, facts, found: OnceLock::new() }));
+        let awaited = Some(Box::new(AwaitedOutcomes { range, facts, found: OnceLock::new() }));
         Ok(Some(Ticket { shared, end, receipts, awaited }))
     }
 }
 
 /// The answers to the facts of a batch on terms, and what they came to once that was asked for.
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedOutcomes {
     range: Range<Sequence>,
     /// How many facts stand before the messages; the last of them are the terms.
     facts: usize,
@@ -138,11 +138,11 @@ pub(crate) struct Awaited {
 }
 
 impl Ticket {
-    pub(crate) fn receipts_found(&self, awaited: &Awaited) -> Result<Receipts> {
+    pub(crate) fn receipts_found(&self, awaited: &AwaitedOutcomes) -> Result<Receipts> {
         awaited.found.get_or_init(|| self.find(awaited)).clone()
     }
 
-    fn find(&self, awaited: &Awaited) -> Result<Receipts> {
+    fn find(&self, awaited: &AwaitedOutcomes) -> Result<Receipts> {
         let found = self.shared.answers(awaited.range.clone())?;
         let (book, notes) = (self.shared.receipts.get().ok_or(Error::Closed)?, self.receipts.notes.as_slice());
         match found.get(awaited.facts - 1) {
@@ -183,7 +183,7 @@ pub(crate) const fn with_a_key(limits: TermsLimits) -> TermsLimits {
 /// What the subjects and the terms take beside the rows, about.
 const AHEAD_BYTES: usize = 256;
 
-fn refusal(book: &ReceiptBook, notes: &[Note], found: Option<Outcome>) -> Error {
+fn refusal(book: &ReceiptBook, notes: &[ReceiptFields], found: Option<Outcome>) -> Error {
     match found {
         Some(Outcome::KeyTaken(place, key)) => {
             let subject = notes.get(place as usize).map(|note| note.subject).unwrap_or_default();

@@ -15,8 +15,8 @@ use delaymq_core::units::{Millis, Sequence, Span};
 pub use delaymq_core::record::adopt::{LOAD_ROWS_MAX, LOAD_RUNS_MAX};
 pub use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX};
 
-use crate::commit::inbox::Haste;
-use crate::drive::driver::Seat;
+use crate::commit::inbox::CommitUrgency;
+use crate::drive::driver::LockedOwner;
 use crate::names::Subject;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -82,11 +82,11 @@ impl Store {
 
 impl Shared {
     /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
-    pub(crate) fn tell_loads(&self, seat: &mut Seat) {
-        let changed = Some(seat.owner.loads_changed());
-        if seat.loads_told != changed {
-            seat.loads_told = changed;
-            self.payloads.know_loaded(seat.owner.state().loaded_runs());
+    pub(crate) fn tell_loads(&self, locked: &mut LockedOwner) {
+        let changed = Some(locked.owner.loads_changed());
+        if locked.loads_told != changed {
+            locked.loads_told = changed;
+            self.payloads.know_loaded(locked.owner.state().loaded_runs());
         }
     }
 
@@ -150,7 +150,8 @@ impl Shared {
         runs.iter().try_for_each(|run| check_still_staged(self.storage.as_ref(), run))?;
         let submission =
             Submission { records: &names.records, record_count, adopts, class: Class::Growing, must_sync: false };
-        let range = self.submit_adoption(submission, Haste { earliest_due: first_due, ..Haste::URGENT })?;
+        let range =
+            self.submit_adoption(submission, CommitUrgency { earliest_due: first_due, ..CommitUrgency::URGENT })?;
         self.names.submitted(&names.subjects);
         let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
         self.lead(range.end);

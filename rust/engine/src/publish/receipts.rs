@@ -8,7 +8,7 @@ use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 /// What a receipt says about its message beside the sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Note {
+pub(crate) struct ReceiptFields {
     pub(crate) due: Millis,
     pub(crate) subject: SubjectNumber,
     pub(crate) size: u32,
@@ -23,17 +23,17 @@ pub(crate) struct Issuer {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Notes {
-    One(Note),
-    Many(Arc<Vec<Note>>),
+pub(crate) enum ReceiptRows {
+    One(ReceiptFields),
+    Many(Arc<Vec<ReceiptFields>>),
 }
 
-impl Notes {
+impl ReceiptRows {
     pub(crate) fn none() -> Self {
         Self::Many(Arc::new(Vec::new()))
     }
 
-    pub(crate) fn as_slice(&self) -> &[Note] {
+    pub(crate) fn as_slice(&self) -> &[ReceiptFields] {
         match self {
             Self::One(note) => std::slice::from_ref(note),
             Self::Many(notes) => notes,
@@ -46,7 +46,7 @@ impl Notes {
 pub struct Receipts {
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) first: Sequence,
-    pub(crate) notes: Notes,
+    pub(crate) notes: ReceiptRows,
     /// Those of messages that were there already, by their places.
     pub(crate) there: Option<Arc<BTreeMap<usize, Receipt>>>,
 }
@@ -85,7 +85,7 @@ impl Receipts {
                 return *there;
             }
             let note = self.notes.as_slice().get(index).copied();
-            let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
+            let note = note.unwrap_or(ReceiptFields { due: Millis(0), subject: SubjectNumber(0), size: 0 });
             let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
             let issuer = &self.issuer;
             Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)

@@ -102,7 +102,7 @@ impl Store {
         };
         let (number, outcome) = shared.begin_series(subject, series)?;
         match outcome {
-            Some(Outcome::SeriesBegun(_)) => shared.go_on_now(number, new.name)?,
+            Some(Outcome::SeriesBegun(_)) => shared.propose_first_occurrence(number, new.name)?,
             Some(Outcome::SeriesThere) if new.if_exists == IfExists::Keep => {}
             refused => return Err(refusal(subject, new.name, refused)),
         }
@@ -225,7 +225,7 @@ impl Shared {
     /// # Errors
     /// `Closed`, `Poisoned`.
     pub(crate) fn is_recurring(&self) -> Result<bool> {
-        Ok(!self.seat()?.get()?.owner.state().recurring.is_empty())
+        Ok(!self.lock_owner()?.get()?.owner.state().recurring.is_empty())
     }
 
     fn listed(&self, state: &State, subject: SubjectNumber, name: &str) -> Option<RecurringListed> {

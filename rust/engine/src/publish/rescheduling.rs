@@ -5,7 +5,7 @@ use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
 use delaymq_core::store::{Outcome, Receipt};
 use delaymq_core::units::{Millis, Span};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::options::Due;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -51,7 +51,7 @@ impl Store {
     /// # Errors
     /// As [`Self::cancel`]; `InvalidArgument` before any was cancelled.
     pub fn cancel_many(&self, receipts: &[Receipt]) -> Result<Vec<CancelOutcome>> {
-        let found = self.command(receipts, Haste::URGENT.earliest_due, &mut |out, receipt, _| {
+        let found = self.command(receipts, CommitUrgency::URGENT.earliest_due, &mut |out, receipt, _| {
             let (target, subject, size) = (receipt.key, receipt.subject, receipt.size);
             encode_cancel(out, Cancel { target, subject, size });
         })?;

@@ -37,7 +37,7 @@ impl Store {
         let subject = match &query.subject {
             None => None,
             Some(name) => {
-                let number = shared.seat()?.get()?.owner.state().subjects.number(name);
+                let number = shared.lock_owner()?.get()?.owner.state().subjects.number(name);
                 Some((name, number.ok_or_else(|| unknown_subject(name))?))
             }
         };
@@ -47,16 +47,16 @@ impl Store {
         let minutes = minutes_of(&range);
         let Some((_, number)) = subject else {
             // Others wait while the pages are shared, and not while they are looked through.
-            let view = shared.seat()?.get()?.owner.state().due_by_minute_view(minutes.start, minutes.end);
+            let view = shared.lock_owner()?.get()?.owner.state().due_by_minute_view(minutes.start, minutes.end);
             return Ok(Forecast::of_minutes(view.iter(), 0));
         };
-        let mut seat = shared.seat()?;
-        let owner = &mut seat.get()?.owner;
+        let mut locked = shared.lock_owner()?;
+        let owner = &mut locked.get()?.owner;
         let view = owner.state().horizon(Some(number));
         if view.reads_rows() {
             owner.count_again();
         }
-        drop(seat);
+        drop(locked);
         let sizes = Sizes::new(&shared.storage);
         let told = view.read(&|entry| sizes.of(entry).unwrap_or_default())?;
         sizes.into_result()?;
@@ -78,7 +78,7 @@ impl Store {
         let mut hidden = BTreeMap::new();
         loop {
             shared.check()?;
-            let look = shared.seat()?.get()?.owner.look_at_pending(&mut scan);
+            let look = shared.lock_owner()?.get()?.owner.look_at_pending(&mut scan);
             match look {
                 PendingLook::Again => {}
                 PendingLook::End => break,
@@ -141,8 +141,8 @@ mod tests {
         let chosen: Vec<_> = receipts.into_iter().step_by(4).collect();
         store.cancel_many(&chosen).unwrap();
         let reads_rows = || {
-            let mut seat = store.shared.seat().unwrap();
-            let state = seat.get().unwrap().owner.state();
+            let mut locked = store.shared.lock_owner().unwrap();
+            let state = locked.get().unwrap().owner.state();
             let number = state.subjects.number("orders").unwrap();
             state.horizon(Some(number)).reads_rows()
         };

@@ -96,7 +96,7 @@ impl Store {
         // What was answered before this call is found, and nothing is waited for.
         shared.apply_until(shared.positions.visible())?;
         let states: Vec<EntryState> = {
-            let mut guard = shared.seat()?;
+            let mut guard = shared.lock_owner()?;
             let schedule = &guard.get()?.owner.state().schedule;
             receipts.iter().map(|receipt| schedule.state(receipt.key.sequence)).collect()
         };
@@ -132,7 +132,7 @@ impl Store {
         shared.check()?;
         of.check()?;
         shared.apply_until(shared.positions.visible())?;
-        let mut guard = shared.seat()?;
+        let mut guard = shared.lock_owner()?;
         Ok(guard.get()?.owner.state().list_pending_counts(of))
     }
 }
@@ -148,7 +148,7 @@ impl PendingReader {
         self.shared.check()?;
         let mut hidden = Vec::new();
         for _ in 0..LOOKS_MAX {
-            let look = self.shared.seat()?.get()?.owner.look_at_pending(&mut self.scan);
+            let look = self.shared.lock_owner()?.get()?.owner.look_at_pending(&mut self.scan);
             match look {
                 PendingLook::Again => {}
                 PendingLook::End if hidden.is_empty() => return Ok(None),

@@ -64,7 +64,7 @@ impl Shared {
         subject: &str,
         group: Option<&str>,
     ) -> Result<Vec<(delaymq_core::schedule_log::Entry, u32)>> {
-        let mut guard = self.seat()?;
+        let mut guard = self.lock_owner()?;
         let owner = &guard.get()?.owner;
         let state = owner.state();
         let Some(number) = state.subjects.number(subject) else { return Ok(Vec::new()) };

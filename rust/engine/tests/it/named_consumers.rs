@@ -517,7 +517,7 @@ fn consumers_that_are_being_made_count_against_their_limits() {
     let store = open(folder.path(), options(Durability::Disk));
     store.limit_creation(CreationLimits { subjects_max: 9, groups_max: 2, consumers_max: 2 });
     let begin = |group: &'static str, consumer: &'static str| {
-        store.begin_named_consumer(ConsumerId { subject: "a", group, consumer }, earliest())
+        store.register_named_consumer(ConsumerId { subject: "a", group, consumer }, earliest())
     };
     let refused = |group, consumer| match begin(group, consumer).err() {
         Some(Error::TooLarge { argument, .. }) => argument,

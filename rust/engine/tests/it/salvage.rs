@@ -9,7 +9,7 @@ use crate::support::{collect, consume, eventually, open, options, publish, subsc
 use delaymq_core::error::Error;
 use delaymq_engine::{
     CatchUp, DeadLetter, Due, Durability, FileKind, HolderKind, IfExists, KeepFinished, NewRecurring, Recurs, Store,
-    inspect, look_for_salvage, salvage_into,
+    inspect, preview_salvage, salvage_into,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -102,9 +102,9 @@ fn an_open_store_is_not_salvaged() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
     let store = open(folder.path(), options(Durability::Disk));
-    assert!(matches!(look_for_salvage(folder.path()), Err(Error::Locked { .. })));
+    assert!(matches!(preview_salvage(folder.path()), Err(Error::Locked { .. })));
     store.close().unwrap();
-    assert_eq!(look_for_salvage(folder.path()).unwrap().saved(), 27);
+    assert_eq!(preview_salvage(folder.path()).unwrap().saved(), 27);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use delaymq_core::store::Delivery;
 use delaymq_core::units::{GroupNumber, PullOffset, SubjectNumber};
 
 use crate::consume::delivery::Delivered;
-use crate::consume::member::Consuming;
+use crate::consume::member::GroupConsumer;
 use crate::event_loop::listener::Listener;
 use crate::names::Subject;
 use crate::options::{GroupStart, IN_FLIGHT_MAX};
@@ -157,7 +157,7 @@ impl Default for CreationLimits {
 
 /// What was assigned and not handed over.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct InFlight {
     pub(crate) unread: VecDeque<Delivery>,
 }
 
@@ -168,13 +168,13 @@ pub struct NamedConsumer {
     pub(crate) subject: Subject,
     pub(crate) group: Box<str>,
     pub(crate) name: Box<str>,
-    pub(crate) consuming: Consuming,
-    pub(crate) hands: Mutex<Hands>,
+    pub(crate) consuming: GroupConsumer,
+    pub(crate) hands: Mutex<InFlight>,
     is_gone: AtomicBool,
 }
 
 impl NamedConsumer {
-    pub(crate) fn new(shared: Arc<Shared>, subject: Subject, id: ConsumerId<'_>, consuming: Consuming) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, subject: Subject, id: ConsumerId<'_>, consuming: GroupConsumer) -> Self {
         let (group, name) = (Box::from(id.group), Box::from(id.consumer));
         Self { shared, subject, group, name, consuming, hands: Mutex::default(), is_gone: AtomicBool::new(false) }
     }

@@ -8,14 +8,14 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
 
-use crate::commit::inbox::Haste;
+use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey};
-use crate::consume::member::{Consuming, MAIN};
+use crate::consume::member::{GroupConsumer, MAIN};
 use crate::consume::named::consumer::{
-    GivenRun, Hands, Holding, NamedConsumer, PullBounds, ReadAgain, TriedRun, check_in_flight,
+    GivenRun, Holding, InFlight, NamedConsumer, PullBounds, ReadAgain, TriedRun, check_in_flight,
 };
 use crate::consume::subscribers::Woken;
-use crate::drive::driver::SeatGuard;
+use crate::drive::driver::OwnerGuard;
 use crate::files::payload_reader::PayloadReader;
 use crate::held;
 
@@ -49,7 +49,7 @@ impl NamedConsumer {
         // By a clock that is turned by hand nothing comes later by itself; a test has the time.
         let mut is_settled = self.shared.time.activity().is_none();
         while hands.unread.is_empty() {
-            let Some(guard) = self.shared.try_seat()? else { return Ok(TriedRun::WouldWait) };
+            let Some(guard) = self.shared.try_lock_owner()? else { return Ok(TriedRun::WouldWait) };
             match self.ask(guard, bounds, &mut hands)? {
                 Pull::Deliveries(_) => {}
                 Pull::Load(_) => return Ok(TriedRun::WouldWait),
@@ -97,7 +97,7 @@ impl NamedConsumer {
             {
                 return Ok(Some(run));
             }
-            match self.ask(self.shared.seat()?, bounds, &mut hands)? {
+            match self.ask(self.shared.lock_owner()?, bounds, &mut hands)? {
                 Pull::Deliveries(_) => {}
                 Pull::Load(load) => self.shared.load(&load)?,
                 Pull::Gone => return Err(Error::Closed),
@@ -115,22 +115,22 @@ impl NamedConsumer {
     }
 
     /// Lets the owner decide what it gets; what that is goes to `hands`.
-    fn ask(&self, mut guard: SeatGuard<'_>, bounds: PullBounds, hands: &mut Hands) -> Result<Pull> {
+    fn ask(&self, mut guard: OwnerGuard<'_>, bounds: PullBounds, hands: &mut InFlight) -> Result<Pull> {
         let shared = &self.shared;
-        let seat = guard.get()?;
-        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
-        let Consuming { group, consumer } = self.consuming;
+        let locked = guard.get()?;
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(locked) } else { Ok(Woken::default()) };
+        let GroupConsumer { group, consumer } = self.consuming;
         let PullBounds { count_max, in_flight_max, .. } = bounds;
         let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
-        let pulled = woken.and_then(|woken| Ok((woken, seat.owner.pull(request, &mut seat.proposals)?)));
+        let pulled = woken.and_then(|woken| Ok((woken, locked.owner.pull(request, &mut locked.proposals)?)));
         if let Ok((_, Pull::Deliveries(deliveries))) = &pulled {
             hands.unread.extend(deliveries);
         }
-        let sent = shared.send(seat, Haste::NONE);
+        let sent = shared.send(locked, CommitUrgency::NONE);
         drop(guard);
         let (woken, pulled) = pulled.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
-        shared.hurry(sent?.is_some());
+        shared.write_soon(sent?.is_some());
         if matches!(pulled, Pull::Gone) {
             self.went();
         }
@@ -141,7 +141,7 @@ impl NamedConsumer {
     /// that would have to wait.
     fn read_unread(
         &self,
-        hands: &mut Hands,
+        hands: &mut InFlight,
         bounds: PullBounds,
         near: Option<SegmentNumber>,
     ) -> Result<Option<GivenRun>> {
@@ -190,7 +190,7 @@ impl NamedConsumer {
             }
             Err(_) if near.is_some() => Ok(Read::Later(None)),
             Err(error @ Error::DamagedPayload { .. }) => {
-                self.shared.give_up(delivery, &error)?;
+                self.shared.void_ready(delivery, &error)?;
                 Ok(Read::Damaged)
             }
             Err(error) => Ok(Read::Later(Some(error))),
@@ -216,7 +216,7 @@ impl NamedConsumer {
         self.hold(&mut held(&self.hands))
     }
 
-    fn hold(&self, hands: &mut Hands) -> Result<Holding> {
+    fn hold(&self, hands: &mut InFlight) -> Result<Holding> {
         let Some((next, deliveries)) = self.all_held()? else {
             self.went();
             return Err(Error::Closed);
@@ -236,11 +236,11 @@ impl NamedConsumer {
 
     fn all_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
         let shared = &self.shared;
-        let Consuming { group, consumer } = self.consuming;
+        let GroupConsumer { group, consumer } = self.consuming;
         let (mut found, mut from) = (Vec::new(), PullOffset(0));
         loop {
             let (piece, next) = {
-                let mut guard = shared.seat()?;
+                let mut guard = shared.lock_owner()?;
                 let owner = &mut guard.get()?.owner;
                 let piece = owner.held_from(group, consumer, from).inspect_err(|error| shared.fail(error))?;
                 (piece, owner.next_offset(group, consumer))

@@ -12,7 +12,7 @@ use delaymq_core::record::name::encode_subject;
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{Sequence, SubjectNumber};
 
-use crate::consume::member::Consuming;
+use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::{ConsumerId, Holding, NamedConsumer, NamedOptions, check_in_flight};
 use crate::held;
 use crate::names::Subject;
@@ -67,7 +67,7 @@ impl Drop for Facts {
 }
 
 /// The fact that makes a consumer, in the log's queue.
-pub(crate) struct Asked {
+pub(crate) struct AttachRequest {
     facts: Facts,
     subject: Subject,
     group: Box<str>,
@@ -77,15 +77,15 @@ pub(crate) struct Asked {
 
 /// A named consumer that was asked for. Once everything below its position is visible it is there, and
 /// getting it waits for no sync.
-pub struct Beginning {
+pub struct Registration {
     shared: Arc<Shared>,
     position: Sequence,
-    begun: Begun,
+    registered: Registered,
 }
 
-enum Begun {
+enum Registered {
     There(Arc<NamedConsumer>),
-    Asked(Box<Asked>),
+    AttachRequest(Box<AttachRequest>),
 }
 
 impl Store {
@@ -93,26 +93,26 @@ impl Store {
     ///
     /// # Errors
     /// As there.
-    pub fn begin_named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Beginning> {
+    pub fn register_named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Registration> {
         let shared = &self.shared;
         shared.check()?;
         id.check()?;
         check_in_flight(options.in_flight_max)?;
-        let (begun, position) = if let Some(there) = shared.named.get(id) {
+        let (registered, position) = if let Some(there) = shared.named.get(id) {
             // All that was decided for it comes before what it holds is told.
             let Some(position) = shared.send_all(None)? else { return Err(Error::Closed) };
-            (Begun::There(there), position)
+            (Registered::There(there), position)
         } else {
-            let asked = Asked::submit(shared, id, options)?;
+            let asked = AttachRequest::submit(shared, id, options)?;
             let position = asked.end();
-            (Begun::Asked(Box::new(asked)), position)
+            (Registered::AttachRequest(Box::new(asked)), position)
         };
         shared.hasten(position);
-        Ok(Beginning { shared: Arc::clone(shared), position, begun })
+        Ok(Registration { shared: Arc::clone(shared), position, registered })
     }
 }
 
-impl Beginning {
+impl Registration {
     /// Where the log must be visible up to.
     pub fn position(&self) -> Sequence {
         self.position
@@ -124,10 +124,10 @@ impl Beginning {
     /// # Errors
     /// As [`Store::named_consumer`] and [`NamedConsumer::holding`].
     pub fn finish(self) -> Result<(Arc<NamedConsumer>, Holding)> {
-        let Self { shared, position, begun } = self;
-        let consumer = match begun {
-            Begun::There(there) => there,
-            Begun::Asked(asked) => asked.finish()?,
+        let Self { shared, position, registered } = self;
+        let consumer = match registered {
+            Registered::There(there) => there,
+            Registered::AttachRequest(asked) => asked.finish()?,
         };
         shared.wait_visible(position, None)?;
         shared.apply_until(position)?;
@@ -136,7 +136,7 @@ impl Beginning {
     }
 }
 
-impl Asked {
+impl AttachRequest {
     /// Hands the fact to the log's queue; waits for room there, and for other threads.
     pub(crate) fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
         let subject = shared.names.subject_within(id.subject, shared.named.limits().subjects_max)?;
@@ -173,7 +173,7 @@ impl Asked {
         }
         let subject = Subject { needs_fact: false, ..self.subject.clone() };
         let id = ConsumerId { subject: &self.subject.name, group: &self.group, consumer: &self.consumer };
-        let consuming = Consuming { group: *group, consumer: *consumer };
+        let consuming = GroupConsumer { group: *group, consumer: *consumer };
         Ok(shared.named.keep(NamedConsumer::new(Arc::clone(shared), subject, id, consuming)))
     }
 }
@@ -189,7 +189,7 @@ impl Shared {
         let limits = self.named.limits();
         let key: GroupKey = (subject, Box::from(id.group));
         let mut under_way = held(&self.named.under_way.0);
-        let mut guard = self.seat()?;
+        let mut guard = self.lock_owner()?;
         let state = guard.get()?.owner.state();
         let others = under_way.get(&key).copied().unwrap_or_default();
         let group = state.group_named(subject, id.group).and_then(|number| state.groups.get(&number));
@@ -208,8 +208,8 @@ impl Shared {
             refused("consumers", there, others.consumers, limits.consumers_max)?;
         }
         if is_new && !others.is_new {
-            let begun = under_way.values().filter(|counts| counts.is_new).count() as u64;
-            refused("groups", groups, begun, limits.groups_max)?;
+            let registered = under_way.values().filter(|counts| counts.is_new).count() as u64;
+            refused("groups", groups, registered, limits.groups_max)?;
         }
         if there.is_none() {
             return Ok((None, false));

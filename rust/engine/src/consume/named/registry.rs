@@ -9,7 +9,7 @@ use delaymq_core::units::GroupNumber;
 use crate::consume::named::consumer::{
     ConsumerId, CreationLimits, NamedConsumer, NamedConsumerListed, NamedOptions, check_in_flight,
 };
-use crate::consume::named::registration::{Asked, UnderWay};
+use crate::consume::named::registration::{AttachRequest, UnderWay};
 use crate::held;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -115,7 +115,7 @@ impl Store {
         if let Some(there) = self.shared.named.get(id) {
             return Ok(there);
         }
-        let asked = Asked::submit(&self.shared, id, options)?;
+        let asked = AttachRequest::submit(&self.shared, id, options)?;
         self.shared.lead(asked.end());
         asked.finish()
     }

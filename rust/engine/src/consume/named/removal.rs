@@ -6,7 +6,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::store::{ConsumerListed, RetryRule, consumed_at};
 
-use crate::consume::member::Consuming;
+use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::{ConsumerId, NamedConsumer};
 use crate::operate::administration::unknown_group;
 use crate::store::Store;
@@ -65,7 +65,7 @@ impl Store {
             let group = subject.and_then(|subject| state.group_named(subject, id.group));
             let consumers = group.and_then(|group| state.groups.get(&group)).map(|group| &group.consumers);
             let consumer = consumers.and_then(|consumers| consumers.named(id.consumer, true));
-            Ok(group.zip(consumer).map(|(group, consumer)| Consuming { group, consumer }))
+            Ok(group.zip(consumer).map(|(group, consumer)| GroupConsumer { group, consumer }))
         })?;
         let Some(consuming) = found else { return Ok(None) };
         let subject = shared.names.subject(id.subject)?;

@@ -9,10 +9,10 @@ use delaymq_core::record::queue::NumberRange;
 use delaymq_core::store::{Delivery, GoesOn, Outcome, RetryPlaces, RetryRule, Settlement, goes_on};
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, Span};
 
-use crate::commit::inbox::Haste;
-use crate::consume::member::Consuming;
+use crate::commit::inbox::CommitUrgency;
+use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::NamedConsumer;
-use crate::drive::driver::Seat;
+use crate::drive::driver::LockedOwner;
 use crate::held;
 use crate::names::Subject;
 use crate::options::GroupStart;
@@ -78,7 +78,7 @@ impl NamedConsumer {
         let targets = self.targets(rule, passed_over)?;
         let done = ranges(done);
         let Some(part) = self.parts(&done, passed_over, false).pop_if_only() else { return Ok(None) };
-        let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
+        let Some(mut guard) = self.shared.try_lock_owner()? else { return Ok(None) };
         let end = self.submit_part(guard.get()?, part, targets.as_ref())?;
         drop(guard);
         Ok(end.inspect(|end| self.shared.hasten(*end)))
@@ -134,7 +134,7 @@ impl NamedConsumer {
         for part in self.parts(done, passed_over, is_end).0 {
             last = loop {
                 let seen = self.shared.room.count();
-                let submitted = self.submit_part(self.shared.seat()?.get()?, part, targets.as_ref())?;
+                let submitted = self.submit_part(self.shared.lock_owner()?.get()?, part, targets.as_ref())?;
                 match submitted {
                     Some(end) => break end,
                     None => self.shared.await_room(seen),
@@ -191,10 +191,15 @@ impl NamedConsumer {
     }
 
     /// Hands one part to the log's queue, where there is room; its end.
-    fn submit_part(&self, seat: &mut Seat, part: Part<'_>, targets: Option<&Targets>) -> Result<Option<Sequence>> {
+    fn submit_part(
+        &self,
+        locked: &mut LockedOwner,
+        part: Part<'_>,
+        targets: Option<&Targets>,
+    ) -> Result<Option<Sequence>> {
         let shared = &self.shared;
-        let Consuming { group, consumer } = self.consuming;
-        let there = seat.owner.state().groups.get(&group);
+        let GroupConsumer { group, consumer } = self.consuming;
+        let there = locked.owner.state().groups.get(&group);
         if there.is_none_or(|there| !there.consumers.contains_key(&consumer)) {
             self.went();
             return Err(Error::Closed);
@@ -213,12 +218,12 @@ impl NamedConsumer {
         if count == 0 {
             return Ok(Some(shared.with_commits(|commits| commits.next_sequence())));
         }
-        let earliest_due = retried.iter().map(|one| one.due).min().unwrap_or(Haste::URGENT.earliest_due);
-        let haste = Haste { earliest_due, ..Haste::URGENT };
-        let Some(range) = shared.submit_in_order(seat, &records, count, haste)? else { return Ok(None) };
+        let earliest_due = retried.iter().map(|one| one.due).min().unwrap_or(CommitUrgency::URGENT.earliest_due);
+        let urgency = CommitUrgency { earliest_due, ..CommitUrgency::URGENT };
+        let Some(range) = shared.submit_in_order(locked, &records, count, urgency)? else { return Ok(None) };
         shared.names.submitted(&new_subjects);
         if is_end {
-            seat.owner.consumer_ends(group, consumer);
+            locked.owner.consumer_ends(group, consumer);
         }
         Ok(Some(range.end))
     }
@@ -288,22 +293,22 @@ impl Shared {
         name: &str,
     ) -> Result<Option<Range<Sequence>>> {
         let seen = self.room.count();
-        let mut guard = self.seat()?;
-        let seat = guard.get()?;
-        let Some(there) = seat.owner.state().groups.get(&group) else { return Ok(None) };
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let Some(there) = locked.owner.state().groups.get(&group) else { return Ok(None) };
         if !there.consumers.are_all_lasting() {
             return Err(refused(name, subject, "consumers of subscriptions; close these first"));
         }
-        self.send(seat, Haste::URGENT)?;
-        if seat.proposals.is_empty() {
+        self.send(locked, CommitUrgency::URGENT)?;
+        if locked.proposals.is_empty() {
             let mut records = Vec::new();
-            let count = seat.owner.encode_reset_with_consumers(group, start, &mut records);
+            let count = locked.owner.encode_reset_with_consumers(group, start, &mut records);
             let record_count = u32::try_from(count).unwrap_or(u32::MAX);
             let submission =
                 Submission { records: &records, record_count, adopts: 0, class: Class::Finishing, must_sync: true };
-            let range = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))?;
+            let range = self.outcomes.expect(|| self.try_submit(submission, CommitUrgency::URGENT))?;
             if range.is_some() {
-                seat.owner.consumers_end(group);
+                locked.owner.consumers_end(group);
                 return Ok(range);
             }
         }
