@@ -243,11 +243,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         chosen(UNFINISHED, name) for name in ("owed_bytes_max", "addresses_max")
     ],
     "wrong tokens of an address": lambda: [
-        constant("rust/server/src/guard.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
+        constant("rust/server/src/access/control.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
     ],
     "consumers that are switched off": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "switched_off_max")],
     "registered clients of QMQ": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "clients_max")],
-    "log lines about peers": lambda: [constant("rust/server/src/guard.rs", "NOTICES_MAX")],
+    "log lines about peers": lambda: [constant("rust/server/src/access/control.rs", "NOTICES_MAX")],
     "bytes of a request, and so of a `publish_many` over TCP": lambda: [
         constant("rust/core/src/wire/frame.rs", "FRAME_BYTES_MAX")
     ],

@@ -8,7 +8,7 @@ use std::time::Duration;
 use delaymq_core::error::Error;
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 use delaymq_server::{
-    GuardOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
+    AccessOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -53,7 +53,7 @@ impl Places {
         let options = ServerOptions {
             listen: SocketAddr::new(address(py, "server.host", &choices.host)?, choices.port),
             http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
-            guard: guard(&choices).map_err(|error| errors::raised(py, error))?,
+            access: access(&choices).map_err(|error| errors::raised(py, error))?,
             advertised_address: choices.advertised_address,
             switched_off: choices.switched_off,
             ..ServerOptions::default()
@@ -105,10 +105,10 @@ fn address(py: Python<'_>, key: &'static str, text: &str) -> PyResult<IpAddr> {
     text.parse().map_err(|_| errors::refused(py, key, "an IP address, such as 127.0.0.1", &format!("{text:?}")))
 }
 
-fn guard(choices: &Choices<'_>) -> Result<GuardOptions, Error> {
+fn access(choices: &Choices<'_>) -> Result<AccessOptions, Error> {
     let hash = |key, text: &Option<String>| text.as_deref().map(|text| TokenHash::parse(key, text)).transpose();
     let networks = choices.qmq_clients_from.iter().map(|text| Network::parse("server.qmq_clients_from", text));
-    Ok(GuardOptions {
+    Ok(AccessOptions {
         token: hash("server.token_hash", &choices.token_hash)?,
         admin_token: hash("server.admin_token_hash", &choices.admin_token_hash)?,
         qmq_clients_from: networks.collect::<Result<_, _>>()?,

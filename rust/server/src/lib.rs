@@ -1,56 +1,28 @@
-//! Who asks: sockets around the core's connections and the engine's store. A decision in here is a
-//! defect.
+//! The server: sockets around the core's connections and the engine's store. Every decision about messages is the core's.
 //!
-//! One thread runs everything that has to do with sockets. A [`peer`] is one connection and its task;
-//! what it asks is taken to the [`hub`], which all of them share. What may have to wait for the disk or
-//! for other threads goes to a small [`pool`]; what waits for the log to be durable waits in the hub by
-//! its position, which costs no thread. A [`courier`] sends a subscription's messages as its credit and
-//! the connection's room allow. A QMQ consumer has a [`session`], whatever connection it comes by, and
-//! its pulls wait at the [`desks`] of its group or subject. The [`guard`] knows who may ask, and [`metrics`] what was counted.
+//! One thread runs all sockets, as tasks that share the [`server_state`]. Whatever may wait for the disk or for another
+//! thread goes to a small [`blocking_pool`]. A reply that must wait until the log is durable is one of the
+//! [`pending_replies`], by its position in the log, and takes no thread.
+//!
+//! Read [`server`] (start and stop), then `connection` (sockets), `access`, `requests` (who serves which command),
+//! `subscriptions` (delaymq's own consumers), `qmq` (QMQ's consumers) and `http`.
 
-mod acknowledging;
-mod administration;
-mod asking;
-mod borrowing;
-mod broadcasting;
-mod by_key;
-mod consumers;
+mod access;
+mod blocking_pool;
+mod connection;
 mod counters;
-mod courier;
-mod desks;
-mod errands;
-mod guard;
-mod holding;
-mod hub;
-mod listener;
-mod loading;
-mod managing;
-mod metrics;
-mod network;
-mod on_offline;
+mod http;
 mod options;
-mod peer;
-mod pending;
-mod pool;
-mod publishing;
-mod pulling;
-mod recurring;
+mod pending_replies;
+mod qmq;
 mod requests;
-mod room;
-mod routes;
 mod server;
-mod session;
-mod settling;
-mod sharing;
-mod sockets;
-mod subscribing;
-mod switched_off;
-mod token;
-mod waits;
+mod server_state;
+mod subscriptions;
 
-pub use administration::status_told;
-pub use guard::GuardOptions;
-pub use network::Network;
+pub use access::control::AccessOptions;
+pub use access::network::Network;
+pub use access::token::TokenHash;
 pub use options::{ServerError, ServerOptions};
+pub use requests::administration::status_told;
 pub use server::{Places, Server, Stopped};
-pub use token::TokenHash;

@@ -10,7 +10,7 @@ use delaymq_core::wire::quota::memory_accounting::ScalesLimits;
 use delaymq_core::wire::quota::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
 
-use crate::guard::GuardOptions;
+use crate::access::control::AccessOptions;
 
 /// The usual port of the listener.
 const PORT: u16 = 20_801;
@@ -34,7 +34,7 @@ pub struct ServerOptions {
     /// The release that a client's hello is answered with.
     pub release: String,
     /// Who may ask.
-    pub guard: GuardOptions,
+    pub access: AccessOptions,
     /// The file that keeps which consumers are switched off; without it they are all on when a server
     /// starts.
     pub switched_off: Option<PathBuf>,
@@ -96,7 +96,7 @@ impl Default for ServerOptions {
             advertised_address: None,
             undelayed_ms: 0,
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            guard: GuardOptions::default(),
+            access: AccessOptions::default(),
             switched_off: None,
             connections_max: 10_000,
             connections_per_address_max: 5_000,

@@ -15,12 +15,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
-use crate::guard::{self, Guard, Told as Notices};
-use crate::hub::Hub;
-use crate::listener::{take_http, take_peers};
+use crate::access::control;
+use crate::access::control::{AccessControl, NoticeLog};
+use crate::blocking_pool::THREADS;
+use crate::connection::listener::{take_http, take_peers};
+use crate::http::switched_off;
 use crate::options::{ServerError, ServerOptions};
-use crate::pool::THREADS;
-use crate::switched_off;
+use crate::server_state::ServerState;
 
 /// How long subscriptions may take to be closed after every connection has gone, and threads to end.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -57,7 +58,7 @@ pub struct Server {
     store: Arc<Store>,
     address: SocketAddr,
     http_address: Option<SocketAddr>,
-    notices: Notices,
+    notices: NoticeLog,
     deadline: watch::Sender<Option<Instant>>,
     ending: Arc<Ending>,
     thread: Option<JoinHandle<()>>,
@@ -68,9 +69,9 @@ struct Parts {
     store: Arc<Store>,
     options: ServerOptions,
     registry: Registry,
-    ear: Listener,
+    wake_ups: Listener,
     news: Arc<Notify>,
-    notices: Notices,
+    notices: NoticeLog,
     listener: TcpListener,
     http: Option<TcpListener>,
     /// Those of QMQ that the store holds.
@@ -92,7 +93,7 @@ impl Places {
     /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
     /// `server.token_hash` or `server.advertised_address` where one is needed, or `advertised_address`.
     pub fn take(options: ServerOptions) -> Result<Self, ServerError> {
-        guard::check(&options)?;
+        control::check(&options)?;
         if let Some(advertised) = &options.advertised_address {
             RegistryOptions::new(advertised)?;
         }
@@ -140,14 +141,14 @@ impl Server {
         let registry = Registry::new(RegistryOptions::new(&advertised)?, switched_off, store.now());
         let news = Arc::new(Notify::new());
         let raised = Arc::clone(&news);
-        let ear = store.listener(Box::new(move || raised.notify_one()))?;
+        let wake_ups = store.listener(Box::new(move || raised.notify_one()))?;
         let (deadline, told) = watch::channel(None);
-        let notices = Notices::new();
+        let notices = NoticeLog::new();
         let parts = Parts {
             store: Arc::clone(&store),
             options,
             registry,
-            ear,
+            wake_ups,
             news,
             notices: notices.clone(),
             listener,
@@ -235,49 +236,49 @@ fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHand
 }
 
 async fn run(parts: Parts) -> Stopped {
-    let Parts { store, options, registry, ear, news, notices, listener, http, consumers, mut deadline } = parts;
-    let guard = Guard::new(options.guard.clone(), notices);
-    let hub = Rc::new(Hub::new(store, options, registry, ear, news, guard));
-    hub.take_in(consumers);
-    let taking = spawn_local(take_peers(Rc::clone(&hub), listener));
-    let answering = http.map(|http| spawn_local(take_http(Rc::clone(&hub), http)));
-    let attending = spawn_local(Rc::clone(&hub).attend());
+    let Parts { store, options, registry, wake_ups, news, notices, listener, http, consumers, mut deadline } = parts;
+    let access = AccessControl::new(options.access.clone(), notices);
+    let state = Rc::new(ServerState::new(store, options, registry, wake_ups, news, access));
+    state.take_in(consumers);
+    let taking = spawn_local(take_peers(Rc::clone(&state), listener));
+    let answering = http.map(|http| spawn_local(take_http(Rc::clone(&state), http)));
+    let attending = spawn_local(Rc::clone(&state).run());
     // The server's handle lives for as long as this does, or has told it to end.
     drop(deadline.wait_for(Option::is_some).await);
     taking.abort();
-    hub.drain();
-    let cut_off = left(&hub, &mut deadline).await;
+    state.drain();
+    let cut_off = left(&state, &mut deadline).await;
     if let Some(answering) = answering {
         answering.abort();
     }
     attending.abort();
-    hub.consumers.forget_all();
+    state.consumers.forget_all();
     Stopped { cut_off }
 }
 
 /// Waits until every connection has gone, cuts off those that have not at the deadline, and waits
 /// until their subscriptions are closed; how many were cut off.
-async fn left(hub: &Hub, deadline: &mut watch::Receiver<Option<Instant>>) -> usize {
+async fn left(state: &ServerState, deadline: &mut watch::Receiver<Option<Instant>>) -> usize {
     loop {
         let until = deadline.borrow_and_update().unwrap_or_else(Instant::now);
         let patience = until.saturating_duration_since(Instant::now());
-        if hub.is_left() {
+        if state.is_left() {
             return 0;
         }
         if patience.is_zero() {
             break;
         }
         tokio::select! {
-            () = hub.left.notified() => {}
+            () = state.left.notified() => {}
             _ = deadline.changed() => {}
             () = sleep(patience) => {}
         }
     }
-    let cut_off = hub.cut_off();
+    let cut_off = state.cut_off();
     let end = Instant::now().checked_add(CLOSING);
-    while !hub.is_left() && end.is_some_and(|end| Instant::now() < end) {
+    while !state.is_left() && end.is_some_and(|end| Instant::now() < end) {
         tokio::select! {
-            () = hub.left.notified() => {}
+            () = state.left.notified() => {}
             () = sleep(Duration::from_millis(50)) => {}
         }
     }

@@ -2,24 +2,24 @@
 
 #![cfg(test)]
 
+mod access;
 #[path = "../../../engine/tests/it/support/mod.rs"]
 mod engine_support;
 mod faults_of_qmq;
 #[path = "support/faulty.rs"]
 mod faulty;
 mod floods;
-mod guarded;
 #[path = "support/keeping.rs"]
 mod keeping;
-mod kept;
 mod leases;
 mod limits;
-mod own;
+mod memory;
+mod own_commands;
 #[path = "support/planting.rs"]
 mod planting;
 mod prometheus;
-mod pulling;
 mod qmq;
-mod shares;
+mod qmq_consumers;
+mod quotas;
 mod stuck_disk;
 mod support;

@@ -1,0 +1,92 @@
+//! Bytes of a connection from its socket and to it.
+
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use delaymq_core::wire::quota::unfinished::ReadsOn;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::Peer;
+use crate::connection::sockets::is_passing;
+
+/// Bytes of a request that each connection may send, however much others do.
+const INPUT_BYTES_FREE: usize = 64 << 10;
+/// Pieces of output that one call writes.
+const PIECES: usize = 16;
+
+impl Peer {
+    /// True where something was read.
+    pub(super) fn read(&self, socket: &TcpStream) -> io::Result<bool> {
+        let mut connection = self.connection.borrow_mut();
+        if !connection.wants_input() {
+            return Ok(false);
+        }
+        if self.state.input_bytes.get() > self.state.options.input_bytes_max
+            && connection.input_bytes() > INPUT_BYTES_FREE
+        {
+            // That all others together have too much under way is not this peer's doing.
+            self.is_sent_away.set(true);
+            connection.crowded();
+            return Ok(false);
+        }
+        let now = self.state.now();
+        match self.read_quota.reads_on(&self.state, connection.input_bytes(), now) {
+            ReadsOn::Now => {}
+            ReadsOn::From(until) => {
+                connection.rests(until, now);
+                return Ok(false);
+            }
+            ReadsOn::Never => {
+                connection.crowded();
+                return Ok(false);
+            }
+        }
+        match connection.read_with(now, |input| socket.try_read_buf(input)) {
+            Ok(0) => {
+                connection.peer_closed();
+                Ok(false)
+            }
+            Ok(count) => {
+                self.state.counters.bytes_in.add(count as u64);
+                Ok(true)
+            }
+            Err(error) if is_passing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts what was read and not handed out among that of all.
+    pub(super) fn note_input(&self) {
+        let bytes = self.connection.borrow().input_bytes();
+        let before = self.input_bytes.replace(bytes);
+        let all = self.state.input_bytes.get().saturating_sub(before).saturating_add(bytes);
+        self.state.input_bytes.set(all);
+    }
+
+    /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
+    pub(super) fn write(&self, socket: &TcpStream) -> io::Result<bool> {
+        let mut connection = self.connection.borrow_mut();
+        while connection.output_bytes() > 0 {
+            let pieces: Vec<IoSlice<'_>> = connection.output().take(PIECES).map(IoSlice::new).collect();
+            match socket.try_write_vectored(&pieces) {
+                Ok(count) => {
+                    drop(pieces);
+                    self.state.counters.bytes_out.add(count as u64);
+                    connection.sent(count, self.state.now());
+                }
+                Err(error) if is_passing(&error) => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// True where the peer sends no more, whether all that it sent was read or not.
+pub(super) fn is_closed_there(socket: &TcpStream) -> bool {
+    let ready = pin!(socket.ready(Interest::READABLE));
+    let found = ready.poll(&mut Context::from_waker(Waker::noop()));
+    matches!(found, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+}

@@ -1,0 +1,115 @@
+//! `/onoffline`: whether a QMQ consumer is switched on, asked by anybody, changed by an administrator.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use delaymq_core::error::Result;
+use delaymq_core::wire::http::HttpRequest;
+use delaymq_core::wire::quota::notices::NoticeKind;
+
+use crate::access::control::Verdict;
+use crate::blocking_pool::Pool;
+use crate::http::routes::Page;
+use crate::http::switched_off;
+use crate::server_state::ServerState;
+
+const JSON: &str = "application/json";
+
+fn json(status: u16, code: i32, message: &str) -> Page {
+    let mut body = format!("{{\"status\":{code},\"message\":\"");
+    for letter in message.chars() {
+        match letter {
+            '"' | '\\' => body.extend(['\\', letter]),
+            // Writing to a string does not fail.
+            _ if letter.is_control() => drop(write!(body, "\\u{:04x}", u32::from(letter))),
+            _ => body.push(letter),
+        }
+    }
+    body.push_str("\",\"data\":null}");
+    Page { status, kind: JSON, body }
+}
+
+const fn word(is_off: bool) -> &'static str {
+    if is_off { "OFF" } else { "ON" }
+}
+
+/// Answers it.
+pub(crate) async fn on_offline(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+    let parameter = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
+    let operation = parameter("operation");
+    let is_update = match operation.as_deref() {
+        Some("query") => false,
+        Some("update") => true,
+        _ => return json(400, -1, "operation must be query or update"),
+    };
+    if let Some(refused) = is_update.then(|| refused(state, request, address)).flatten() {
+        return refused;
+    }
+    let (Some(client_id), Some(subject), Some(group)) =
+        (parameter("clientId"), parameter("subject"), parameter("consumerGroup"))
+    else {
+        return json(400, -1, "clientId, subject and consumerGroup must be given");
+    };
+    let names = Names { client_id, subject, group };
+    match (is_update, parameter("state").as_deref()) {
+        (false, _) => {
+            let is_off = state.registry.borrow().is_switched_off(&names.client_id, &names.subject, &names.group);
+            json(200, 0, word(is_off))
+        }
+        (true, Some("0")) => switch(state, &names, true, address).await,
+        (true, Some("1")) => switch(state, &names, false, address).await,
+        (true, _) => json(400, -1, "state must be 0 for on or 1 for off"),
+    }
+}
+
+/// Why who asks may not change anything.
+fn refused(state: &ServerState, request: &HttpRequest<'_>, address: IpAddr) -> Option<Page> {
+    if !state.access.has_administrator() {
+        return Some(json(403, -1, "this server has no administrator's token, so nothing is switched"));
+    }
+    let token = request.header("authorization").and_then(|value| value.split_once(' '));
+    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    let Some(token) = token else {
+        return Some(json(401, -1, "consumers are switched with the administrator's token, as a bearer alone"));
+    };
+    match state.access.administer(address, token.as_bytes(), state.now()) {
+        Verdict::Right => None,
+        Verdict::Wrong => Some(json(401, -1, "the token is wrong")),
+        Verdict::Unheard => Some(json(429, -1, "too many wrong tokens came from this address")),
+    }
+}
+
+struct Names<'a> {
+    client_id: Cow<'a, str>,
+    subject: Cow<'a, str>,
+    group: Cow<'a, str>,
+}
+
+/// Answered when it is durable. Where it cannot be made so, nothing has changed.
+async fn switch(state: &Rc<ServerState>, names: &Names<'_>, on: bool, address: IpAddr) -> Page {
+    let _turn = state.switching.lock().await;
+    let change = |on| state.registry.borrow_mut().switch(&names.client_id, &names.subject, &names.group, on);
+    match change(on) {
+        Err(error) => return json(400, -1, &error.to_string()),
+        Ok(false) => return json(200, 0, word(!on)),
+        Ok(true) => {}
+    }
+    if let Err(words) = keep(state).await {
+        // It was changed a moment ago, so it can be changed back.
+        drop(change(!on));
+        return json(503, -1, &words);
+    }
+    let names = format!("{} {} {} {}", word(!on), names.client_id, names.subject, names.group);
+    state.access.note(NoticeKind::Switched, address, &names);
+    json(200, 0, word(!on))
+}
+
+async fn keep(state: &Rc<ServerState>) -> std::result::Result<(), String> {
+    let Some(path) = state.options.switched_off.clone() else { return Ok(()) };
+    let keys = state.registry.borrow().switched_off().clone();
+    let place = state.pool.place().ok_or("too much is under way")?;
+    let written: Option<Result<()>> = Pool::ask(place, move || switched_off::write(&path, &keys)).await;
+    written.ok_or("the server failed while it wrote")?.map_err(|error| error.to_string())
+}

@@ -1,0 +1,123 @@
+//! Plain HTTP: where clients find the server, how it is, what it counts.
+
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use delaymq_core::wire::http::{HTTP_HEAD_BYTES_MAX, HttpRequest, put_http, read_http};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::blocking_pool::Pool;
+use crate::http::metrics;
+use crate::http::on_offline::on_offline;
+use crate::server_state::ServerState;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// The type of Prometheus' text.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// An answer.
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) body: String,
+}
+
+fn text(status: u16, body: impl Into<String>) -> Page {
+    Page { status, kind: TEXT, body: body.into() }
+}
+
+/// Answers the requests of one connection until it is over.
+pub(crate) async fn answer(state: &Rc<ServerState>, socket: &TcpStream, address: IpAddr) -> io::Result<()> {
+    let mut input = BytesMut::new();
+    let patience = Duration::from_millis(state.options.http_ms_max);
+    loop {
+        if !within(patience, fill(socket, &mut input)).await? {
+            return Ok(());
+        }
+        let (page, taken, keeps_alive) = match read_http(&input) {
+            Ok(None) => continue,
+            Ok(Some(request)) => (route(state, &request, address).await, request.head_bytes, request.keeps_alive),
+            Err(fault) => (text(fault.status(), "the request is refused\n"), 0, false),
+        };
+        let keeps_alive = keeps_alive && !state.is_draining();
+        let mut out = Vec::new();
+        put_http(&mut out, page.status, page.kind, page.body.as_bytes(), keeps_alive);
+        within(patience, write(socket, &out)).await?;
+        if !keeps_alive {
+            return Ok(());
+        }
+        drop(input.split_to(taken));
+    }
+}
+
+async fn within<T>(patience: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(patience, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+}
+
+/// Reads until there is a whole head, or what is none; false at the end of what the peer sends.
+async fn fill(socket: &TcpStream, input: &mut BytesMut) -> io::Result<bool> {
+    while matches!(read_http(input), Ok(None)) {
+        input.reserve(HTTP_HEAD_BYTES_MAX.saturating_sub(input.len()).max(1));
+        socket.readable().await?;
+        match socket.try_read_buf(input) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+async fn write(socket: &TcpStream, mut out: &[u8]) -> io::Result<()> {
+    while !out.is_empty() {
+        socket.writable().await?;
+        match socket.try_write(out) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => out = out.get(other?..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
+async fn route(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+    let is_known = matches!(request.path, "/meta/address" | "/onoffline" | "/health" | "/ready" | "/metrics");
+    if !is_known {
+        return text(404, "there is nothing here\n");
+    }
+    if request.method != "GET" {
+        return text(405, "only GET is answered\n");
+    }
+    match request.path {
+        // Answered without the owner and without the disk, since clients wait for half a second.
+        "/meta/address" => text(200, state.registry.borrow().address()),
+        "/onoffline" => on_offline(state, request, address).await,
+        "/ready" => ready(state),
+        "/metrics" => metrics_page(state).await,
+        _ => text(200, "the server runs\n"),
+    }
+}
+
+fn ready(state: &ServerState) -> Page {
+    if state.is_draining() {
+        return text(503, "the server is stopping\n");
+    }
+    match state.store.check() {
+        Ok(()) => text(200, "the server takes work\n"),
+        Err(error) => text(503, format!("{error}\n")),
+    }
+}
+
+async fn metrics_page(state: &Rc<ServerState>) -> Page {
+    let Some(place) = state.pool.place() else { return text(503, "too much is under way\n") };
+    let store = std::sync::Arc::clone(&state.store);
+    match Pool::look(place, move || store.status()).await {
+        Some(Ok(status)) => Page { status: 200, kind: METRICS, body: metrics::text(state, &status) },
+        Some(Err(error)) => text(503, format!("{error}\n")),
+        None => text(503, "the server failed while it counted\n"),
+    }
+}

@@ -1,0 +1,65 @@
+//! ACK: a consumer of QMQ is done with messages, or says that it lives.
+
+use std::rc::Rc;
+
+use delaymq_core::units::PullOffset;
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::qmq::ack::AckRequest;
+
+use crate::qmq::consumers::Name;
+use crate::qmq::pull::check;
+use crate::qmq::session::{Attached, Job, Session};
+use crate::requests::publish::Promise;
+use crate::requests::responder::Responder;
+use crate::server_state::ServerState;
+
+/// An acknowledgement that is not answered yet.
+pub(crate) struct AcknowledgeRequest {
+    responder: Responder,
+    offsets: (PullOffset, PullOffset),
+}
+
+/// Takes an acknowledgement. It makes nobody: who is not known holds nothing.
+pub(crate) fn acknowledge(responder: Responder, request: &AckRequest<'_>) {
+    let state = Rc::clone(responder.state());
+    let name = Name::new(&request.name, request.is_broadcast);
+    if let Err(error) = check(&name) {
+        return responder.failed(&error);
+    }
+    let known = state.consumers.known(&name);
+    if let Some(session) = &known {
+        state.consumers.leases.borrow_mut().renew(session.number, state.now());
+    }
+    // What is acknowledged by those who get everything is no matter.
+    match request.offsets {
+        Some(offsets) if !name.is_broadcast => begin(&state, AcknowledgeRequest { responder, offsets }, &name),
+        _ => responder.code(answer::SUCCESS),
+    }
+}
+
+/// Hands an acknowledgement to its consumer.
+pub(crate) fn begin(state: &Rc<ServerState>, request: AcknowledgeRequest, name: &Name) {
+    match state.consumers.known(name) {
+        Some(session) => session.run(state, Job::Acknowledge(request)),
+        None => request.responder.code(answer::SUCCESS),
+    }
+}
+
+/// Settles it, and answers once that is durable.
+pub(crate) async fn serve(state: &Rc<ServerState>, session: &Session, request: AcknowledgeRequest) {
+    let AcknowledgeRequest { responder, offsets } = request;
+    let shared = match session.attach(state, None).await {
+        Ok(Attached::Shared(shared)) => shared,
+        Ok(Attached::Broadcast(_)) => return responder.code(answer::SUCCESS),
+        Err(error) => return responder.failed(&error),
+    };
+    match shared.acknowledge(state, session, offsets).await {
+        Ok(position) => state.promise(position, Promise::of(responder)),
+        Err(error) => {
+            // What it holds is looked up again, and the client acknowledges again.
+            session.detach();
+            responder.failed(&error);
+            state.wake_pulls_of(session);
+        }
+    }
+}

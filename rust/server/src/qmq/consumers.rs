@@ -1,0 +1,152 @@
+//! The consumers of QMQ that are known here: one session for each, whatever connection it comes by, and
+//! the queues where their pulls wait.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use delaymq_core::queues::held_pulls::{HeldId, HeldPulls};
+use delaymq_core::queues::leases::Leases;
+use delaymq_core::units::Millis;
+use delaymq_core::wire::qmq::pull::ConsumerName;
+use delaymq_engine::{ConsumerId, RetryRule};
+
+use crate::connection::quota::ConnectionQuota;
+use crate::counters::Counter;
+use crate::options::ServerOptions;
+use crate::qmq::pull::PendingPull;
+use crate::qmq::pull_queues::PullQueues;
+use crate::qmq::session::Session;
+
+/// What is counted of them.
+#[derive(Debug, Default)]
+pub(crate) struct ConsumerCounters {
+    /// Messages that pulls were answered with, those that came again included.
+    pub(crate) answered: Counter,
+    /// Messages that no filter of their consumer let pass.
+    pub(crate) filtered: Counter,
+    /// Messages that went to a retry subject because an acknowledgement passed over them.
+    pub(crate) passed_over: Counter,
+    /// Consumers that were silent for as long as a lease.
+    pub(crate) expired: Counter,
+    /// Times that a consumer which gets every message was behind what is kept, and went on there.
+    pub(crate) fell_behind: Counter,
+}
+
+/// Who consumes, in the words of the client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Name {
+    pub(crate) subject: String,
+    pub(crate) group: String,
+    pub(crate) consumer: String,
+    /// True where it gets every message of the subject. It has no group then.
+    pub(crate) is_broadcast: bool,
+}
+
+impl Name {
+    pub(crate) fn new(name: &ConsumerName<'_>, is_broadcast: bool) -> Self {
+        Self {
+            subject: name.subject.to_owned(),
+            group: name.group.to_owned(),
+            consumer: name.consumer.to_owned(),
+            is_broadcast,
+        }
+    }
+
+    pub(crate) fn id(&self) -> ConsumerId<'_> {
+        ConsumerId { subject: &self.subject, group: &self.group, consumer: &self.consumer }
+    }
+}
+
+/// See the module.
+pub(crate) struct Consumers {
+    sessions: RefCell<HashMap<Rc<Name>, Rc<Session>>>,
+    by_number: RefCell<HashMap<u64, Rc<Session>>>,
+    sessions_max: usize,
+    pub(crate) leases: RefCell<Leases<u64>>,
+    pub(crate) pull_queues: RefCell<PullQueues>,
+    pub(crate) held: RefCell<HeldPulls<u64>>,
+    /// How many of them may hold up nothing.
+    pub(crate) held_apart: ConnectionQuota,
+    /// What is held, by the number that the held pulls know it by.
+    pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<PendingPull>)>>,
+    pub(crate) rule: RetryRule,
+    pub(crate) counters: ConsumerCounters,
+    /// When somebody looks what time it is.
+    pub(crate) looks_at: Cell<Millis>,
+}
+
+impl Consumers {
+    pub(crate) fn new(options: &ServerOptions) -> Self {
+        let held_max = options.held_pulls_max as usize;
+        Self {
+            sessions: RefCell::default(),
+            by_number: RefCell::default(),
+            sessions_max: options.consumers_max,
+            leases: RefCell::new(Leases::new(options.lease_ms)),
+            pull_queues: RefCell::default(),
+            held: RefCell::new(HeldPulls::new(u32::MAX)),
+            held_apart: ConnectionQuota::new(held_max, held_max.div_ceil(2)),
+            pulls: RefCell::default(),
+            rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max, reason: None },
+            counters: ConsumerCounters::default(),
+            looks_at: Cell::new(Millis(0)),
+        }
+    }
+
+    /// How many consumers are known, and how many pulls are held.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.sessions.borrow().len(), self.held.borrow().len())
+    }
+
+    /// The session of a consumer, where it is known.
+    pub(crate) fn known(&self, name: &Name) -> Option<Rc<Session>> {
+        self.sessions.borrow().get(name).cloned()
+    }
+
+    /// The session of this number.
+    pub(crate) fn of_number(&self, number: u64) -> Option<Rc<Session>> {
+        self.by_number.borrow().get(&number).cloned()
+    }
+
+    /// The session of a consumer, with this number where it is new; `None` where there are as many as may
+    /// be.
+    pub(crate) fn session(&self, name: Name, number: u64, is_stored: bool) -> Option<Rc<Session>> {
+        if let Some(known) = self.known(&name) {
+            return Some(known);
+        }
+        let mut sessions = self.sessions.borrow_mut();
+        // Those that the store holds are taken in whatever the limit: they were within it once.
+        if sessions.len() >= self.sessions_max && !is_stored {
+            return None;
+        }
+        let name = Rc::new(name);
+        let session = Rc::new(Session::new(Rc::clone(&name), number, is_stored));
+        sessions.insert(name, Rc::clone(&session));
+        self.by_number.borrow_mut().insert(number, Rc::clone(&session));
+        Some(session)
+    }
+
+    /// Forgets a session.
+    pub(crate) fn forget(&self, session: &Session) {
+        if self.by_number.borrow_mut().remove(&session.number).is_some() {
+            self.sessions.borrow_mut().remove(&session.name);
+        }
+        self.leases.borrow_mut().end(session.number);
+    }
+
+    /// The sessions of a group.
+    pub(crate) fn of_group(&self, subject: &str, group: &str) -> Vec<Rc<Session>> {
+        let sessions = self.sessions.borrow();
+        let is_of_group = |name: &Rc<Name>| !name.is_broadcast && name.subject == subject && name.group == group;
+        sessions.iter().filter(|(name, _)| is_of_group(name)).map(|(_, session)| Rc::clone(session)).collect()
+    }
+
+    /// Forgets everybody, at the end of the server.
+    pub(crate) fn forget_all(&self) {
+        self.sessions.borrow_mut().clear();
+        self.by_number.borrow_mut().clear();
+        let held = std::mem::take(&mut *self.pulls.borrow_mut());
+        drop(held);
+    }
+}

@@ -1,0 +1,176 @@
+//! Pulls that wait, and whose time has come: what the core decides over held pulls and leases is done
+//! here.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use delaymq_core::queues::held_pulls::HeldPull;
+use delaymq_core::units::Millis;
+use delaymq_core::wire::frame::answer;
+
+use delaymq_engine::NamedConsumerListed;
+
+use crate::qmq::consumers::Name;
+use crate::qmq::pull::PendingPull;
+use crate::qmq::pull_queues::PullQueue;
+use crate::qmq::session::{Job, Session};
+use crate::server_state::ServerState;
+
+impl ServerState {
+    /// Takes in the consumers that the store holds since an earlier run: their leases begin now.
+    pub(crate) fn take_in(&self, listed: Vec<NamedConsumerListed>) {
+        for NamedConsumerListed { subject, group, consumer, .. } in listed {
+            let name = Name { subject, group, consumer, is_broadcast: false };
+            if let Some(session) = self.consumers.session(name, self.number(), true) {
+                self.consumers.leases.borrow_mut().renew(session.number, self.now());
+            }
+        }
+    }
+
+    /// Parks a pull in a queue until there is news there, or until its time is over and it is told that
+    /// there is nothing.
+    ///
+    /// So many are set apart, and hold up nothing. One more is a request under way as any other, of which a
+    /// connection has so many before it is read no further: were it told at once that there is nothing, the
+    /// next one would follow at once.
+    pub(crate) fn hold(&self, mut request: PendingPull, pull_queue: &PullQueue) {
+        let deadline = request.deadline;
+        request.responder.peer().pass_room_on();
+        if deadline <= self.now() || self.is_draining() {
+            return request.responder.code(answer::NO_MESSAGE);
+        }
+        if request.apart.is_none() {
+            request.apart = self.consumers.held_apart.take(request.responder.peer().address());
+        }
+        if !request.responder.hold(request.apart.is_some()) {
+            return request.responder.code(answer::NO_MESSAGE);
+        }
+        let owner = self.number();
+        let PullQueue { group, subject, is_broadcast, .. } = *pull_queue;
+        let held = self.consumers.held.borrow_mut().hold(HeldPull { owner, subject, group, is_broadcast, deadline });
+        let Some(id) = held else { return request.responder.code(answer::NO_MESSAGE) };
+        request.responder.peer().held.borrow_mut().insert(owner);
+        self.consumers.pulls.borrow_mut().insert(owner, (id, Box::new(request)));
+        self.look_by(deadline);
+    }
+
+    /// Lets a pull wait that nothing can be given to: an answer at once would be followed by the next pull
+    /// at once.
+    pub(crate) fn refuse(&self, request: PendingPull) {
+        self.hold(request, &PullQueue::without_news());
+    }
+
+    /// There is news under this token: who waits for it looks again.
+    pub(crate) fn wake(self: &Rc<Self>, token: u64) {
+        let pull_queue = self.consumers.pull_queues.borrow().by_token(token);
+        if let Some(pull_queue) = pull_queue {
+            pull_queue.add_news();
+            self.wake_next(&pull_queue);
+        }
+    }
+
+    /// There may be more for a queue: the next pull in it looks again, or, of a broadcast, all.
+    pub(crate) fn wake_next(self: &Rc<Self>, pull_queue: &PullQueue) {
+        let mut woken = Vec::new();
+        self.consumers.held.borrow_mut().wake_group(pull_queue.group, &mut woken);
+        for pull in woken {
+            self.go_on(pull.owner);
+        }
+    }
+
+    /// The state behind a queue has changed: all pulls in it look again.
+    pub(crate) fn wake_all(self: &Rc<Self>, pull_queue: &PullQueue) {
+        pull_queue.add_news();
+        let mut woken = Vec::new();
+        loop {
+            let before = woken.len();
+            self.consumers.held.borrow_mut().wake_group(pull_queue.group, &mut woken);
+            if woken.len() == before {
+                break;
+            }
+        }
+        for pull in woken {
+            self.go_on(pull.owner);
+        }
+    }
+
+    /// What this consumer's pulls wait for is gone: they look again, in whatever queue they are.
+    pub(crate) fn wake_pulls_of(self: &Rc<Self>, session: &Session) {
+        self.wake_pulls_of_all(&HashSet::from([session.number]));
+    }
+
+    /// The same of several consumers, in one pass over what waits.
+    pub(crate) fn wake_pulls_of_all(self: &Rc<Self>, sessions: &HashSet<u64>) {
+        let is_of =
+            |request: &PendingPull| request.session.as_ref().is_some_and(|session| sessions.contains(&session.number));
+        let pulls = self.consumers.pulls.borrow();
+        let waiting: Vec<_> =
+            pulls.iter().filter(|(_, (_, request))| is_of(request)).map(|(owner, (id, _))| (*owner, *id)).collect();
+        drop(pulls);
+        for (owner, id) in waiting {
+            self.consumers.held.borrow_mut().cancel(id);
+            self.go_on(owner);
+        }
+    }
+
+    fn go_on(self: &Rc<Self>, owner: u64) {
+        if let Some(request) = self.take(owner) {
+            self.begin_again(request);
+        }
+    }
+
+    /// A pull that waited looks again.
+    pub(crate) fn begin_again(self: &Rc<Self>, request: PendingPull) {
+        match request.session.clone() {
+            Some(session) => session.run(self, Job::Pull(request)),
+            None => self.refuse(request),
+        }
+    }
+
+    /// Takes a pull out that is not held any more.
+    fn take(&self, owner: u64) -> Option<PendingPull> {
+        let (_, request) = self.consumers.pulls.borrow_mut().remove(&owner)?;
+        request.responder.peer().held.borrow_mut().remove(&owner);
+        Some(*request)
+    }
+
+    /// These pulls of one connection wait no longer, because that ends: they are told that there is
+    /// nothing.
+    pub(crate) fn end_held(&self, owners: Vec<u64>) {
+        for owner in owners {
+            let taken = self.consumers.pulls.borrow_mut().remove(&owner);
+            if let Some((id, request)) = taken {
+                self.consumers.held.borrow_mut().cancel(id);
+                request.responder.code(answer::NO_MESSAGE);
+            }
+        }
+    }
+
+    /// When [`Self::keep_time`] is to be called at the latest.
+    pub(crate) fn next_look(&self) -> Option<Millis> {
+        let held = self.consumers.held.borrow_mut().next_deadline();
+        let leases = self.consumers.leases.borrow().next_look();
+        held.into_iter().chain(leases).min()
+    }
+
+    /// Answers the pulls that have waited long enough, and ends the consumers that were silent for too
+    /// long.
+    pub(crate) fn keep_time(self: &Rc<Self>) {
+        let now = self.now();
+        let mut expired = Vec::new();
+        self.consumers.held.borrow_mut().expire(now, &mut expired);
+        for pull in expired {
+            if let Some(request) = self.take(pull.owner) {
+                request.responder.code(answer::NO_MESSAGE);
+            }
+        }
+        let mut silent = Vec::new();
+        self.consumers.leases.borrow_mut().expire(now, &mut silent);
+        for number in silent {
+            let session = self.consumers.of_number(number);
+            if let Some(session) = session {
+                session.run(self, Job::End);
+            }
+        }
+    }
+}

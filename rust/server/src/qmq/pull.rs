@@ -1,0 +1,313 @@
+//! PULL: messages for a consumer of QMQ, at once or when there are some.
+
+use std::rc::Rc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
+use delaymq_core::queues::tags::Filter;
+use delaymq_core::record::limits::{check_name, check_qmq_subject};
+use delaymq_core::record::meta::MetaView;
+use delaymq_core::units::{Millis, PullOffset};
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::qmq::filtering::{passes, passes_with_meta};
+use delaymq_core::wire::qmq::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
+use delaymq_core::wire::qmq::plain_text::{Stored, put_opaque_as_text, put_plain_text};
+use delaymq_core::wire::qmq::pull::{PullRequest, put_pulled};
+use delaymq_engine::{Delivered, Store};
+use tokio::task::yield_now;
+
+use crate::connection::quota::ConnectionSlot;
+use crate::qmq::consumers::Name;
+use crate::qmq::pull_queues::PullQueue;
+use crate::qmq::session::{Attached, Job, Session};
+use crate::requests::responder::Responder;
+use crate::server_state::ServerState;
+
+/// Payloads of one answer, in bytes, or one message more.
+const ANSWER_BYTES: usize = 4 << 20;
+/// How often a pull is tried with another life of its consumer.
+const LIVES_MAX: u32 = 3;
+
+/// A pull that is not answered yet.
+pub(crate) struct PendingPull {
+    pub(crate) responder: Responder,
+    /// Of whom; `None` of one that nothing can be given to.
+    pub(crate) session: Option<Rc<Session>>,
+    /// While this is there, its consumer is not silent.
+    waiting: Option<Waiting>,
+    pub(crate) count: usize,
+    pub(crate) received: Option<PullOffset>,
+    pub(crate) filters: Vec<Filter>,
+    version: i16,
+    pub(crate) deadline: Millis,
+    /// Its place among those that wait and hold up nothing, once it had to wait.
+    pub(crate) apart: Option<ConnectionSlot>,
+}
+
+/// A sign of life for as long as it is there.
+struct Waiting {
+    state: Rc<ServerState>,
+    number: u64,
+}
+
+impl Waiting {
+    fn new(state: &Rc<ServerState>, number: u64) -> Self {
+        state.consumers.leases.borrow_mut().begin_wait(number, state.now());
+        Self { state: Rc::clone(state), number }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.state.consumers.leases.borrow_mut().end_wait(self.number, self.state.now());
+    }
+}
+
+/// What a consumer may be given.
+pub(crate) enum Gathered {
+    /// Neighbouring messages, the first of them under this offset; at least one.
+    Run { first: PullOffset, messages: Vec<Delivered> },
+    /// There is nothing now.
+    Nothing,
+}
+
+/// Takes a pull.
+pub(crate) fn pull(responder: Responder, request: PullRequest<'_>, version: i16) {
+    let state = Rc::clone(responder.state());
+    let Some(count) = request.count_max() else { return responder.code(answer::NO_MESSAGE) };
+    let now = state.now();
+    // It may be held for long, with what it asks for.
+    responder.keep(request.filters.iter().map(Filter::memory_bytes).sum());
+    let pending = PendingPull {
+        responder,
+        session: None,
+        waiting: None,
+        count: count as usize,
+        received: request.received(),
+        version,
+        deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
+        filters: request.filters,
+        apart: None,
+    };
+    let name = Name::new(&request.name, request.is_broadcast);
+    if check(&name).is_err() {
+        return state.refuse(pending);
+    }
+    begin(&state, pending, name);
+}
+
+/// Makes sure that a consumer may have these names.
+pub(crate) fn check(name: &Name) -> Result<()> {
+    check_qmq_subject("subject", &name.subject)?;
+    check_name("group", &name.group)?;
+    check_name("consumer", &name.consumer)
+}
+
+/// Hands a pull to its consumer.
+pub(crate) fn begin(state: &Rc<ServerState>, mut request: PendingPull, name: Name) {
+    let Some(session) = state.consumers.session(name, state.number(), false) else { return state.refuse(request) };
+    request.waiting = Some(Waiting::new(state, session.number));
+    state.look_by(state.now().plus(state.options.lease_ms));
+    request.session = Some(Rc::clone(&session));
+    session.run(state, Job::Pull(request));
+}
+
+/// Answers a pull, or lets it wait.
+pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, request: PendingPull) {
+    let Name { subject, group, consumer, .. } = &*session.name;
+    let before = session.pull_queue();
+    if state.registry.borrow().may_not_pull(consumer, subject, group) {
+        return refuse(state, request, before);
+    }
+    let mut lives = 0;
+    loop {
+        let Ok(attached) = session.attach(state, request.received).await else { return refuse(state, request, before) };
+        let pull_queue = Rc::clone(attached.pull_queue());
+        if request.responder.peer().has_left() {
+            // Nobody reads it: the news that it was woken with is for the next one.
+            return state.wake_next(&pull_queue);
+        }
+        if !request.responder.peer().has_answer_room() {
+            return park(state, request, &pull_queue);
+        }
+        let news = pull_queue.news();
+        let gathered = match &attached {
+            Attached::Shared(shared) => shared.gather(state, session, &request).await,
+            Attached::Broadcast(broadcast) => broadcast.gather(state, &request).await,
+        };
+        match gathered {
+            // Others took the room while this one waited for a thread.
+            Ok(Gathered::Run { .. }) if !request.responder.peer().has_answer_room() => {
+                return park(state, request, &pull_queue);
+            }
+            Ok(Gathered::Run { first, messages }) => match send_messages(state, &request, first, &messages) {
+                Ok(count) => return went(state, &attached, first, count),
+                Err(_) => put_aside(state, session, &attached, first).await,
+            },
+            Ok(Gathered::Nothing) if pull_queue.news() == news || request.deadline <= state.now() => {
+                return state.hold(request, &pull_queue);
+            }
+            Ok(Gathered::Nothing) => {}
+            Err(_) if attached.is_gone() && lives < LIVES_MAX => lives += 1,
+            Err(_) => {
+                session.detach();
+                return refuse(state, request, Some(pull_queue));
+            }
+        }
+        yield_now().await;
+    }
+}
+
+/// Nothing can be given to it: the news that it may have been woken with is for the next one.
+fn refuse(state: &Rc<ServerState>, request: PendingPull, pull_queue: Option<Rc<PullQueue>>) {
+    state.refuse(request);
+    if let Some(pull_queue) = pull_queue {
+        state.wake_next(&pull_queue);
+    }
+}
+
+/// Its peer does not read: what it would be given is for the next one meanwhile.
+fn park(state: &Rc<ServerState>, request: PendingPull, pull_queue: &PullQueue) {
+    let peer = Rc::clone(request.responder.peer());
+    peer.park(request);
+    state.wake_next(pull_queue);
+}
+
+/// Answers with as many of these messages as fit, and says with how many.
+///
+/// # Errors
+/// Where the first of them cannot be told in QMQ's words.
+fn send_messages(
+    state: &ServerState,
+    request: &PendingPull,
+    first: PullOffset,
+    messages: &[Delivered],
+) -> Result<usize> {
+    let mut count = messages.len();
+    loop {
+        let filled = request.responder.try_answer_with(|out| {
+            put_pulled(out, first);
+            messages.iter().take(count).try_for_each(|message| put(out, &state.store, message, request.version))
+        });
+        match filled {
+            Ok(()) => {
+                state.note_lateness(messages.iter().take(count));
+                return Ok(count);
+            }
+            Err(error) if count <= 1 => return Err(error),
+            Err(_) => count /= 2,
+        }
+    }
+}
+
+fn went(state: &Rc<ServerState>, attached: &Attached, first: PullOffset, count: usize) {
+    state.consumers.counters.answered.add(count as u64);
+    match attached {
+        // Its group may have more, for another.
+        Attached::Shared(_) => state.wake_next(attached.pull_queue()),
+        Attached::Broadcast(broadcast) => broadcast.answered(first, count),
+    }
+}
+
+/// The first message cannot be told: nobody of the group could be, so it is put away.
+async fn put_aside(state: &Rc<ServerState>, session: &Rc<Session>, attached: &Attached, first: PullOffset) {
+    match attached {
+        Attached::Shared(shared) => {
+            if shared.put_away(state, session, first).await.is_err() {
+                session.detach();
+            }
+        }
+        Attached::Broadcast(broadcast) => {
+            state.consumers.counters.fell_behind.add(1);
+            broadcast.pass_over(first);
+        }
+    }
+}
+
+/// Payloads that an answer may have now.
+pub(crate) fn bytes_max(request: &PendingPull) -> usize {
+    ANSWER_BYTES.min(request.responder.peer().answer_bytes_max())
+}
+
+/// Chooses what of these messages is answered, the first of which has the offset `first`; also what does
+/// not pass. `None` where nothing does.
+pub(crate) fn choose_of(
+    request: &PendingPull,
+    first: PullOffset,
+    messages: Vec<Delivered>,
+) -> (Option<Gathered>, Vec<PullOffset>) {
+    let candidate = |(offset, message): (u64, &Delivered)| Candidate {
+        offset: PullOffset(offset),
+        passes: may_pass(&request.filters, message),
+        bytes: message.payload.all().len(),
+    };
+    let candidates: Vec<Candidate> = (first.0..).zip(&messages).map(candidate).collect();
+    let AnswerRun { answered, filtered } = choose(&candidates, bytes_max(request));
+    let first = first.plus(answered.start as u64);
+    let messages: Vec<Delivered> = messages.into_iter().skip(answered.start).take(answered.len()).collect();
+    let found = (!messages.is_empty()).then_some(Gathered::Run { first, messages });
+    (found, filtered)
+}
+
+/// True where a message passes. One that cannot be read is for its consumer to judge.
+fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
+    if filters.is_empty() {
+        return true;
+    }
+    let payload = &message.payload;
+    if payload.is_opaque() {
+        return MetaView::read(payload.meta()).is_none_or(|meta| passes_with_meta(filters, &meta));
+    }
+    WireMessage::read_whole(payload.all()).map_or(true, |whole| passes(filters, &whole))
+}
+
+/// Appends a message as a QMQ client of this version reads it.
+fn put(out: &mut Vec<u8>, store: &Store, message: &Delivered, version: i16) -> Result<()> {
+    let payload = &message.payload;
+    let is_told_whole = version >= TAGS_VERSION;
+    let is_opaque = payload.all().first().is_some_and(|flags| flags & FLAG_OPAQUE_BODY != 0);
+    if !payload.is_opaque() && !is_opaque {
+        if is_told_whole {
+            out.extend_from_slice(payload.all());
+            return Ok(());
+        }
+        read(payload.all())?.put_for(out, version);
+        return Ok(());
+    }
+    if is_told_whole {
+        return put_as_text(out, store, message);
+    }
+    let mut text = Vec::new();
+    put_as_text(&mut text, store, message)?;
+    read(&text)?.put_for(out, version);
+    Ok(())
+}
+
+fn read(bytes: &[u8]) -> Result<WireMessage<'_>> {
+    WireMessage::read_whole(bytes).map_err(|malformed| Error::InvalidArgument {
+        argument: "message",
+        expected: "a message of QMQ".to_owned(),
+        found: malformed.to_string(),
+    })
+}
+
+/// Appends a message that is no QMQ producer's as one of QMQ.
+fn put_as_text(out: &mut Vec<u8>, store: &Store, message: &Delivered) -> Result<()> {
+    let payload = &message.payload;
+    let stored = Stored {
+        subject: &message.subject,
+        receipt: "",
+        published: message.published,
+        due: message.first_due,
+        attempt: message.attempt,
+    };
+    if !payload.is_opaque() {
+        return put_opaque_as_text(out, &stored, &read(payload.all())?);
+    }
+    let meta = MetaView::read(payload.meta()).unwrap_or_default();
+    if !meta.message_id().is_empty() {
+        return put_plain_text(out, &stored, &meta, payload.body());
+    }
+    let receipt = store.receipt(message)?.to_text();
+    put_plain_text(out, &Stored { receipt: &receipt, ..stored }, &meta, payload.body())
+}

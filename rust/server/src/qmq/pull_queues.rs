@@ -1,0 +1,133 @@
+//! Where pulls wait: a desk for each group whose consumers are here, and one for each subject of which
+//! somebody gets every message.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use delaymq_core::units::{GroupNumber, SubjectNumber};
+use delaymq_engine::SubjectReader;
+
+/// Desks of subjects count as groups of numbers from here on, which no group of a store reaches.
+const BROADCAST_GROUPS: u32 = 1 << 31;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PullQueue {
+    pub(crate) group: GroupNumber,
+    pub(crate) subject: SubjectNumber,
+    pub(crate) is_broadcast: bool,
+    /// The store's news for it comes under this token.
+    pub(crate) token: u64,
+    news: Cell<u64>,
+}
+
+impl PullQueue {
+    /// The queue of a group.
+    pub(crate) fn of_group(group: GroupNumber, subject: SubjectNumber, token: u64) -> Self {
+        Self { group, subject, is_broadcast: false, token, news: Cell::new(0) }
+    }
+
+    fn of_subject(subject: SubjectNumber, token: u64) -> Self {
+        let group = GroupNumber(subject.0.saturating_add(BROADCAST_GROUPS));
+        Self { group, subject, is_broadcast: true, token, news: Cell::new(0) }
+    }
+
+    /// Where pulls wait that nothing can be given to: no news ever comes here.
+    pub(crate) fn without_news() -> Self {
+        Self::of_group(GroupNumber(0), SubjectNumber(0), 0)
+    }
+
+    /// How often there was news.
+    pub(crate) fn news(&self) -> u64 {
+        self.news.get()
+    }
+
+    /// There is news.
+    pub(crate) fn add_news(&self) {
+        self.news.set(self.news.get().wrapping_add(1));
+    }
+}
+
+/// A subject as those read it who get every message.
+#[derive(Clone)]
+pub(crate) struct Reading {
+    pub(crate) reader: Arc<SubjectReader>,
+    pub(crate) pull_queue: Rc<PullQueue>,
+}
+
+/// All queues.
+#[derive(Default)]
+pub(crate) struct PullQueues {
+    groups: HashMap<GroupNumber, Rc<PullQueue>>,
+    subjects: HashMap<String, Reading>,
+    by_token: HashMap<u64, Rc<PullQueue>>,
+}
+
+impl PullQueues {
+    /// The queue of a group, made with this token where there is none.
+    pub(crate) fn of_group(&mut self, group: GroupNumber, subject: SubjectNumber, token: u64) -> Rc<PullQueue> {
+        if let Some(pull_queue) = self.groups.get(&group) {
+            return Rc::clone(pull_queue);
+        }
+        let pull_queue = Rc::new(PullQueue::of_group(group, subject, token));
+        self.groups.insert(group, Rc::clone(&pull_queue));
+        self.by_token.insert(token, Rc::clone(&pull_queue));
+        pull_queue
+    }
+
+    /// How a subject is read, where somebody reads it.
+    pub(crate) fn reading(&self, subject: &str) -> Option<Reading> {
+        self.subjects.get(subject).cloned()
+    }
+
+    /// From now on a subject is read so, by all who do.
+    pub(crate) fn read(&mut self, subject: &str, reader: Arc<SubjectReader>, token: u64) -> Reading {
+        let pull_queue = Rc::new(PullQueue::of_subject(reader.subject_number(), token));
+        let reading = Reading { reader, pull_queue: Rc::clone(&pull_queue) };
+        self.subjects.insert(subject.to_owned(), reading.clone());
+        self.by_token.insert(token, pull_queue);
+        reading
+    }
+
+    /// The queue whose news comes under this token.
+    pub(crate) fn by_token(&self, token: u64) -> Option<Rc<PullQueue>> {
+        self.by_token.get(&token).cloned()
+    }
+
+    /// Forgets queues that no session and no pull uses.
+    pub(crate) fn forget_empty(&mut self) {
+        // One count is here, one under the token, and one more where it is read.
+        self.groups.retain(|_, pull_queue| Rc::strong_count(pull_queue) > 2);
+        self.subjects.retain(|_, reading| Rc::strong_count(&reading.pull_queue) > 2);
+        self.by_token.retain(|_, pull_queue| Rc::strong_count(pull_queue) > 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_stays_for_as_long_as_somebody_is_there() {
+        let mut pull_queues = PullQueues::default();
+        let (group, subject) = (GroupNumber(3), SubjectNumber(2));
+        let pull_queue = pull_queues.of_group(group, subject, 7);
+        assert!(Rc::ptr_eq(&pull_queue, &pull_queues.of_group(group, subject, 9)));
+        pull_queues.forget_empty();
+        pull_queues.by_token(7).unwrap().add_news();
+        assert_eq!((pull_queue.news(), pull_queues.by_token(9).is_none()), (1, true));
+        drop(pull_queue);
+        pull_queues.forget_empty();
+        assert!(pull_queues.by_token(7).is_none());
+        assert_eq!(pull_queues.of_group(group, subject, 9).news(), 0);
+    }
+
+    #[test]
+    fn subjects_and_groups_have_numbers_of_their_own() {
+        let of_subject = PullQueue::of_subject(SubjectNumber(3), 1);
+        assert!(of_subject.is_broadcast && of_subject.group != GroupNumber(3));
+        assert_ne!(PullQueue::without_news().group, of_subject.group);
+    }
+}

@@ -1,0 +1,201 @@
+//! A consumer of a group whose messages go to one of its consumers each: what it was given, comes
+//! again, and has settled.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::pull_log::PullLog;
+use delaymq_core::record::limits::{GroupSubject, group_subject};
+use delaymq_core::store::Delivery;
+use delaymq_core::units::{PullOffset, Sequence};
+use delaymq_engine::{
+    GivenRun, GroupStart, IN_FLIGHT_MAX, NamedConsumer, NamedOptions, PullBounds, RetryRule, TriedRun,
+};
+use tokio::task::yield_now;
+
+use crate::blocking_pool::Work;
+use crate::qmq::consumers::Name;
+use crate::qmq::pull::{Gathered, PendingPull, bytes_max, choose_of};
+use crate::qmq::pull_queues::PullQueue;
+use crate::qmq::session::Session;
+use crate::server_state::ServerState;
+
+/// Messages that a consumer may hold in any case; QMQ knows no bound, so it grows with what a consumer
+/// asks for.
+const IN_FLIGHT_MIN: u32 = 256;
+/// How long a pull that does not wait waits for what is ready and has facts on their way before it.
+const SOON: Duration = Duration::from_millis(500);
+/// What no client of QMQ can be told is a dead letter, however often it was delivered.
+const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
+
+/// See the module.
+pub(crate) struct SharedConsumer {
+    pub(crate) consumer: Arc<NamedConsumer>,
+    pub(crate) pull_queue: Rc<PullQueue>,
+    log: RefCell<PullLog<Delivery>>,
+}
+
+impl SharedConsumer {
+    /// Looks a consumer up, with all that it holds, or makes it with its group: that begins with the next
+    /// message, or, of a retry subject, with the first.
+    pub(crate) async fn begin(state: &Rc<ServerState>, name: &Name) -> Result<Rc<Self>> {
+        let (store, wanted) = (Arc::clone(&state.store), name.clone());
+        let is_of_group =
+            matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
+        let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
+        let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
+        // Until it is durable it has no thread, and keeps no other from being looked up.
+        let beginning = state.look_up(move || store.register_named_consumer(wanted.id(), options)).await?;
+        state.reached(beginning.position()).await?;
+        let (consumer, holding) = state.look_up(move || beginning.finish()).await?;
+        let token = state.number();
+        let (group, subject) = (consumer.group_number(), consumer.subject_number());
+        let pull_queue = state.consumers.pull_queues.borrow_mut().of_group(group, subject, token);
+        state.watch_group(&consumer, pull_queue.token)?;
+        let log = RefCell::new(PullLog::new(holding.next, holding.held));
+        Ok(Rc::new(Self { consumer, pull_queue, log }))
+    }
+
+    /// What a pull may be given: what the consumer did not receive, else what is new.
+    pub(crate) async fn gather(
+        &self,
+        state: &Rc<ServerState>,
+        session: &Session,
+        request: &PendingPull,
+    ) -> Result<Gathered> {
+        loop {
+            let bytes_max = bytes_max(request);
+            let lost = self.lost(request);
+            let run = if lost.is_empty() {
+                match self.pull(state, request.count, bytes_max, request.deadline > state.now()).await? {
+                    None => return Ok(Gathered::Nothing),
+                    some => some,
+                }
+            } else {
+                self.read_again(state, lost, bytes_max).await?
+            };
+            if let Some(run) = run
+                && let Some(found) = self.choose(state, session, request, run).await?
+            {
+                return Ok(found);
+            }
+            // Others have their turn, however much it is that does not pass.
+            yield_now().await;
+        }
+    }
+
+    fn lost(&self, request: &PendingPull) -> Vec<Delivery> {
+        let log = self.log.borrow();
+        log.lost(request.received, request.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
+    }
+
+    async fn pull(
+        &self,
+        state: &ServerState,
+        count_max: usize,
+        bytes_max: usize,
+        may_wait: bool,
+    ) -> Result<Option<GivenRun>> {
+        let wanted = self.log.borrow().len().saturating_add(count_max);
+        let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
+        let bounds = PullBounds { count_max, bytes_max, in_flight_max };
+        let run = match self.consumer.try_pull(bounds)? {
+            TriedRun::Run(run) => Some(run),
+            TriedRun::Nothing => None,
+            // Who waits is told when it is there.
+            TriedRun::Soon if may_wait => None,
+            // Who cannot wait waits for it a little, on no thread.
+            TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => None,
+            TriedRun::Soon | TriedRun::WouldWait => {
+                let consumer = Arc::clone(&self.consumer);
+                state.pool.run(Work::Pull, move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
+            }
+        };
+        if let Some(run) = &run {
+            self.log.borrow_mut().given(run.first, run.deliveries.iter().copied());
+        }
+        Ok(run)
+    }
+
+    async fn read_again(&self, state: &ServerState, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {
+        let read = if let Some(read) = self.consumer.try_read_again(&lost, bytes_max)? {
+            read
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let reading = state.pool.run(Work::Pull, move || consumer.read_again(&lost, bytes_max));
+            reading.await.unwrap_or(Err(Error::Closed))?
+        };
+        let mut log = self.log.borrow_mut();
+        for offset in read.damaged {
+            log.remove(offset);
+        }
+        Ok(read.run)
+    }
+
+    /// What of these is answered; what does not pass counts as done. `None` where nothing passes.
+    async fn choose(
+        &self,
+        state: &Rc<ServerState>,
+        session: &Session,
+        request: &PendingPull,
+        run: GivenRun,
+    ) -> Result<Option<Gathered>> {
+        let (found, filtered) = choose_of(request, run.first, run.messages);
+        if !filtered.is_empty() {
+            state.consumers.counters.filtered.add(filtered.len() as u64);
+            for offset in &filtered {
+                self.log.borrow_mut().remove(*offset);
+            }
+            let done: Vec<Range<PullOffset>> = filtered.iter().map(|offset| *offset..offset.next()).collect();
+            self.settle(state, session, done, Vec::new(), state.consumers.rule).await?;
+        }
+        Ok(found)
+    }
+
+    /// The offsets `first` to `last` are done, and what lies below and was not done goes to the retry
+    /// subject. Durable from the position on that is returned.
+    pub(crate) async fn acknowledge(
+        &self,
+        state: &Rc<ServerState>,
+        session: &Session,
+        (first, last): (PullOffset, PullOffset),
+    ) -> Result<Sequence> {
+        let settled = self.log.borrow_mut().acknowledge(first, last);
+        if settled.done.is_empty() {
+            // It was done before, perhaps a moment ago.
+            return Ok(session.settled.get());
+        }
+        state.consumers.counters.passed_over.add(settled.passed_over.len() as u64);
+        let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
+        self.settle(state, session, vec![settled.done], passed_over, state.consumers.rule).await
+    }
+
+    /// A message that cannot be told to a QMQ client becomes a dead letter of its group.
+    pub(crate) async fn put_away(&self, state: &ServerState, session: &Session, offset: PullOffset) -> Result<()> {
+        let delivery = self.log.borrow_mut().remove(offset);
+        self.settle(state, session, Vec::new(), delivery.into_iter().collect(), UNTOLD).await.map(drop)
+    }
+
+    async fn settle(
+        &self,
+        state: &ServerState,
+        session: &Session,
+        done: Vec<Range<PullOffset>>,
+        passed_over: Vec<Delivery>,
+        rule: RetryRule,
+    ) -> Result<Sequence> {
+        let position = if let Some(position) = self.consumer.try_settle(&done, &passed_over, rule)? {
+            position
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let settling = state.pool.run(Work::Settle, move || consumer.settle(&done, &passed_over, rule));
+            settling.await.unwrap_or(Err(Error::Closed))?
+        };
+        session.settled.set(session.settled.get().max(position));
+        Ok(position)
+    }
+}

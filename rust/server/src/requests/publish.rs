@@ -1,0 +1,238 @@
+//! PUBLISH and SEND: batches on their way into the log, and what their senders were promised.
+
+use std::rc::Rc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
+use delaymq_core::wire::extension::publish::{Publish, put_receipts};
+use delaymq_core::wire::extension::terms::PublishOnTerms;
+use delaymq_core::wire::fields::put_text;
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::qmq::send::{Failure, SendCode, Sent, put_failures};
+use delaymq_core::wire::reader::Reader;
+use delaymq_core::wire::request::send_code;
+use delaymq_engine::{PublishBatch, PublishTerms, Receipts, Ticket};
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+use crate::requests::administration::due_of;
+use crate::requests::responder::Responder;
+use crate::server_state::ServerState;
+
+/// A batch that is not in the log's queue yet.
+pub(crate) struct PublishRequest {
+    responder: Responder,
+    batch: PublishBatch,
+    kind: Kind,
+    /// Bytes of the request, which it keeps in memory.
+    pub(crate) bytes: usize,
+}
+
+enum Kind {
+    Own { wants_receipts: bool },
+    Qmq(Listing),
+}
+
+/// What the answer to a SEND lists. Nothing of its frame is kept while it waits: that may be large, and
+/// hold on to what was read around it.
+#[derive(Default)]
+pub(crate) struct Listing {
+    /// Those that were refused by themselves, as they are told.
+    refused: Vec<u8>,
+    /// The ids of the others, each behind its length.
+    taken: Vec<u8>,
+}
+
+impl Listing {
+    /// All of them, where those that were taken could not be stored.
+    fn put_not_stored(&self, out: &mut Vec<u8>, error: &Error) -> Result<()> {
+        let mut ids = Reader::new(&self.taken);
+        while !ids.is_empty() {
+            let failure = Failure::of(ids.text("message_id")?, send_code(error), error);
+            put_failures(out, &[failure])?;
+        }
+        out.extend_from_slice(&self.refused);
+        Ok(())
+    }
+}
+
+/// What is done once the log is durable so far.
+pub(crate) enum Promise {
+    /// A request is answered.
+    Answer(Responder, Told),
+    /// A task goes on.
+    Task(oneshot::Sender<Result<()>>),
+}
+
+/// What an answer tells.
+pub(crate) enum Told {
+    Nothing,
+    NoReceipts,
+    Receipts { ticket: Ticket, wants_receipts: bool },
+    Failures(Listing),
+}
+
+/// Takes a batch of delaymq's own: it is stored whole or not at all.
+pub(crate) fn publish(responder: Responder, publish: &Publish<'_>, bytes: usize) {
+    let mut batch = responder.state().batch();
+    for (index, message) in publish.messages.iter().enumerate() {
+        let due = due_of(message.due);
+        let pushed = message.check();
+        let pushed =
+            pushed.and_then(|check| batch.push_checked(message.subject, due, (message.meta, message.body), check));
+        if let Err(error) = pushed {
+            responder.state().give_back(batch);
+            return responder.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
+        }
+    }
+    let kind = Kind::Own { wants_receipts: publish.wants_receipts };
+    let state = Rc::clone(responder.state());
+    state.publish(PublishRequest { responder, batch, kind, bytes });
+}
+
+/// As [`publish`], on terms.
+pub(crate) fn publish_on_terms(responder: Responder, asked: &PublishOnTerms<'_>, bytes: usize) {
+    let mut batch = responder.state().batch();
+    let mut terms = asked.terms.iter().peekable();
+    for (index, message) in asked.publish.messages.iter().enumerate() {
+        let due = due_of(message.due);
+        let of_it = terms.next_if(|terms| terms.place as usize == index);
+        let of_it = of_it.map_or(PublishTerms::NONE, |terms| PublishTerms {
+            key: terms.key,
+            if_exists: terms.if_exists,
+            deduplicates: terms.deduplicates,
+        });
+        let parts = (message.meta, message.body);
+        let pushed = message.check().and_then(|_| batch.push_on_terms(message.subject, due, parts, &of_it));
+        if let Err(error) = pushed {
+            responder.state().give_back(batch);
+            return responder.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
+        }
+    }
+    let kind = Kind::Own { wants_receipts: asked.publish.wants_receipts };
+    let state = Rc::clone(responder.state());
+    state.publish(PublishRequest { responder, batch, kind, bytes });
+}
+
+/// Takes messages of a QMQ client: each is stored or listed.
+pub(crate) fn send(responder: Responder, sent: &[Sent<'_>], bytes: usize) {
+    let mut batch = responder.state().batch();
+    let (mut refused, mut listing) = (Vec::new(), Listing::default());
+    let undelayed_ms = responder.state().options.undelayed_ms;
+    for one in sent {
+        if let Err(failure) = one.judge() {
+            refused.push(failure);
+        } else if let Err(error) =
+            batch.push_qmq(one.message.subject, one.message.due(), undelayed_ms, one.message.whole)
+        {
+            // What finds no room beside others has it in a request of its own.
+            let is_crowded = matches!(error, Error::TooLarge { argument: "messages", .. }) && !batch.is_empty();
+            let code = if is_crowded { SendCode::StoreError } else { send_code(&error) };
+            refused.push(one.failure(code, &error));
+        } else if let Err(error) = put_text(&mut listing.taken, "message_id", one.message.message_id) {
+            // No id that was taken is so long.
+            refused.push(one.failure(SendCode::StoreError, &error));
+        }
+    }
+    if let Err(error) = put_failures(&mut listing.refused, &refused) {
+        responder.state().give_back(batch);
+        return responder.failed(&error);
+    }
+    responder.keep(listing.refused.len());
+    let state = Rc::clone(responder.state());
+    state.publish(PublishRequest { responder, batch, kind: Kind::Qmq(listing), bytes });
+}
+
+impl PublishRequest {
+    /// Hands the batch to the log's queue; gives itself back where there is no room for it now.
+    pub(crate) fn begin(mut self, state: &ServerState) -> Option<Self> {
+        match state.store.try_publish(&mut self.batch) {
+            Ok(None) => return Some(self),
+            Ok(Some(ticket)) => {
+                let end = ticket.end();
+                let told = match self.kind {
+                    Kind::Own { wants_receipts } if wants_receipts || ticket.is_on_terms() => {
+                        Told::Receipts { ticket, wants_receipts }
+                    }
+                    Kind::Own { .. } => Told::NoReceipts,
+                    Kind::Qmq(listing) => Told::Failures(listing),
+                };
+                state.promise(end, Promise::Answer(self.responder, told));
+            }
+            Err(error) => match self.kind {
+                Kind::Own { .. } => self.responder.failed(&error),
+                Kind::Qmq(listing) => self.responder.answer_with(|out| listing.put_not_stored(out, &error)),
+            },
+        }
+        state.give_back(self.batch);
+        None
+    }
+
+    /// There is no room for it to wait.
+    pub(crate) fn busy(self, state: &ServerState) {
+        state.give_back(self.batch);
+        self.responder.busy();
+    }
+}
+
+impl Promise {
+    /// Tells that it was done.
+    pub(crate) fn of(responder: Responder) -> Self {
+        Self::Answer(responder, Told::Nothing)
+    }
+
+    pub(crate) fn keep(self) {
+        match self {
+            Self::Answer(responder, told) => told.tell(responder),
+            // Where the task has gone, nobody waits.
+            Self::Task(task) => drop(task.send(Ok(()))),
+        }
+    }
+
+    /// It cannot be kept any more.
+    pub(crate) fn break_with(self, error: &Error) {
+        match self {
+            Self::Answer(responder, Told::Failures(listing)) => {
+                responder.answer_with(|out| listing.put_not_stored(out, error));
+            }
+            Self::Answer(responder, Told::Nothing | Told::NoReceipts | Told::Receipts { .. }) => {
+                responder.failed(error);
+            }
+            Self::Task(task) => drop(task.send(Err(error.clone()))),
+        }
+    }
+}
+
+impl Told {
+    fn tell(self, responder: Responder) {
+        match self {
+            Self::Nothing => responder.done(),
+            Self::NoReceipts => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
+            Self::Receipts { ticket, wants_receipts } if ticket.is_on_terms() => {
+                // It has to be applied, too, which waits for the owner, and for no disk.
+                let state = Rc::clone(responder.state());
+                spawn_local(async move {
+                    let found = state.look_up(move || ticket.receipts()).await;
+                    tell_receipts(responder, found, wants_receipts);
+                });
+            }
+            Self::Receipts { ticket, wants_receipts } => tell_receipts(responder, ticket.receipts(), wants_receipts),
+            Self::Failures(listing) if !listing.refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
+                responder.code(answer::BROKER_ERROR);
+            }
+            Self::Failures(listing) => responder.answer_with(|out| {
+                out.extend_from_slice(&listing.refused);
+                Ok(())
+            }),
+        }
+    }
+}
+
+fn tell_receipts(responder: Responder, found: Result<Receipts>, wants_receipts: bool) {
+    match found {
+        Ok(receipts) if wants_receipts => responder.answer_with(|out| put_receipts(out, receipts.iter())),
+        Ok(_) => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
+        Err(error) => responder.failed(&error),
+    }
+}

@@ -1,0 +1,392 @@
+//! What all connections of a server share, and the waiting for the log.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::qmq::registry::Registry;
+use delaymq_core::wire::quota::memory_accounting::Scales;
+use delaymq_core::wire::quota::unfinished::Unfinished;
+use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
+use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::time::{sleep, timeout};
+
+use crate::access::control::AccessControl;
+use crate::blocking_pool::{Pool, Work};
+use crate::connection::peer::Peer;
+use crate::connection::quota::ConnectionQuota;
+use crate::counters::Counters;
+use crate::options::ServerOptions;
+use crate::pending_replies::PendingReplies;
+use crate::qmq::consumers::Consumers;
+use crate::requests::publish::{Promise, PublishRequest};
+use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
+
+/// How soon a publish that found no room is tried again, where nothing tells of room.
+const ROOM_WAIT: Duration = Duration::from_millis(5);
+/// How often the registry forgets who is silent.
+const EXPIRE_EVERY: Duration = Duration::from_secs(10);
+/// Batches that are kept to be filled again.
+const SPARE_BATCHES: usize = 4;
+
+/// See the module.
+pub(crate) struct ServerState {
+    pub(crate) store: Arc<Store>,
+    pub(crate) options: ServerOptions,
+    pub(crate) pool: Rc<Pool>,
+    pub(crate) registry: RefCell<Registry>,
+    pub(crate) consumers: Consumers,
+    pub(crate) counters: Counters,
+    pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
+    pub(crate) access: AccessControl,
+    /// How many there may be, in all and of each address: connections, those of them that nothing is
+    /// known of yet, and connections of plain HTTP.
+    pub(crate) connections: ConnectionQuota,
+    pub(crate) strangers: ConnectionQuota,
+    pub(crate) http_connections: ConnectionQuota,
+    /// Bytes that were read of requests which are not there whole.
+    pub(crate) input_bytes: Cell<usize>,
+    /// What all connections make the server keep.
+    pub(crate) scales: RefCell<Scales<IpAddr>>,
+    /// Connections that wait until less is kept.
+    pub(crate) awaiting_memory: RefCell<Vec<Weak<Peer>>>,
+    /// What addresses began and never finished.
+    pub(crate) unfinished: RefCell<Unfinished<IpAddr>>,
+    /// What is switched off is written by one at a time.
+    pub(crate) switching: Mutex<()>,
+    /// Subscriptions whose connection is gone and that are not closed yet.
+    pub(crate) closing: Cell<usize>,
+    /// A connection or subscription has gone.
+    pub(crate) left: Notify,
+    began: Instant,
+    listener: Listener,
+    news: Arc<Notify>,
+    is_draining: Cell<bool>,
+    next_number: Cell<u64>,
+    pending_replies: RefCell<PendingReplies<Promise>>,
+    waiting: RefCell<VecDeque<PublishRequest>>,
+    waiting_bytes: Cell<usize>,
+    deliveries: RefCell<HashMap<u64, Weak<SubscriptionDelivery>>>,
+    spare: RefCell<Vec<PublishBatch>>,
+}
+
+impl ServerState {
+    /// `news` is raised by the ear.
+    pub(crate) fn new(
+        store: Arc<Store>,
+        options: ServerOptions,
+        registry: Registry,
+        listener: Listener,
+        news: Arc<Notify>,
+        access: AccessControl,
+    ) -> Self {
+        let (all, each) = (options.connections_max, options.connections_per_address_max);
+        let connections = ConnectionQuota::new(all, each);
+        let strangers = ConnectionQuota::new(options.strangers_max, options.strangers_per_address_max);
+        let http_connections =
+            ConnectionQuota::new(options.http_connections_max, options.http_connections_per_address_max);
+        let (scales, unfinished) = (Scales::new(options.scales), Unfinished::new(options.unfinished));
+        Self {
+            connections,
+            strangers,
+            http_connections,
+            store,
+            pool: Pool::new(options.waiting_requests_max),
+            consumers: Consumers::new(&options),
+            options,
+            registry: RefCell::new(registry),
+            counters: Counters::default(),
+            peers: RefCell::default(),
+            access,
+            input_bytes: Cell::new(0),
+            scales: RefCell::new(scales),
+            awaiting_memory: RefCell::default(),
+            unfinished: RefCell::new(unfinished),
+            switching: Mutex::new(()),
+            closing: Cell::new(0),
+            left: Notify::new(),
+            began: Instant::now(),
+            listener,
+            news,
+            is_draining: Cell::new(false),
+            next_number: Cell::new(1),
+            pending_replies: RefCell::default(),
+            waiting: RefCell::default(),
+            waiting_bytes: Cell::new(0),
+            deliveries: RefCell::default(),
+            spare: RefCell::default(),
+        }
+    }
+
+    /// The time by which connections are judged: it never goes back.
+    pub(crate) fn now(&self) -> Millis {
+        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A number that nothing else here has.
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.next_number.get();
+        self.next_number.set(number.wrapping_add(1));
+        number
+    }
+
+    /// False where the store is closed or poisoned.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.check().is_ok()
+    }
+
+    /// True where nothing new is taken.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// Nothing new is taken from now on; what is under way is answered.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
+        let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        for peer in peers {
+            peer.drain();
+        }
+    }
+
+    /// True where every connection has gone and every subscription is closed.
+    pub(crate) fn is_left(&self) -> bool {
+        self.peers.borrow().is_empty() && self.closing.get() == 0
+    }
+
+    /// Ends every connection; how many there were with something under way.
+    pub(crate) fn cut_off(&self) -> usize {
+        let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        peers.iter().filter(|peer| peer.cut_off()).count()
+    }
+
+    /// A connection from there makes the server keep so many bytes now, and made it keep so many before.
+    pub(crate) fn account_memory(&self, address: IpAddr, before: usize, after: usize) {
+        let has_eased = self.scales.borrow_mut().weigh(address, before, after);
+        let awaiting_memory = if has_eased { self.awaiting_memory.take() } else { Vec::new() };
+        for peer in awaiting_memory.iter().filter_map(Weak::upgrade) {
+            peer.memory_was_freed();
+        }
+    }
+
+    /// An empty batch.
+    pub(crate) fn batch(&self) -> PublishBatch {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| self.store.batch())
+    }
+
+    /// A batch that is not needed any more.
+    pub(crate) fn give_back(&self, mut batch: PublishBatch) {
+        batch.clear();
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_BATCHES {
+            spare.push(batch);
+        }
+    }
+
+    /// Hands a publish to the log, or lets it wait for room where others do.
+    pub(crate) fn publish(&self, request: PublishRequest) {
+        let has_to_wait = !self.waiting.borrow().is_empty();
+        if let Some(request) = if has_to_wait { Some(request) } else { request.begin(self) } {
+            self.wait_for_room(request);
+        }
+    }
+
+    fn wait_for_room(&self, request: PublishRequest) {
+        let bytes = self.waiting_bytes.get().saturating_add(request.bytes);
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= self.options.waiting_publishes_max || bytes > self.options.waiting_publish_bytes_max {
+            drop(waiting);
+            return request.busy(self);
+        }
+        self.waiting_bytes.set(bytes);
+        waiting.push_back(request);
+        self.news.notify_one();
+    }
+
+    fn look_for_room(&self) {
+        loop {
+            let Some(next) = self.waiting.borrow_mut().pop_front() else { return };
+            let bytes = next.bytes;
+            if let Some(next) = next.begin(self) {
+                self.waiting.borrow_mut().push_front(next);
+                return;
+            }
+            self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(bytes));
+        }
+    }
+
+    /// Keeps a promise once everything below `position` is visible.
+    pub(crate) fn promise(&self, position: Sequence, promise: Promise) {
+        self.put_off(position, promise);
+    }
+
+    /// As [`Self::promise`]; the number that it waits under.
+    fn put_off(&self, position: Sequence, promise: Promise) -> u64 {
+        let position = if is_on(Planted::AnswerBeforeVisible) { Sequence(0) } else { position };
+        let (number, is_first) = self.pending_replies.borrow_mut().add(position, promise);
+        if is_first {
+            self.keep_promises();
+        }
+        number
+    }
+
+    /// Waits until everything below `position` is visible, on no thread.
+    ///
+    /// # Errors
+    /// What the store ended with.
+    pub(crate) async fn reached(&self, position: Sequence) -> Result<()> {
+        let (told, hears) = oneshot::channel();
+        self.promise(position, Promise::Task(told));
+        hears.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// As [`Self::reached`], for so long at most; false where that was too short.
+    ///
+    /// # Errors
+    /// What the store ended with.
+    pub(crate) async fn reached_within(&self, position: Sequence, patience: Duration) -> Result<bool> {
+        let (told, hears) = oneshot::channel();
+        let number = self.put_off(position, Promise::Task(told));
+        if let Ok(heard) = timeout(patience, hears).await {
+            return heard.unwrap_or(Err(Error::Closed)).map(|()| true);
+        }
+        drop(self.pending_replies.borrow_mut().take(position, number));
+        Ok(false)
+    }
+
+    /// Looks something up on a thread: it waits for others, but for no sync.
+    ///
+    /// # Errors
+    /// As what it looks up; `Closed` where that died.
+    pub(crate) async fn look_up<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.pool.run(Work::LookUp, look).await.unwrap_or(Err(Error::Closed))
+    }
+
+    fn keep_promises(&self) {
+        loop {
+            let Some(first) = self.pending_replies.borrow().first() else { return };
+            match self.listener.want(first) {
+                Ok(false) => return,
+                Ok(true) => {
+                    let visible = self.listener.visible();
+                    while let Some(promise) = self.take_reached(visible) {
+                        promise.keep();
+                    }
+                }
+                Err(error) => return self.break_promises(&error),
+            }
+        }
+    }
+
+    fn take_reached(&self, visible: Sequence) -> Option<Promise> {
+        self.pending_replies.borrow_mut().take_reached(visible)
+    }
+
+    fn break_promises(&self, error: &Error) {
+        let broken = self.pending_replies.borrow_mut().take_all();
+        for promise in broken {
+            promise.break_with(error);
+        }
+    }
+
+    /// These messages are sent. The first time alone counts: what comes later says nothing of how late
+    /// the server was.
+    pub(crate) fn note_lateness<'a>(&self, messages: impl Iterator<Item = &'a Delivered>) {
+        let now = self.store.now();
+        for first in messages.filter(|message| message.attempt == 1 && !message.redelivered) {
+            self.counters.lateness.add(now.since(first.due.max(first.published)));
+        }
+    }
+
+    /// How many requests wait for the log, and how many for room in it.
+    pub(crate) fn waiting_counts(&self) -> (usize, usize) {
+        (self.pending_replies.borrow().len(), self.waiting.borrow().len())
+    }
+
+    /// How many subscriptions hear their news.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.deliveries.borrow().len()
+    }
+
+    /// From now on this subscription hears its news.
+    pub(crate) fn watch_subscription(&self, delivery: &Rc<SubscriptionDelivery>) {
+        self.deliveries.borrow_mut().insert(delivery.token, Rc::downgrade(delivery));
+        if delivery.subscription.watch_by(&self.listener, delivery.token).is_err() {
+            delivery.end();
+        }
+    }
+
+    /// This subscription hears nothing any more.
+    pub(crate) fn unwatch_subscription(&self, token: u64) {
+        self.deliveries.borrow_mut().remove(&token);
+    }
+
+    /// From now on news of this consumer's group comes under this token.
+    pub(crate) fn watch_group(&self, consumer: &NamedConsumer, token: u64) -> Result<()> {
+        consumer.watch_by(&self.listener, token)
+    }
+
+    /// From now on news of this subject comes under this token.
+    pub(crate) fn watch_subject(&self, reader: &SubjectReader, token: u64) -> Result<()> {
+        reader.watch_by(&self.listener, token)
+    }
+
+    /// Somebody looks what time it is at this time at the latest.
+    pub(crate) fn look_by(&self, time: Millis) {
+        if time < self.consumers.looks_at.get() {
+            self.news.notify_one();
+        }
+    }
+
+    /// How long there may be nothing to attend to.
+    fn idle_time(&self) -> Duration {
+        let now = self.now();
+        let wait = if self.waiting.borrow().is_empty() { EXPIRE_EVERY } else { ROOM_WAIT };
+        // The millisecond of a time has begun and must have passed.
+        let until = self.next_look().map(|look| Duration::from_millis(look.since(now).saturating_add(1)));
+        let wait = until.map_or(wait, |until| until.min(wait));
+        self.consumers.looks_at.set(now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
+        wait
+    }
+
+    /// Attends to the store's news until the server ends.
+    pub(crate) async fn run(self: Rc<Self>) {
+        let mut expired = Instant::now();
+        loop {
+            let wait = self.idle_time();
+            tokio::select! {
+                () = self.news.notified() => {}
+                () = sleep(wait) => {}
+            }
+            self.turn();
+            self.keep_time();
+            if expired.elapsed() >= EXPIRE_EVERY {
+                expired = Instant::now();
+                self.registry.borrow_mut().expire(self.store.now());
+                self.consumers.pull_queues.borrow_mut().forget_empty();
+            }
+        }
+    }
+
+    fn turn(self: &Rc<Self>) {
+        let Ok((wakeup, _)) = self.listener.drain() else { return };
+        self.keep_promises();
+        self.look_for_room();
+        for token in wakeup.tokens {
+            let delivery = self.deliveries.borrow().get(&token).and_then(Weak::upgrade);
+            match delivery {
+                Some(delivery) => delivery.pump(),
+                None => self.wake(token),
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! SUBSCRIBE, CREDIT and UNSUBSCRIBE.
+
+use std::rc::Rc;
+
+use delaymq_core::error::Error;
+use delaymq_core::queues::tags::Filter;
+use delaymq_core::wire::extension::consume::{Credit, Subscribe, Subscribed};
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_engine::SubscribeOptions;
+use tokio::task::spawn_local;
+
+use crate::blocking_pool::Pool;
+use crate::connection::peer::MemoryReservation;
+use crate::requests::responder::Responder;
+use crate::subscriptions::blocking_tasks::BlockingTask;
+use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
+
+/// A subscribe, kept while its group and consumer are made.
+struct Wanted {
+    number: u32,
+    subject: String,
+    group: String,
+    consumer: String,
+    options: SubscribeOptions,
+    credit: u32,
+    filters: Vec<Filter>,
+    kept: MemoryReservation,
+}
+
+/// Begins to consume.
+pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
+    let peer = Rc::clone(responder.peer());
+    let state = Rc::clone(peer.state());
+    let number = subscribe.subscription;
+    if subscribe.is_broadcast {
+        let (expected, found) = ("a group whose consumers share".to_owned(), "broadcast".to_owned());
+        return responder.failed(&Error::InvalidArgument { argument: "broadcast", expected, found });
+    }
+    if peer.deliveries.borrow().contains_key(&number) || peer.subscribing.borrow().contains(&number) {
+        return responder.refused(&unknown("there is a subscription of that number already"));
+    }
+    let Some(kept) = peer.reserve_memory(kept_bytes(&subscribe.filters)) else { return responder.busy() };
+    let count = peer.deliveries.borrow().len().saturating_add(peer.subscribing.borrow().len());
+    let Some(place) = state.pool.place().filter(|_| count < state.options.subscriptions_max) else {
+        return responder.busy();
+    };
+    let (start, in_flight_max) = (subscribe.start, subscribe.in_flight_max);
+    let wanted = Wanted {
+        number,
+        subject: subscribe.name.subject.to_owned(),
+        group: subscribe.name.group.to_owned(),
+        consumer: subscribe.name.consumer.to_owned(),
+        options: SubscribeOptions { in_flight_max, start },
+        credit: subscribe.credit,
+        filters: subscribe.filters,
+        kept,
+    };
+    peer.subscribing.borrow_mut().push(number);
+    spawn_local(begin(responder, wanted, place));
+}
+
+/// What a subscription keeps for as long as it lasts; most keep nothing.
+fn kept_bytes(filters: &[Filter]) -> usize {
+    filters.iter().filter(|filter| !filter.passes_all()).map(Filter::memory_bytes).sum()
+}
+
+async fn begin(responder: Responder, wanted: Wanted, place: crate::blocking_pool::Place) {
+    let peer = Rc::clone(responder.peer());
+    let store = std::sync::Arc::clone(&peer.state().store);
+    let Wanted { number, subject, group, consumer, options, credit, filters, kept } = wanted;
+    let begun = Pool::ask(place, move || store.subscribe(&subject, &group, options)).await;
+    peer.subscribing.borrow_mut().retain(|other| *other != number);
+    let subscription = match begun {
+        Some(Ok(subscription)) => subscription,
+        Some(Err(error)) => return responder.failed(&error),
+        None => return responder.died(),
+    };
+    let is_new = subscription.starts_group();
+    let delivery = SubscriptionDelivery::new(&peer, number, subscription, (filters, kept));
+    if peer.has_left() {
+        return delivery.leave();
+    }
+    let consumer = if consumer.is_empty() { format!("delaymq-{}", delivery.token) } else { consumer };
+    peer.deliveries.borrow_mut().insert(number, Rc::clone(&delivery));
+    peer.state().watch_subscription(&delivery);
+    responder.answer_with(|out| Subscribed { consumer, is_new }.put(out));
+    delivery.add_credit(credit);
+    delivery.pump();
+}
+
+/// As [`of`], for what waits its turn; answers, too, where too much of that waits already.
+pub(crate) fn of_patient(responder: Responder, number: u32) -> Option<(Responder, Rc<SubscriptionDelivery>)> {
+    let (responder, delivery) = of(responder, number)?;
+    if delivery.is_crowded() {
+        responder.busy();
+        return None;
+    }
+    Some((responder, delivery))
+}
+
+/// The subscription of this number; answers where there is none.
+pub(crate) fn of(responder: Responder, number: u32) -> Option<(Responder, Rc<SubscriptionDelivery>)> {
+    let delivery = responder.peer().deliveries.borrow().get(&number).cloned();
+    if let Some(delivery) = delivery {
+        return Some((responder, delivery));
+    }
+    responder.refused(&unknown("there is no subscription of that number on this connection"));
+    None
+}
+
+fn unknown(words: &str) -> RemoteError {
+    RemoteError::new(ErrorCode::UnknownSubscription, words)
+}
+
+/// Lets more messages be sent. Who wants an answer has it behind what is ready.
+pub(crate) fn credit(responder: Responder, credit: Credit) {
+    if let Some((responder, delivery)) = of(responder, credit.subscription) {
+        delivery.add_credit(credit.credit);
+        if responder.is_one_way() {
+            responder.done();
+            delivery.pump();
+        } else {
+            delivery.look(responder);
+        }
+    }
+}
+
+/// Ends a subscription; answered when what it held is given back.
+pub(crate) fn unsubscribe(responder: Responder, number: u32) {
+    if let Some((responder, delivery)) = of(responder, number) {
+        responder.peer().deliveries.borrow_mut().remove(&number);
+        delivery.end();
+        delivery.run(BlockingTask::Close, Some(responder));
+    }
+}
