@@ -1,4 +1,4 @@
-//! Tags and attributes out of JSON: the reverse of `crate::json`, which a table has them by. Only lists of texts and
+//! Tags and attributes out of JSON: the reverse of `crate::rows::json`, which a table has them by. Only lists of texts and
 //! objects of texts are read, so nothing is nested and nothing is kept but what is asked for.
 
 use std::iter::Peekable;

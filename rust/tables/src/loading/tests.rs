@@ -17,7 +17,7 @@ use delaymq_core::units::Millis;
 use proptest::prelude::*;
 
 use super::{Loader, LoadingRules, json_text};
-use crate::json;
+use crate::rows::json;
 
 const DUE_US: i64 = 1_900_000_000_000_000;
 const DUE_MAX: Millis = Millis(2_000_000_000_000);

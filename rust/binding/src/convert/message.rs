@@ -1,0 +1,254 @@
+//! Messages on their way in and out: bodies, delays, deliveries.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::units::{DueKey, Millis, Sequence};
+use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
+use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
+use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
+
+use crate::convert::{errors, meta, qmq};
+use crate::embedded::terms;
+use crate::embedded::terms::Terms;
+
+/// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
+const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
+
+/// What messages are gathered in: a publish of a store in this process, or one to a server.
+pub(crate) trait Batch {
+    /// Adds a message; on an error it is as it was.
+    fn push(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()>;
+}
+
+impl Batch for PublishBatch {
+    fn push(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()> {
+        if *terms == PublishTerms::NONE {
+            return Self::push(self, subject, due, parts.0, parts.1);
+        }
+        self.push_on_terms(subject, due, parts, terms)
+    }
+}
+
+/// A batch on its way to a server, and the terms of its messages.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    pub(crate) batch: PublishWriter,
+    pub(crate) terms: TermsWriter,
+}
+
+impl Batch for Outgoing {
+    fn push(&mut self, subject: &str, due: Due, (meta, body): (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()> {
+        let due = match due {
+            Due::After(delay_ms) => DueTime::After(delay_ms),
+            Due::At(time) => DueTime::At(time),
+        };
+        let PublishTerms { key, if_exists, deduplicates } = *terms;
+        let place = u32::try_from(self.batch.len()).unwrap_or(u32::MAX);
+        self.batch.push(subject, due, meta, body)?;
+        self.terms.push(&TermsAsked { place, key, if_exists, deduplicates })
+    }
+}
+
+/// Adds bodies that all have the same delay.
+pub(crate) fn push_all(batch: &mut impl Batch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
+    for (index, body) in sequence("bodies", bodies)?.enumerate() {
+        push(batch, subject, &body?, due, About::NOTHING)
+            .map_err(|error| errors::at_index(bodies.py(), error, index))?;
+    }
+    Ok(())
+}
+
+/// Adds bodies that each have their own delay.
+pub(crate) fn push_each(
+    batch: &mut impl Batch,
+    subject: &str,
+    bodies: &Bound<'_, PyAny>,
+    delays: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let py = bodies.py();
+    let (bodies_left, mut due_times) = (sequence("bodies", bodies)?, sequence("delays", delays)?);
+    let bodies_count = bodies.len()?;
+    if delays.len()? != bodies_count {
+        let found = delays.len()?.to_string();
+        return Err(errors::refused(py, "delays", &format!("{bodies_count}, one for each body"), &found));
+    }
+    for (index, body) in bodies_left.enumerate() {
+        let due = due_times.next().map_or(Ok(Due::After(0)), |delay| delay_of(&delay?));
+        let pushed = due.and_then(|due| push(batch, subject, &body?, due, About::NOTHING));
+        pushed.map_err(|error| errors::at_index(py, error, index))?;
+    }
+    Ok(())
+}
+
+/// Subject, body, due, whether that counts from 1970, meta, and terms or None.
+type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>, Option<Terms>);
+
+/// Adds rows of messages.
+pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
+    for (index, row) in rows.iter().enumerate() {
+        let (subject, body, due_ms, absolute, about, terms): Row<'_> = row.extract()?;
+        let pushed = text("subject", &subject).and_then(|name| {
+            let meta = meta::encoded(&about)?;
+            push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
+        });
+        pushed.map_err(|error| errors::at_index(rows.py(), error, index))?;
+    }
+    Ok(())
+}
+
+fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    value.len().and_then(|_| value.try_iter()).map_err(|_| errors::wrong_type(argument, "a sequence", value))
+}
+
+/// What goes with a body.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    /// Message id, tags and attributes, encoded.
+    pub(crate) meta: &'a [u8],
+    /// What is asked of it.
+    pub(crate) terms: PublishTerms<'a>,
+}
+
+impl About<'_> {
+    const NOTHING: Self = Self { meta: &[], terms: PublishTerms::NONE };
+}
+
+/// Adds one message to a batch; the body is copied while the interpreter is held.
+pub(crate) fn push(
+    batch: &mut impl Batch,
+    subject: &str,
+    body: &Bound<'_, PyAny>,
+    due: Due,
+    about: About<'_>,
+) -> PyResult<()> {
+    let py = body.py();
+    if let Ok(bytes) = body.cast::<PyBytes>() {
+        return batch
+            .push(subject, due, (about.meta, bytes.as_bytes()), &about.terms)
+            .map_err(|error| errors::raised(py, named(error, due)));
+    }
+    let view = PyMemoryView::from(body).map_err(|_| no_bytes(body))?;
+    let copy = view.call_method0("tobytes")?;
+    let pushed = batch.push(subject, due, (about.meta, copy.cast::<PyBytes>()?.as_bytes()), &about.terms);
+    pushed.map_err(|error| errors::raised(py, named(error, due)))
+}
+
+/// A copy of a body, for who keeps it while the interpreter is let go.
+pub(crate) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(bytes) = body.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    let view = PyMemoryView::from(body).map_err(|_| no_bytes(body))?;
+    Ok(view.call_method0("tobytes")?.cast::<PyBytes>()?.as_bytes().to_vec())
+}
+
+fn no_bytes(body: &Bound<'_, PyAny>) -> PyErr {
+    const EXPECTED: &str = "a bytes-like object";
+    if body.is_instance_of::<PyString>() {
+        return errors::wrong_type_advising("body", EXPECTED, body, "make bytes of text with .encode()");
+    }
+    errors::wrong_type("body", EXPECTED, body)
+}
+
+/// Calls what was refused by the name that the caller gave it.
+pub(crate) fn named(error: Error, due: Due) -> Error {
+    match error {
+        Error::InvalidArgument { argument: "due", expected, found } => {
+            let argument = if matches!(due, Due::At(_)) { "at" } else { "delay" };
+            Error::InvalidArgument { argument, expected, found }
+        }
+        Error::TooLarge { argument: "meta", limit, found } => Error::TooLarge { argument: "attributes", limit, found },
+        // A request to a server is one frame.
+        Error::TooLarge { argument: "frame", limit, found } => Error::TooLarge { argument: "messages", limit, found },
+        other => other,
+    }
+}
+
+/// The text of an argument that must be a str.
+pub(crate) fn text<'a>(argument: &str, value: &'a Bound<'_, PyAny>) -> PyResult<std::borrow::Cow<'a, str>> {
+    let string = value.cast::<PyString>().map_err(|_| errors::wrong_type(argument, "str", value))?;
+    string.to_cow().map_err(|_| errors::refused(value.py(), argument, "text that UTF-8 can hold", "a lone surrogate"))
+}
+
+/// When a message is due, from what crosses the boundary.
+pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
+    if absolute { Due::At(Millis(due_ms)) } else { Due::After(due_ms) }
+}
+
+/// One of many delays. Plain numbers are converted here, everything else by `delaymq.durations`,
+/// which also words every refusal.
+pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
+    if delay.is_exact_instance_of::<PyFloat>() {
+        let milliseconds = delay.extract::<f64>()? * 1000.0;
+        if (0.0..9.0e15).contains(&milliseconds) {
+            return Ok(Due::After(rounded_up(milliseconds)));
+        }
+    } else if delay.is_exact_instance_of::<PyInt>()
+        && let Some(milliseconds) = delay.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000))
+    {
+        return Ok(Due::After(milliseconds));
+    }
+    let rule = delay.py().import("delaymq.durations")?.getattr("delay_ms")?;
+    rule.call1((delay, "delays"))?.extract().map(Due::After)
+}
+
+#[expect(clippy::cast_sign_loss, reason = "the caller checked that it is not negative")]
+fn rounded_up(milliseconds: f64) -> u64 {
+    let nearest = milliseconds.round();
+    let noise = (milliseconds - nearest).abs() <= nearest * FLOAT_NOISE;
+    (if noise { nearest } else { milliseconds.ceil() }) as u64
+}
+
+/// Deliveries as the tuples that `_core.pyi` names.
+pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bound<'py, PyList>> {
+    let Some(first) = delivered.first() else {
+        return Ok(PyList::empty(py));
+    };
+    let subject = PyString::new(py, &first.subject);
+    let tuples = delivered.iter().map(|message| {
+        // What a QMQ consumer sent to its retry subject comes under that name.
+        let is_other = message.subject != first.subject;
+        tuple(if is_other { PyString::new(py, &message.subject) } else { subject.clone() }, message)
+    });
+    let tuples = tuples.collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, tuples)
+}
+
+fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bound<'py, PyTuple>> {
+    let py = subject.py();
+    let (meta, body) = qmq::parts(&message.payload);
+    let fields = (
+        message.key.number(),
+        subject,
+        PyBytes::new(py, &body),
+        message.due.0,
+        message.published.0,
+        message.attempt,
+        message.redelivered,
+        message.sequence.0,
+        message.first_due.0,
+        PyBytes::new(py, &meta),
+        PyBytes::new(py, b""),
+    );
+    fields.into_pyobject(py)
+}
+
+/// What a delivery, as Python has it, says of its receipt.
+pub(crate) struct Told {
+    pub(crate) key: DueKey,
+    pub(crate) subject: String,
+    pub(crate) size: u32,
+}
+
+impl Told {
+    /// Reads the tuple that `_core.pyi` names.
+    pub(crate) fn of(delivery: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let (sequence, due): (u64, u64) = (delivery.get_item(7)?.extract()?, delivery.get_item(8)?.extract()?);
+        Ok(Self {
+            key: DueKey { due: Millis(due), sequence: Sequence(sequence) },
+            subject: delivery.get_item(1)?.extract()?,
+            size: u32::try_from(delivery.get_item(2)?.len()?)?,
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Message id, tags and attributes on their way in and out.
+
+use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, WORD_BYTES_MAX, check_attributes, check_message_id};
+use delaymq_core::record::message::{Meta, decode_meta as decoded, encode_meta};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyMapping, PySequence, PyString, PyTuple};
+
+use crate::convert::{errors, message};
+
+/// The bytes of meta from `None` or a tuple of message id, tags and attributes.
+pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if meta.is_none() {
+        return Ok(Vec::new());
+    }
+    let py = meta.py();
+    let (message_id, tags, attributes): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) = meta.extract()?;
+    let message_id = if message_id.is_none() { String::new() } else { chosen_id(&message_id)? };
+    let meta = Meta { message_id, tags: tags_of(&tags)?, attributes: attributes_of(&attributes)? };
+    if meta == Meta::default() {
+        return Ok(Vec::new());
+    }
+    encode_meta(&meta).ok_or_else(|| errors::refused(py, "attributes", "what the format can hold", "more"))
+}
+
+/// A message id, which is never empty where one is given.
+fn chosen_id(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let message_id = message::text("message_id", value)?;
+    check_message_id(&message_id).map_err(|error| errors::raised(value.py(), error))?;
+    Ok(message_id.into_owned())
+}
+
+/// A str of 1 to 255 bytes.
+fn short(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = message::text(argument, value)?;
+    if text.is_empty() || text.len() > WORD_BYTES_MAX {
+        let expected = format!("1 to {WORD_BYTES_MAX} bytes of UTF-8");
+        return Err(errors::refused(value.py(), argument, &expected, &format!("{} bytes", text.len())));
+    }
+    Ok(text.into_owned())
+}
+
+fn tags_of(tags: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    const EXPECTED: &str = "a tuple or list of str";
+    if tags.is_instance_of::<PyString>() || tags.is_instance_of::<PyBytes>() {
+        let hint = "put a single tag into a tuple: tags=(\"one\",)";
+        return Err(errors::wrong_type_advising("tags", EXPECTED, tags, hint));
+    }
+    let sequence = tags.cast::<PySequence>().map_err(|_| errors::wrong_type("tags", EXPECTED, tags))?;
+    let count = sequence.len()?;
+    if count > TAGS_MAX {
+        return Err(errors::refused(tags.py(), "tags", &format!("at most {TAGS_MAX}"), &count.to_string()));
+    }
+    sequence.try_iter()?.map(|tag| short("tags", &tag?)).collect()
+}
+
+fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>)>> {
+    if attributes.is_none() {
+        return Ok(Vec::new());
+    }
+    let wrong = |_| errors::wrong_type("attributes", "a mapping of str to str", attributes);
+    let mapping = attributes.cast::<PyMapping>().map_err(wrong)?;
+    let count = mapping.len()?;
+    if count > ATTRIBUTES_MAX {
+        let expected = format!("at most {ATTRIBUTES_MAX}");
+        return Err(errors::refused(attributes.py(), "attributes", &expected, &count.to_string()));
+    }
+    let mut pairs = Vec::with_capacity(count);
+    for item in mapping.items()? {
+        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        let value = message::text("attributes", &value)?.as_bytes().to_vec();
+        pairs.push((short("attributes", &key)?, value));
+    }
+    check_attributes(pairs.iter().map(|(key, value)| (key.as_str(), value.as_slice())))
+        .map_err(|error| errors::raised(attributes.py(), error))?;
+    Ok(pairs)
+}
+
+/// Message id, tags and attributes from the bytes of meta; an empty id where the producer gave none.
+#[pyfunction]
+#[pyo3(signature = (meta, /))]
+pub(crate) fn decode_meta<'py>(meta: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyTuple>> {
+    let py = meta.py();
+    let bytes = meta.as_bytes();
+    let read = if bytes.is_empty() { Some(Meta::default()) } else { decoded(bytes) };
+    let read = read.ok_or_else(|| errors::refused(py, "meta", "message id, tags and attributes", "other bytes"))?;
+    let attributes = PyDict::new(py);
+    for (key, value) in read.attributes {
+        // Attributes that other programs wrote may be any bytes; surrogates keep what is no text.
+        let value = PyBytes::new(py, &value).call_method1("decode", ("utf-8", "surrogateescape"))?;
+        attributes.set_item(key, value)?;
+    }
+    (read.message_id, PyTuple::new(py, read.tags)?, attributes).into_pyobject(py)
+}

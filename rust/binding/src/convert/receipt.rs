@@ -1,0 +1,161 @@
+//! Receipts, as Python holds them.
+
+use std::hash::{Hash, Hasher};
+
+use delaymq_core::store::Receipt as CoreReceipt;
+use delaymq_engine::Receipts as EngineReceipts;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple};
+
+use crate::convert::errors;
+
+/// One receipt.
+#[pyclass(frozen, eq, hash, module = "delaymq._core")]
+pub(crate) struct Receipt(pub(crate) CoreReceipt);
+
+/// By what they name: that of a list knows no size, and names the same message as the one that was given out.
+impl PartialEq for Receipt {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.stream, self.0.epoch, self.0.key) == (other.0.stream, other.0.epoch, other.0.key)
+    }
+}
+
+impl Eq for Receipt {}
+
+impl Hash for Receipt {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.stream, self.0.epoch, self.0.key.sequence).hash(state);
+    }
+}
+
+#[pymethods]
+impl Receipt {
+    #[staticmethod]
+    fn parse(text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Ok(string) = text.cast::<PyString>() else {
+            return Err(errors::wrong_type("text", "str", text));
+        };
+        let parsed = CoreReceipt::parse(&string.to_string_lossy());
+        parsed.map(Self).map_err(|error| errors::raised(text.py(), error))
+    }
+
+    #[getter]
+    fn due<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("delaymq.durations")?.call_method1("moment", (self.0.key.due.0,))
+    }
+
+    #[getter]
+    fn sequence(&self) -> u64 {
+        self.0.key.sequence.0
+    }
+
+    #[getter]
+    fn size(&self) -> Option<u32> {
+        self.0.known_size()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_text()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Receipt({:?})", self.0.to_text())
+    }
+}
+
+/// The receipt of a message that a server delivered, from the bytes at the end of its delivery.
+#[pyfunction]
+#[pyo3(signature = (delivery, /))]
+pub(crate) fn receipt_of(delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
+    let bytes = delivery.get_item(10)?;
+    let read = CoreReceipt::from_bytes(bytes.cast::<PyBytes>()?.as_bytes());
+    let refused = || errors::refused(delivery.py(), "receipt", "the bytes of a receipt", "others");
+    read.map(Receipt).ok_or_else(refused)
+}
+
+/// Receipts that a caller gave, each of this stream.
+pub(crate) fn of_stream(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<CoreReceipt>> {
+    let py = receipts.py();
+    let mut chosen = Vec::with_capacity(receipts.len());
+    for (index, item) in receipts.iter().enumerate() {
+        let receipt = item.cast::<Receipt>().map_err(|_| no_receipt(&item))?.get().0;
+        if receipt.stream.as_slice() != stream {
+            return Err(errors::at_index(py, errors::foreign_receipt(py, &receipt.to_text()), index));
+        }
+        chosen.push(receipt);
+    }
+    Ok(chosen)
+}
+
+/// The exception for what was given instead of a receipt.
+pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
+    if found.is_instance_of::<PyString>() {
+        return errors::wrong_type_advising("receipt", "Receipt", found, "read one from text with Receipt.parse(text)");
+    }
+    errors::wrong_type("receipt", "Receipt", found)
+}
+
+/// The receipts of one publish.
+#[pyclass(frozen, sequence, module = "delaymq._core")]
+pub(crate) struct Receipts(Kept);
+
+/// Where receipts are.
+enum Kept {
+    /// In this process's store, each computed when it is asked for.
+    Engine(EngineReceipts),
+    /// As a server told them.
+    Told(Vec<CoreReceipt>),
+}
+
+#[pymethods]
+impl Receipts {
+    fn __len__(&self) -> usize {
+        self.count()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let length = isize::try_from(self.count())?;
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let range = slice.indices(length)?;
+            let chosen =
+                (0..isize::try_from(range.slicelength)?).map(|step| range.start.saturating_add(step * range.step));
+            return Ok(PyList::new(py, chosen.map(|at| self.at(at)).collect::<PyResult<Vec<_>>>()?)?.into_any());
+        }
+        let at: isize = index.extract()?;
+        Ok(self.at(if at < 0 { at.saturating_add(length) } else { at })?.into_pyobject(py)?.into_any())
+    }
+}
+
+impl Receipts {
+    fn at(&self, index: isize) -> PyResult<Receipt> {
+        let index = usize::try_from(index).map_err(|_| PyIndexError::new_err("no such receipt"))?;
+        let found = match &self.0 {
+            Kept::Engine(receipts) => receipts.get(index),
+            Kept::Told(receipts) => receipts.get(index).copied(),
+        };
+        found.map(Receipt).ok_or_else(|| PyIndexError::new_err("no such receipt"))
+    }
+
+    /// Those of a publish into this process's store.
+    pub(crate) const fn of(receipts: EngineReceipts) -> Self {
+        Self(Kept::Engine(receipts))
+    }
+
+    /// Those that a server told.
+    pub(crate) const fn told(receipts: Vec<CoreReceipt>) -> Self {
+        Self(Kept::Told(receipts))
+    }
+
+    fn count(&self) -> usize {
+        match &self.0 {
+            Kept::Engine(receipts) => receipts.len(),
+            Kept::Told(receipts) => receipts.len(),
+        }
+    }
+
+    /// One of an engine's receipts.
+    pub(crate) fn one(receipts: &EngineReceipts, index: usize) -> PyResult<Receipt> {
+        receipts.get(index).map(Receipt).ok_or_else(|| PyIndexError::new_err("no such receipt"))
+    }
+}

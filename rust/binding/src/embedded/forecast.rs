@@ -1,0 +1,41 @@
+//! How much is due when, as Python asks for it.
+
+use delaymq_core::store::{Forecast, ForecastQuery};
+use delaymq_core::units::Millis;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::convert::{errors, message};
+use crate::embedded::store::Store;
+
+/// A subject or None, two times in milliseconds or None, and whether by the second.
+pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Option<u64>, Option<u64>, bool);
+
+/// What is asked for.
+pub(crate) fn query(asked: &Asked<'_>) -> PyResult<ForecastQuery> {
+    let (subject, due_from, due_before, by_second) = asked;
+    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?.into_owned()) };
+    Ok(ForecastQuery {
+        subject: named,
+        due_from: due_from.map(Millis),
+        due_before: due_before.map(Millis),
+        by_second: *by_second,
+    })
+}
+
+/// Start, messages and bytes of each slot, 64 bits each as this machine has them: tens of thousands cross at once.
+pub(crate) fn slots<'py>(py: Python<'py>, told: &Forecast) -> Bound<'py, PyBytes> {
+    let numbers = told.slots.iter().flat_map(|slot| [slot.start.0, slot.tally.messages, slot.tally.bytes]);
+    let bytes: Vec<u8> = numbers.flat_map(u64::to_ne_bytes).collect();
+    PyBytes::new(py, &bytes)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (store, asked, /))]
+pub(crate) fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let (py, engine) = (store.py(), &store.get().engine);
+    let query = query(&asked)?;
+    let told = py.detach(|| engine.forecast(&query)).map_err(|error| errors::raised(py, error))?;
+    Ok((slots(py, &told), told.hidden_rows))
+}

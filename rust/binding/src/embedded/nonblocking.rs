@@ -1,0 +1,147 @@
+//! A store as an event loop holds it: nothing here waits, so the interpreter stays held.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use delaymq_core::units::Sequence;
+use delaymq_engine::{PublishBatch, Store as EngineStore, Ticket};
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyList};
+
+use crate::convert::errors;
+use crate::convert::receipt::Receipts;
+use crate::embedded::publishing::{Begun, Publisher};
+use crate::embedded::terms::Terms;
+
+/// The calls of an event loop to a store.
+#[pyclass(frozen, module = "delaymq._core")]
+pub(crate) struct Unblocked {
+    engine: Arc<EngineStore>,
+    publisher: Arc<Publisher>,
+}
+
+impl Unblocked {
+    pub(crate) const fn new(engine: Arc<EngineStore>, publisher: Arc<Publisher>) -> Self {
+        Self { engine, publisher }
+    }
+
+    fn answer<'py>(&self, py: Python<'py>, batch: PublishBatch) -> PyResult<Bound<'py, PyAny>> {
+        let state = match self.publisher.begun(py, batch)? {
+            Begun::Stored(receipts) => return Ok(Receipts::of(receipts).into_pyobject(py)?.into_any()),
+            Begun::Accepted(ticket) => State::Accepted(Arc::new(ticket)),
+            Begun::Full(batch) => State::Full(Box::new(batch)),
+        };
+        let publisher = Arc::clone(&self.publisher);
+        Ok(Publishing { publisher, state: Mutex::new(Some(state)) }.into_pyobject(py)?.into_any())
+    }
+}
+
+#[pymethods]
+impl Unblocked {
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
+    fn publish<'py>(
+        &self,
+        subject: &Bound<'py, PyAny>,
+        body: &Bound<'py, PyAny>,
+        due_ms: u64,
+        absolute: bool,
+        meta: &Bound<'py, PyAny>,
+        terms: Option<Terms>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
+        self.answer(subject.py(), batch)
+    }
+
+    #[pyo3(signature = (subject, bodies, delays, /))]
+    fn publish_many<'py>(
+        &self,
+        subject: &Bound<'py, PyAny>,
+        bodies: &Bound<'py, PyAny>,
+        delays: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.answer(subject.py(), self.publisher.many(subject, bodies, delays)?)
+    }
+
+    #[pyo3(signature = (rows, /))]
+    fn publish_mixed<'py>(&self, rows: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        self.answer(rows.py(), self.publisher.mixed(rows)?)
+    }
+
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        self.engine.listen().map_err(|error| errors::raised(py, error))
+    }
+
+    fn drain(&self, py: Python<'_>) -> PyResult<(u64, Vec<u64>, bool)> {
+        let (wakeup, visible) = self.engine.drain().map_err(|error| errors::raised(py, error))?;
+        Ok((visible.0, wakeup.tokens, wakeup.reports))
+    }
+
+    #[pyo3(signature = (position, /))]
+    fn want(&self, py: Python<'_>, position: u64) -> PyResult<bool> {
+        self.engine.want(Sequence(position)).map_err(|error| errors::raised(py, error))
+    }
+}
+
+enum State {
+    /// There was no room for it.
+    Full(Box<PublishBatch>),
+    /// It is on its way to the log.
+    Accepted(Arc<Ticket>),
+}
+
+/// A publish under way.
+#[pyclass(frozen, module = "delaymq._core")]
+pub(crate) struct Publishing {
+    publisher: Arc<Publisher>,
+    /// None while a thread waits for room for it, and where that was refused.
+    state: Mutex<Option<State>>,
+}
+
+impl Publishing {
+    fn set(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    }
+
+    fn ticket(&self) -> Option<Arc<Ticket>> {
+        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(State::Accepted(ticket)) => Some(Arc::clone(ticket)),
+            _ => None,
+        }
+    }
+}
+
+#[pymethods]
+impl Publishing {
+    /// It is durable when everything below is visible.
+    #[getter]
+    fn position(&self) -> Option<u64> {
+        self.ticket().map(|ticket| ticket.end().0)
+    }
+
+    /// True where its receipts have to be waited for on a thread that may.
+    #[getter]
+    fn is_on_terms(&self) -> bool {
+        self.ticket().is_some_and(|ticket| ticket.is_on_terms())
+    }
+
+    fn receipts(&self, py: Python<'_>) -> PyResult<Receipts> {
+        let Some(ticket) = self.ticket() else {
+            return Err(errors::refused(py, "receipts", "a publish that was accepted", "one that was not"));
+        };
+        py.detach(|| ticket.receipts()).map(Receipts::of).map_err(|error| errors::raised(py, error))
+    }
+
+    /// Waits for room, on a thread that may; nothing is submitted twice.
+    fn submit(&self, py: Python<'_>) -> PyResult<()> {
+        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match taken {
+            Some(State::Full(mut batch)) => {
+                let ticket = self.publisher.accepted(py, &mut batch)?;
+                self.set(State::Accepted(Arc::new(ticket)));
+            }
+            Some(accepted) => self.set(accepted),
+            None => {}
+        }
+        Ok(())
+    }
+}

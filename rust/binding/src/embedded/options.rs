@@ -1,0 +1,117 @@
+//! What Python chooses when it opens and subscribes, and its progress callback.
+
+use std::collections::BTreeMap;
+
+use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyMapping};
+
+use crate::convert::{errors, message};
+use crate::embedded::clock;
+
+/// The engine's options from keyword arguments; a key that is not one of them is refused.
+pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let mut options = Options::default();
+    let Some(chosen) = chosen else { return Ok(options) };
+    for (key, value) in chosen {
+        let key: String = key.extract()?;
+        match key.as_str() {
+            "durability" => options.durability = durability(&value)?,
+            "create" => options.create = value.is_truthy()?,
+            "segment_bytes" => options.segment_bytes = whole("segment_bytes", &value)?,
+            "delay_ms_max" => options.delay_ms_max = whole("delay_max", &value)?,
+            "hot_minute_messages" => options.owner.hot_minute_messages = whole("hot_minute_messages", &value)?,
+            "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
+            "keep_finished_of_ms" => options.keep_finished_of = times("keep_finished_of", &value)?,
+            "warn_free_bytes" => options.marks.warn_bytes = whole("warn_free_bytes", &value)?,
+            "refuse_free_bytes" => options.marks.refuse_bytes = whole("refuse_free_bytes", &value)?,
+            "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
+            "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
+            "copy_after_ms" => options.owner.copy_after_ms = whole("copy_after", &value)?,
+            "keys_max" => options.terms.keys_max = whole("keys_max", &value)?,
+            "ids_max" => options.terms.ids_max = whole("message_ids_max", &value)?,
+            "id_window_ms" => options.terms.id_window_ms = whole("deduplicate_for", &value)?,
+            "clock" => options.clock = clock::chosen(&value)?,
+            "window_ms" => options.owner.window_ms = whole("window", &value)?,
+            "window_bytes" => {
+                let bytes = whole("window_bytes", &value)?;
+                options.owner.set_window_bytes(bytes).map_err(|error| errors::raised(py, error))?;
+            }
+            _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),
+        }
+    }
+    Ok(options)
+}
+
+fn durability(value: &Bound<'_, PyAny>) -> PyResult<Durability> {
+    match message::text("durability", value)?.as_ref() {
+        "disk" => Ok(Durability::Disk),
+        "os" => Ok(Durability::Os),
+        other => Err(errors::refused(value.py(), "durability", "\"disk\" or \"os\"", &format!("{other:?}"))),
+    }
+}
+
+/// A whole number of the width that the option has.
+fn whole<T: TryFrom<u64>>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    if !value.is_exact_instance_of::<PyInt>() {
+        return Err(errors::wrong_type(argument, "int", value));
+    }
+    let fitting = value.extract::<u64>().ok().and_then(|number| T::try_from(number).ok());
+    fitting.ok_or_else(|| errors::refused(value.py(), argument, "a whole number in range", &value.to_string()))
+}
+
+/// Milliseconds by subject.
+pub(crate) fn times(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, u64>> {
+    let mapping = value.cast::<PyMapping>().map_err(|_| errors::wrong_type(argument, "a mapping", value))?;
+    let mut times = BTreeMap::new();
+    for item in mapping.items()?.iter() {
+        let (subject, keep_ms): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        times.insert(message::text(argument, &subject)?.into_owned(), whole(argument, &keep_ms)?);
+    }
+    Ok(times)
+}
+
+/// The options of a subscription.
+pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, PyAny>) -> PyResult<SubscribeOptions> {
+    let start = group_start(start)?;
+    Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
+}
+
+/// Where a group begins.
+pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<GroupStart> {
+    match message::text("start", start)?.as_ref() {
+        "earliest" => Ok(GroupStart::Earliest),
+        "latest" => Ok(GroupStart::Latest),
+        other => {
+            let found = format!("{other:?}");
+            Err(errors::refused(start.py(), "start", "\"earliest\" or \"latest\"", &found))
+        }
+    }
+}
+
+/// Calls Python's progress callback, and keeps the first exception that it raises.
+pub(crate) struct Telling {
+    callback: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Telling {
+    pub(crate) const fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback, raised: None }
+    }
+
+    pub(crate) fn tell(&mut self, progress: RecoveryProgress) {
+        let Some(callback) = &self.callback else { return };
+        let told =
+            Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes, progress.bytes_whole)).map(drop));
+        if let Err(error) = told {
+            self.raised = Some(error);
+            self.callback = None;
+        }
+    }
+
+    /// The exception that the callback raised, if it did.
+    pub(crate) fn outcome(self) -> PyResult<()> {
+        self.raised.map_or(Ok(()), Err)
+    }
+}

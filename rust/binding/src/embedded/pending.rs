@@ -1,0 +1,146 @@
+//! What is pending, as Python looks it up, lists it and counts it.
+
+use std::sync::{Mutex, PoisonError};
+
+use delaymq_core::run::run_path;
+use delaymq_core::schedule_log::HiddenBlock;
+use delaymq_core::store::{PendingCursor, PendingOf, PendingQuery, Receipt as CoreReceipt};
+use delaymq_core::units::Millis;
+use delaymq_engine::{Fate, Pending, PendingReader as EngineReader};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::convert::receipt;
+use crate::convert::receipt::Receipt;
+use crate::convert::{errors, message};
+use crate::embedded::store::Store;
+
+/// A subject or None, a prefix or None, two times in milliseconds or None.
+pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<u64>, Option<u64>);
+
+/// A list of what is pending, under way.
+#[pyclass(frozen, module = "delaymq._core")]
+pub(crate) struct PendingReader(Mutex<EngineReader>);
+
+#[pymethods]
+impl PendingReader {
+    #[pyo3(signature = (limit, /))]
+    fn next_page<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let read = py.detach(|| {
+            let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let page = reader.next_page(limit)?.unwrap_or_default();
+            Ok((page, reader.cursor().to_text(), reader.is_done()))
+        });
+        let (page, cursor, is_done) = read.map_err(|error| errors::raised(py, error))?;
+        let rows = page.entries.iter().map(|one: &Pending| (&*one.subject, one.receipt, one.attempt, one.published.0));
+        let hidden = page.hidden.iter().map(hidden_block).collect::<Vec<_>>();
+        (rows_of(py, rows)?, cursor, is_done, hidden).into_pyobject(py)
+    }
+}
+
+/// Path, block, rows in it, and what is wrong.
+fn hidden_block(hidden: &HiddenBlock) -> (String, u32, u64, String) {
+    let HiddenBlock { block, rows } = hidden;
+    (run_path(block.run), block.block, *rows, block.error.to_string())
+}
+
+/// Subject, receipt, attempt and published sequence of each entry. Neighbours share the text of their subject.
+pub(crate) fn rows_of<'py, 'a>(
+    py: Python<'py>,
+    rows: impl Iterator<Item = (&'a str, CoreReceipt, u16, u64)>,
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    let mut last: Option<(&str, Bound<'py, PyString>)> = None;
+    for (name, receipt, attempt, published) in rows {
+        let subject = match &last {
+            Some((known, text)) if *known == name => text.clone(),
+            _ => PyString::new(py, name),
+        };
+        last = Some((name, subject.clone()));
+        list.append((subject, Receipt(receipt), attempt, published))?;
+    }
+    Ok(list)
+}
+
+/// What is asked for, and from where on.
+pub(crate) fn query(asked: &Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<PendingQuery> {
+    let (subject, prefix, due_from, due_before) = asked;
+    let after = if after.is_none() {
+        None
+    } else {
+        let text = message::text("after", after)?;
+        Some(PendingCursor::parse(&text).map_err(|error| errors::raised(after.py(), error))?)
+    };
+    Ok(PendingQuery {
+        of: chosen(subject, prefix)?,
+        due_from: due_from.map(Millis),
+        due_before: due_before.map(Millis),
+        after,
+    })
+}
+
+/// Which subjects: one, those of a prefix, or those of users.
+pub(crate) fn chosen(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>) -> PyResult<PendingOf> {
+    let py = subject.py();
+    match (subject.is_none(), prefix.is_none()) {
+        (true, true) => Ok(PendingOf::Users),
+        (false, true) => Ok(PendingOf::Subject(message::text("subject", subject)?.into_owned())),
+        (true, false) => Ok(PendingOf::Prefix(message::text("prefix", prefix)?.into_owned())),
+        (false, false) => Err(errors::refused(py, "prefix", "None where a subject is named", "both")),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (store, asked, after, /))]
+pub(crate) fn pending(store: &Bound<'_, Store>, asked: Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<PendingReader> {
+    let (py, engine) = (store.py(), &store.get().engine);
+    let query = query(&asked, after)?;
+    let reader = py.detach(|| engine.pending(&query)).map_err(|error| errors::raised(py, error))?;
+    Ok(PendingReader(Mutex::new(reader)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, prefix, /))]
+pub(crate) fn pending_counts<'py>(
+    store: &Bound<'py, Store>,
+    subject: &Bound<'py, PyAny>,
+    prefix: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (py, engine) = (store.py(), &store.get().engine);
+    let chosen = chosen(subject, prefix)?;
+    let counts = py.detach(|| engine.pending_counts(&chosen)).map_err(|error| errors::raised(py, error))?;
+    let told = PyDict::new(py);
+    counts.iter().try_for_each(|(name, count)| told.set_item(name, count))?;
+    Ok(told)
+}
+
+/// Fate and subject of each message, in the order of the receipts.
+#[pyfunction]
+#[pyo3(signature = (store, receipts, /))]
+pub(crate) fn look_up_many<'py>(
+    store: &Bound<'py, Store>,
+    receipts: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (py, engine) = (store.py(), &store.get().engine);
+    let chosen = receipt::of_stream(receipts, &engine.stream())?;
+    let found = py.detach(|| engine.look_up_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+    PyList::new(py, found.iter().map(|one| (fate_word(one.fate), &*one.subject)))
+}
+
+pub(crate) const fn fate_word(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Pending => "pending",
+        Fate::Dispatched => "dispatched",
+        Fate::Cancelled => "cancelled",
+        Fate::NotFound => "not_found",
+    }
+}
+
+/// The cursor of a list that ended behind the entry of this receipt.
+#[pyfunction]
+#[pyo3(signature = (receipt, /))]
+pub(crate) fn cursor_behind(receipt: &Bound<'_, Receipt>) -> String {
+    let receipt = &receipt.get().0;
+    PendingCursor { stream: receipt.stream, key: receipt.key }.to_text()
+}

@@ -1,0 +1,143 @@
+//! Publishing: batches filled while the interpreter is held, and stored while it is not.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use delaymq_engine::{PublishBatch, Receipts as EngineReceipts, Store as EngineStore, Ticket};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyList};
+
+use crate::convert::message::About;
+use crate::convert::{errors, message, meta};
+use crate::embedded::terms;
+use crate::embedded::terms::Terms;
+use crate::embedded::waits::Wait;
+
+/// Buffers kept for the next publishes; where more threads publish at once they make their own.
+const BATCHES_KEPT: usize = 8;
+
+/// A store, and the buffers of its publishes.
+pub(crate) struct Publisher {
+    engine: Arc<EngineStore>,
+    spare: Mutex<Vec<PublishBatch>>,
+}
+
+/// How far a publish came without waiting.
+pub(crate) enum Begun {
+    /// It is durable.
+    Stored(EngineReceipts),
+    /// It will be, at the end of this ticket.
+    Accepted(Ticket),
+    /// There is no room for it yet.
+    Full(PublishBatch),
+}
+
+impl Publisher {
+    pub(crate) const fn new(engine: Arc<EngineStore>) -> Self {
+        Self { engine, spare: Mutex::new(Vec::new()) }
+    }
+
+    /// One message.
+    pub(crate) fn one(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        body: &Bound<'_, PyAny>,
+        due_ms: u64,
+        absolute: bool,
+        (about, terms): (&Bound<'_, PyAny>, Option<&Terms>),
+    ) -> PyResult<PublishBatch> {
+        let name = message::text("subject", subject)?;
+        let meta = meta::encoded(about)?;
+        let about = About { meta: &meta, terms: terms::of(terms) };
+        self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), about))
+    }
+
+    /// Messages of one subject; a whole number of delays is milliseconds for all of them.
+    pub(crate) fn many(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        bodies: &Bound<'_, PyAny>,
+        delays: &Bound<'_, PyAny>,
+    ) -> PyResult<PublishBatch> {
+        let name = message::text("subject", subject)?;
+        match delays.cast_exact::<PyInt>() {
+            Ok(same) => {
+                let due = message::due_of(same.extract()?, false);
+                self.filled(|batch| message::push_all(batch, &name, bodies, due))
+            }
+            Err(_) => self.filled(|batch| message::push_each(batch, &name, bodies, delays)),
+        }
+    }
+
+    /// Messages of any subjects.
+    pub(crate) fn mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<PublishBatch> {
+        self.filled(|batch| message::push_rows(batch, rows))
+    }
+
+    fn filled(&self, fill: impl FnOnce(&mut PublishBatch) -> PyResult<()>) -> PyResult<PublishBatch> {
+        let kept = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut batch = kept.unwrap_or_else(|| self.engine.batch());
+        match fill(&mut batch) {
+            Ok(()) => Ok(batch),
+            Err(error) => {
+                self.keep(batch);
+                Err(error)
+            }
+        }
+    }
+
+    fn keep(&self, mut batch: PublishBatch) {
+        batch.clear();
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < BATCHES_KEPT {
+            spare.push(batch);
+        }
+    }
+
+    /// Stores a batch and waits until it is durable. A signal may end the wait: what was accepted
+    /// by then is stored all the same.
+    pub(crate) fn stored(&self, py: Python<'_>, mut batch: PublishBatch) -> PyResult<EngineReceipts> {
+        let accepted = self.accepted(py, &mut batch);
+        self.keep(batch);
+        let ticket = accepted?;
+        let mut wait = Wait::new(None);
+        while !ticket.is_done() {
+            let (slice, _) = wait.slice();
+            let done = py.detach(|| ticket.is_done_within(slice)).map_err(|error| errors::raised(py, error))?;
+            if !done {
+                wait.look_for_signals(py)?;
+            }
+        }
+        // Of a batch on terms it has to be applied, too: that waits for no disk.
+        py.detach(|| ticket.receipts()).map_err(|error| errors::raised(py, error))
+    }
+
+    /// Waits until there is room for a batch, and until nobody else can commit it.
+    pub(crate) fn accepted(&self, py: Python<'_>, batch: &mut PublishBatch) -> PyResult<Ticket> {
+        let mut wait = Wait::new(None);
+        loop {
+            let begun = py.detach(|| self.engine.begin_publish(batch));
+            match begun.map_err(|error| errors::raised(py, error))? {
+                Some(ticket) => return Ok(ticket),
+                None => wait.look_for_signals(py)?,
+            }
+        }
+    }
+
+    /// Stores a batch as far as that waits for nothing.
+    pub(crate) fn begun(&self, py: Python<'_>, mut batch: PublishBatch) -> PyResult<Begun> {
+        match self.engine.try_publish(&mut batch) {
+            Ok(Some(ticket)) => {
+                self.keep(batch);
+                if ticket.is_on_terms() || !ticket.is_done() {
+                    return Ok(Begun::Accepted(ticket));
+                }
+                ticket.receipts().map(Begun::Stored).map_err(|error| errors::raised(py, error))
+            }
+            Ok(None) => Ok(Begun::Full(batch)),
+            Err(error) => {
+                self.keep(batch);
+                Err(errors::raised(py, error))
+            }
+        }
+    }
+}

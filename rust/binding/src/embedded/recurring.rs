@@ -1,0 +1,129 @@
+//! What recurs, as Python asks for it.
+
+use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow};
+use delaymq_core::wire::extension::{END_RECURRING, RECUR, RECURRING};
+use delaymq_engine::{CatchUp, IfExists, NewRecurring, RecurringListed, Recurs};
+use pyo3::prelude::*;
+
+use crate::convert::receipt::Receipt;
+use crate::convert::{errors, message, meta};
+use crate::embedded::store::Store;
+use crate::remote::requests::Request;
+
+/// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or None,
+/// what is done about what is missed (0 one, 1 skip, 2 all), and about one of its name (0 replace, 1 keep, 2 refuse);
+/// `delaymq.recurring` has checked them.
+pub(crate) type Asked = (String, Option<u64>, Option<String>, String, Option<u64>, u8, u8);
+
+/// Number, subject, name, rule, zone, what is done about what is missed, and the receipt of what is pending.
+pub(crate) type Row = (u64, String, String, String, String, u8, Option<Receipt>);
+
+/// What is asked for, as the engine takes it.
+pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> NewRecurring<'a> {
+    let (name, every_ms, cron, zone, start_ms, catch_up, if_exists) = asked;
+    let recurs = match (every_ms, cron) {
+        (Some(every_ms), _) => Recurs::Every(*every_ms),
+        (None, cron) => Recurs::Cron(cron.as_deref().unwrap_or_default()),
+    };
+    let catch_up = CatchUp::numbered(u32::from(*catch_up)).unwrap_or_default();
+    let if_exists = match if_exists {
+        0 => IfExists::Replace,
+        1 => IfExists::Keep,
+        _ => IfExists::Refuse,
+    };
+    NewRecurring { name, recurs, zone, start: start_ms.map(Millis), catch_up, if_exists, meta, body }
+}
+
+/// What is asked for, as the wire has it.
+pub(crate) fn request<'a>(subject: &'a str, recurs: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> RecurAsked<'a> {
+    let NewRecurring { name, zone, start, catch_up, if_exists, .. } = asked(recurs, meta, body);
+    let (every_ms, cron) = (recurs.1.unwrap_or_default(), recurs.2.as_deref().unwrap_or_default());
+    RecurAsked { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body }
+}
+
+/// What a server tells of one.
+pub(crate) fn told(row: &SeriesRow<'_>) -> Row {
+    let owned = |text: &str| text.to_owned();
+    let catch_up = u8::try_from(row.catch_up.number()).unwrap_or_default();
+    let (subject, name, rule, zone) = (owned(row.subject), owned(row.name), owned(row.rule), owned(row.zone));
+    (row.number, subject, name, rule, zone, catch_up, row.pending.map(Receipt))
+}
+
+/// What a list tells of one.
+pub(crate) fn row(listed: RecurringListed) -> Row {
+    let RecurringListed { number, subject, name, rule, zone, catch_up, pending } = listed;
+    let catch_up = u8::try_from(catch_up.number()).unwrap_or_default();
+    (number, subject, name, rule, zone, catch_up, pending.map(Receipt))
+}
+
+/// Begins what recurs.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (store, subject, body, recurs, about, /))]
+pub(crate) fn recur(
+    store: &Store,
+    subject: &Bound<'_, PyAny>,
+    body: &Bound<'_, PyAny>,
+    recurs: Asked,
+    about: &Bound<'_, PyAny>,
+) -> PyResult<Row> {
+    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let body = message::body_of(body)?;
+    let told = py.detach(|| store.engine.recur(&subject, &asked(&recurs, &meta, &body)));
+    told.map(row).map_err(|error| errors::raised(py, error))
+}
+
+/// Ends what recurs; false where there is none of that name.
+#[pyfunction]
+#[pyo3(signature = (store, subject, name, /))]
+pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    py.detach(|| store.engine.end_recurring(&subject, &name)).map_err(|error| errors::raised(py, error))
+}
+
+/// What recurs, of one subject or of all, with a number above one.
+#[pyfunction]
+#[pyo3(signature = (store, subject, after, limit, /))]
+pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, limit: usize) -> PyResult<Vec<Row>> {
+    let py = subject.py();
+    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, limit));
+    Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
+}
+
+/// Asks a server to begin what recurs.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (subject, body, recurs, about, /))]
+pub(crate) fn recur_request(
+    subject: &Bound<'_, PyAny>,
+    body: &Bound<'_, PyAny>,
+    recurs: Asked,
+    about: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let body = message::body_of(body)?;
+    Request::filled(py, RECUR, |out| request(&subject, &recurs, &meta, &body).put(out))
+}
+
+/// Asks a server to end what recurs.
+#[pyfunction]
+#[pyo3(signature = (subject, name, /))]
+pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
+    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    Request::filled(py, END_RECURRING, |out| SeriesName { subject: &subject, name: &name }.put(out))
+}
+
+/// Asks a server for a piece of the list of what recurs.
+#[pyfunction]
+#[pyo3(signature = (subject, after, /))]
+pub(crate) fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
+    let py = subject.py();
+    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    if named.as_deref() == Some("") {
+        return Err(errors::refused(py, "subject", "a subject of the store", "''"));
+    }
+    let subject = named.as_deref().unwrap_or_default();
+    Request::filled(py, RECURRING, |out| SeriesAsked { subject, after }.put(out))
+}

@@ -1,0 +1,151 @@
+//! The open store, as Python holds it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_engine::{CancelOutcome, Store as EngineStore};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::convert::receipt::{Receipt, Receipts};
+use crate::convert::{errors, message, receipt};
+use crate::embedded::nonblocking::Unblocked;
+use crate::embedded::publishing::Publisher;
+use crate::embedded::subscription::Subscription;
+use crate::embedded::terms;
+use crate::embedded::terms::Terms;
+use crate::embedded::{moves, options, status, waits};
+
+/// A store that this process has open.
+#[pyclass(frozen, module = "delaymq._core")]
+pub(crate) struct Store {
+    pub(crate) engine: Arc<EngineStore>,
+    publisher: Arc<Publisher>,
+}
+
+impl Store {
+    pub(crate) fn holding(engine: Arc<EngineStore>) -> Self {
+        let publisher = Arc::new(Publisher::new(Arc::clone(&engine)));
+        Self { engine, publisher }
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[staticmethod]
+    #[pyo3(signature = (path, *, progress, **chosen))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        progress: Option<Py<PyAny>>,
+        chosen: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let chosen = options::from_python(py, chosen)?;
+        let mut telling = options::Telling::new(progress);
+        let opened = py.detach(|| EngineStore::open(&path, chosen, &mut |progress| telling.tell(progress)));
+        telling.outcome()?;
+        let engine = opened.map_err(|error| errors::raised(py, error))?;
+        Ok(Self::holding(engine))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
+    fn publish(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        body: &Bound<'_, PyAny>,
+        due_ms: u64,
+        absolute: bool,
+        meta: &Bound<'_, PyAny>,
+        terms: Option<Terms>,
+    ) -> PyResult<Receipt> {
+        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
+        Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
+    }
+
+    #[pyo3(signature = (subject, bodies, delays, /))]
+    fn publish_many(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        bodies: &Bound<'_, PyAny>,
+        delays: &Bound<'_, PyAny>,
+    ) -> PyResult<Receipts> {
+        let batch = self.publisher.many(subject, bodies, delays)?;
+        self.publisher.stored(subject.py(), batch).map(Receipts::of)
+    }
+
+    #[pyo3(signature = (rows, /))]
+    fn publish_mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
+        self.publisher.stored(rows.py(), self.publisher.mixed(rows)?).map(Receipts::of)
+    }
+
+    fn unblocked(&self) -> Unblocked {
+        Unblocked::new(Arc::clone(&self.engine), Arc::clone(&self.publisher))
+    }
+
+    #[pyo3(signature = (receipts, /))]
+    fn cancel_many<'py>(&self, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = receipts.py();
+        let chosen = receipt::of_stream(receipts, &self.engine.stream())?;
+        let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+        PyTuple::new(py, outcomes.into_iter().map(word))
+    }
+
+    #[pyo3(signature = (moves, /))]
+    fn move_many<'py>(&self, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = moves.py();
+        let chosen = moves::chosen(moves, &self.engine.stream())?;
+        for (index, (_, due)) in chosen.iter().enumerate() {
+            let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
+            self.engine.check_due(*due).map_err(refused)?;
+        }
+        let moved = py.detach(|| self.engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+        moves::told(py, moved.into_iter().map(terms::moved))
+    }
+
+    #[pyo3(signature = (subject, group, start, in_flight_max, /))]
+    fn subscribe(
+        &self,
+        subject: &Bound<'_, PyAny>,
+        group: &Bound<'_, PyAny>,
+        start: &Bound<'_, PyAny>,
+        in_flight_max: &Bound<'_, PyAny>,
+    ) -> PyResult<Subscription> {
+        let py = subject.py();
+        let (name, group) = (message::text("subject", subject)?, message::text("group", group)?);
+        let chosen = options::subscription(start, in_flight_max)?;
+        let opened = py.detach(|| self.engine.subscribe(&name, &group, chosen));
+        opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
+    }
+
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let status = py.detach(|| self.engine.status()).map_err(|error| errors::raised(py, error))?;
+        status::fields(py, &delaymq_server::status_told(status))
+    }
+
+    #[pyo3(signature = (wait_ms_max, /))]
+    fn next_report(&self, py: Python<'_>, wait_ms_max: u64) -> PyResult<Option<status::ReportTuple>> {
+        let next = py.detach(|| self.engine.next_report(Duration::from_millis(wait_ms_max)));
+        Ok(next.map_err(|error| errors::raised(py, error))?.map(|report| status::report(&report)))
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = Arc::clone(&self.engine);
+        waits::interruptible(py, move || engine.checkpoint())
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.engine.close()).map_err(|error| errors::raised(py, error))
+    }
+}
+
+/// The value of `delaymq.Outcome`.
+pub(crate) const fn word(outcome: CancelOutcome) -> &'static str {
+    match outcome {
+        CancelOutcome::Done => "done",
+        CancelOutcome::AlreadyDispatched => "already_dispatched",
+        CancelOutcome::NotFound => "not_found",
+    }
+}

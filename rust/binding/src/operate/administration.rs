@@ -1,0 +1,147 @@
+//! Groups, subjects and expiry, as an operator in Python asks for them.
+
+use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, SubjectListed};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::convert::{errors, message};
+use crate::embedded::options;
+use crate::embedded::store::Store;
+
+/// Fields of `delaymq.Group` for each group.
+#[pyfunction]
+pub(crate) fn groups<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+    let engine = &store.get().engine;
+    let groups = py.detach(|| engine.groups()).map_err(|error| errors::raised(py, error))?;
+    let rows = groups.iter().map(|group| group_fields(py, group)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+pub(crate) fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &group.name)?;
+    fields.set_item("subject", &group.subject)?;
+    fields.set_item("start", group.start.0)?;
+    fields.set_item("cursor", group.cursor.0)?;
+    fields.set_item("next_number", group.next_number.0)?;
+    fields.set_item("lag", group.lag)?;
+    fields.set_item("in_flight", group.in_flight)?;
+    fields.set_item("consumers", group.consumers)?;
+    fields.set_item("dead_letters", group.dead_letters)?;
+    Ok(fields)
+}
+
+/// Fields of `delaymq.Consumer` for each consumer of a group.
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, /))]
+pub(crate) fn consumers<'py>(
+    store: &Bound<'py, Store>,
+    subject: &Bound<'py, PyAny>,
+    group: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let consumers = py.detach(|| engine.consumers(&subject, &group)).map_err(|error| errors::raised(py, error))?;
+    let rows = consumers.iter().map(|consumer| consumer_fields(py, consumer)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+pub(crate) fn consumer_fields<'py>(py: Python<'py>, consumer: &ConsumerListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &consumer.name)?;
+    fields.set_item("subject", &consumer.subject)?;
+    fields.set_item("in_flight", consumer.in_flight)?;
+    fields.set_item("is_lasting", consumer.is_lasting)?;
+    Ok(fields)
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, consumer, /))]
+pub(crate) fn end_consumer(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    consumer: &Bound<'_, PyAny>,
+) -> PyResult<u64> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let consumer = message::text("consumer", consumer)?;
+    let id = ConsumerId { subject: &subject, group: &group, consumer: &consumer };
+    py.detach(|| engine.end_consumer(id, RetryRule::default())).map_err(|error| errors::raised(py, error))
+}
+
+/// Fields of `delaymq.Subject` for each subject.
+#[pyfunction]
+pub(crate) fn subjects<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+    let engine = &store.get().engine;
+    let subjects = py.detach(|| engine.subjects()).map_err(|error| errors::raised(py, error))?;
+    let rows = subjects.iter().map(|subject| subject_fields(py, subject)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+pub(crate) fn subject_fields<'py>(py: Python<'py>, subject: &SubjectListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &subject.name)?;
+    fields.set_item("ready", subject.ready)?;
+    fields.set_item("next_number", subject.next_number.0)?;
+    fields.set_item("groups", PyTuple::new(py, &subject.groups)?)?;
+    fields.set_item("expired", subject.expired)?;
+    fields.set_item("expired_before_ms", (subject.expired_before.0 > 0).then_some(subject.expired_before.0))?;
+    Ok(fields)
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, start, /))]
+pub(crate) fn start_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let start = options::group_start(start)?;
+    py.detach(|| engine.start_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, start, /))]
+pub(crate) fn reset_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let start = options::group_start(start)?;
+    py.detach(|| engine.reset_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, /))]
+pub(crate) fn remove_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    py.detach(|| engine.remove_group(&subject, &group)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, older_than_ms, /))]
+pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<u64> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let subject = message::text("subject", subject)?;
+    py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
+}
+
+/// Refuses what no subject can be named.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
+    let text = message::text("subject", name)?;
+    delaymq_engine::check_name("subject", &text).map_err(|error| errors::raised(name.py(), error))
+}

@@ -1,0 +1,54 @@
+//! Dead letters, as Python puts them away, looks at them and brings them back.
+
+use std::borrow::Cow;
+
+use delaymq_engine::DeadLetter;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::convert::{errors, message, qmq};
+use crate::embedded::store::Store;
+
+/// Fields of `delaymq.DeadLetter` for each dead letter.
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, limit, /))]
+pub(crate) fn dead_letters<'py>(
+    store: &Bound<'py, Store>,
+    subject: &Bound<'py, PyAny>,
+    group: &Bound<'py, PyAny>,
+    limit: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let found = py.detach(|| engine.dead_letters(&subject, &group, limit));
+    let found = found.map_err(|error| errors::raised(py, error))?;
+    let rows = found.iter().map(|letter| fields(py, letter)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+fn fields<'py>(py: Python<'py>, letter: &DeadLetter) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let body = letter.payload.as_ref().map_or(Cow::Borrowed(b"".as_slice()), |payload| qmq::parts(payload).1);
+    fields.set_item("number", letter.number.0)?;
+    fields.set_item("sequence", letter.sequence.0)?;
+    fields.set_item("died_ms", letter.died.0)?;
+    fields.set_item("attempt", letter.attempt)?;
+    fields.set_item("reason", &letter.reason)?;
+    fields.set_item("published_ms", letter.published.map(|published| published.0))?;
+    fields.set_item("body", PyBytes::new(py, &body))?;
+    fields.set_item("damage", letter.damage.as_deref())?;
+    Ok(fields)
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, limit, /))]
+pub(crate) fn redrive(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    limit: Option<usize>,
+) -> PyResult<u64> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    py.detach(|| engine.redrive(&subject, &group, limit)).map_err(|error| errors::raised(py, error))
+}

@@ -1,0 +1,224 @@
+//! What a server answers, as plain Python values.
+
+use bytes::Bytes;
+use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
+use delaymq_core::wire::client::caller::told;
+use delaymq_core::wire::client::delivery_keys;
+use delaymq_core::wire::extension::administration::{Listed, read_number};
+use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
+use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::forecast::ForecastTold;
+use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::load::LoadTold;
+use delaymq_core::wire::extension::moves::read_moved;
+use delaymq_core::wire::extension::pending::{CountsTold, FateTold, HiddenRow, PendingTold, read_fates};
+use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
+use delaymq_core::wire::extension::recurring::SeriesTold;
+use delaymq_core::wire::extension::status::StatusTold;
+use delaymq_core::wire::extension::{
+    CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS,
+    HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS,
+    RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+};
+use delaymq_core::wire::malformed::{Malformed, Read};
+use delaymq_core::wire::reader::Reader;
+use delaymq_engine::Fate;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::convert::receipt::Receipts;
+use crate::convert::{errors, qmq};
+use crate::embedded::{forecast, moves, pending, recurring, status};
+use crate::operate::administration::{consumer_fields, group_fields, subject_fields};
+
+/// What stands in an event of a delivery where an answer has its call.
+const UNASKED: i32 = -1;
+
+/// An answer: its call, its command, its value and its error.
+pub(crate) fn answer<'py>(
+    py: Python<'py>,
+    call: i32,
+    command: i16,
+    code: i16,
+    body: &Bytes,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let value = match told(code, body) {
+        Ok(body) => value(py, command, &body)?,
+        Err(error) => Err(error),
+    };
+    match value {
+        Ok(value) => (call, command, value, py.None()).into_pyobject(py),
+        Err(error) => (call, command, py.None(), errors::told(py, error)).into_pyobject(py),
+    }
+}
+
+type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
+
+fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
+    match command {
+        HELLO => read(Welcome::read(body), |welcome| welcome_fields(py, &welcome)),
+        PUBLISH | PUBLISH_ON_TERMS | LOOK_UP_KEY => {
+            read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py)))
+        }
+        CANCEL | CANCEL_KEY | CANCEL_KEYS => {
+            read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
+        }
+        MOVE | MOVE_KEY | MOVE_KEYS => read(read_moved(body), |moved| any(moves::told(py, moved.into_iter()))),
+        SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
+        STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
+        GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| group_fields(py, row)))
+        }),
+        SUBJECTS => read(Listed::<SubjectListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| subject_fields(py, row)))
+        }),
+        DEAD_LETTERS => read(Letters::read(body), |told| {
+            rows(py, told.next, told.letters.iter().map(|letter| letter_fields(py, letter)))
+        }),
+        CONSUMERS => read(Listed::<ConsumerListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| consumer_fields(py, row)))
+        }),
+        LOOK_UP => read(read_fates(body), |told| any(PyList::new(py, told.iter().map(fate_told)))),
+        PENDING => read(PendingTold::read(body), |told| page_told(py, &told)),
+        PENDING_COUNTS => read(CountsTold::read(body), |told| any((told.next, told.rows).into_pyobject(py))),
+        FORECAST => read(ForecastTold::read(body), |told| {
+            let slots = forecast::slots(py, &told.forecast);
+            any((slots, told.forecast.hidden_rows, told.next.0).into_pyobject(py))
+        }),
+        RECUR | RECURRING => read(SeriesTold::read(body), |told| {
+            any((told.next, told.rows.iter().map(recurring::told).collect::<Vec<_>>()).into_pyobject(py))
+        }),
+        LOAD => read(LoadTold::read(body), |told| any((told.first.0, told.count, told.again).into_pyobject(py))),
+        REDRIVE | EXPIRE | END_CONSUMER | END_RECURRING => {
+            read(read_number(body), |number| any(number.into_pyobject(py)))
+        }
+        _ => Ok(Ok(py.None().into_bound(py))),
+    }
+}
+
+fn read<'py, T>(read: Read<T>, make: impl FnOnce(T) -> PyResult<Bound<'py, PyAny>>) -> Told<'py> {
+    match read {
+        Ok(told) => make(told).map(Ok),
+        Err(malformed) => Ok(Err(RemoteError::from(&malformed))),
+    }
+}
+
+fn any<T, E: Into<PyErr>>(made: Result<Bound<'_, T>, E>) -> PyResult<Bound<'_, PyAny>> {
+    made.map(Bound::into_any).map_err(Into::into)
+}
+
+fn rows<'py>(
+    py: Python<'py>,
+    next: u64,
+    rows: impl Iterator<Item = PyResult<Bound<'py, PyDict>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    any((next, rows.collect::<PyResult<Vec<_>>>()?).into_pyobject(py))
+}
+
+fn receipts(body: &[u8]) -> Read<Vec<delaymq_core::store::Receipt>> {
+    let mut reader = Reader::new(body);
+    let receipts = read_receipts(&mut reader)?;
+    reader.finish("receipts").map(|()| receipts)
+}
+
+const fn word(outcome: Cancelled) -> &'static str {
+    match outcome {
+        Cancelled::Done => "done",
+        Cancelled::AlreadyDispatched => "already_dispatched",
+        Cancelled::NotFound => "not_found",
+    }
+}
+
+fn fate_told<'a>((fate, subject): &(FateTold, &'a str)) -> (&'static str, &'a str) {
+    let fate = match fate {
+        FateTold::Pending => Fate::Pending,
+        FateTold::Dispatched => Fate::Dispatched,
+        FateTold::Cancelled => Fate::Cancelled,
+        FateTold::NotFound => Fate::NotFound,
+    };
+    (pending::fate_word(fate), *subject)
+}
+
+/// A page, as a reader of a store tells it.
+fn page_told<'py>(py: Python<'py>, told: &PendingTold<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let rows = told.rows.iter().map(|row| (row.subject, row.receipt, row.attempt, row.published.0));
+    let hidden = |one: &HiddenRow<'_>| (one.path.to_owned(), one.block, one.rows, one.reason.to_owned());
+    let hidden = told.hidden.iter().map(hidden).collect::<Vec<_>>();
+    any((pending::rows_of(py, rows)?, told.after, told.is_done, hidden).into_pyobject(py))
+}
+
+fn welcome_fields<'py>(py: Python<'py>, welcome: &Welcome) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("server", &welcome.server)?;
+    fields.set_item("stream", PyBytes::new(py, &welcome.stream))?;
+    fields.set_item("now_ms", welcome.now.0)?;
+    fields.set_item("delay_ms_max", welcome.delay_ms_max)?;
+    Ok(fields.into_any())
+}
+
+fn letter_fields<'py>(py: Python<'py>, letter: &Letter<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let body = letter.payload.map_or_else(Vec::new, |payload| {
+        let (meta, body) = payload.bytes.split_at_checked(payload.meta_length as usize).unwrap_or((&[], payload.bytes));
+        qmq::parts_of(payload.form == PayloadForm::Opaque, meta, body).1.into_owned()
+    });
+    fields.set_item("number", letter.number.0)?;
+    fields.set_item("sequence", letter.sequence.0)?;
+    fields.set_item("died_ms", letter.died.0)?;
+    fields.set_item("attempt", letter.attempt)?;
+    fields.set_item("reason", letter.reason)?;
+    fields.set_item("published_ms", letter.payload.map(|payload| payload.published.0))?;
+    fields.set_item("body", PyBytes::new(py, &body))?;
+    fields.set_item("damage", letter.damage)?;
+    Ok(fields)
+}
+
+/// A delivery: -1, the number of its subscription, the trusted clock, and the tuples that `_core.pyi`
+/// names.
+pub(crate) fn deliver<'py>(py: Python<'py>, stream: &[u8], body: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+    let malformed = |malformed: &Malformed| errors::told(py, RemoteError::from(malformed));
+    let deliver = Deliver::read(body).map_err(|error| malformed(&error))?;
+    let stream = stream.try_into().unwrap_or_default();
+    let Some(first) = deliver.messages.first() else {
+        return (UNASKED, deliver.subscription, deliver.now.0, PyList::empty(py)).into_pyobject(py);
+    };
+    let (name, subject) = (first.subject, PyString::new(py, first.subject));
+    let tuples = deliver.messages.iter().map(|message| {
+        let is_other = message.subject != name;
+        let subject = if is_other { PyString::new(py, message.subject) } else { subject.clone() };
+        delivery(deliver.subscription, stream, subject, message)
+    });
+    let tuples = PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)?;
+    (UNASKED, deliver.subscription, deliver.now.0, tuples).into_pyobject(py)
+}
+
+fn delivery<'py>(
+    number: u32,
+    stream: [u8; 16],
+    subject: Bound<'py, PyString>,
+    message: &Delivered<'_>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let py = subject.py();
+    let refused = |words| errors::told(py, RemoteError::new(ErrorCode::Malformed, words));
+    let key = delivery_keys::key(number, message).ok_or_else(|| refused("offset: expected less than 2^44"))?;
+    if !message.is_whole() {
+        return Err(refused("check: the payload of a delivery is not what was stored"));
+    }
+    let (meta, body) = message.parts();
+    let (meta, body) = qmq::parts_of(message.form == PayloadForm::Opaque, meta, body);
+    let fields = (
+        key,
+        subject,
+        PyBytes::new(py, &body),
+        message.due.0,
+        message.published.0,
+        message.attempt,
+        message.redelivered,
+        message.sequence.0,
+        message.first_due.0,
+        PyBytes::new(py, &meta),
+        PyBytes::new(py, &message.receipt(stream).to_bytes()),
+    );
+    fields.into_pyobject(py)
+}

@@ -1,0 +1,293 @@
+//! What groups were given of a ledger's messages, and how that ended.
+
+use delaymq_core::record::queue::{Acknowledge, Assign};
+use delaymq_core::record::retry::{Destination, Redrive, Retry};
+use delaymq_core::schedule_log::EntryState;
+use delaymq_core::store::{State, retry_subject};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, PullOffset, Sequence, SubjectNumber};
+
+use crate::ledger::delivery_ledger::{Gone, Ledger, Slot, Time, slot_of};
+use crate::ledger::index::Target;
+use crate::read::log_walk::At;
+use crate::snapshot::parties::Parties;
+
+/// What became of a message for a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    /// Nobody has it.
+    Waits,
+    Held(ConsumerNumber, PullOffset),
+    Acknowledged,
+    DeadLetter,
+    Expired,
+    Voided,
+    Cancelled,
+}
+
+/// A message and a group that was given it.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) next: Option<u32>,
+    pub(crate) group: GroupNumber,
+    pub(crate) attempts: u32,
+    pub(crate) delivered: Time,
+    /// It was given before the log begins.
+    pub(crate) is_older: bool,
+    pub(crate) ended: Time,
+    /// The entry that came of giving it back last, and its subject, where it was.
+    pub(crate) retry: Option<(Sequence, SubjectNumber)>,
+    /// The number that this entry got.
+    pub(crate) retry_number: Option<u64>,
+    pub(crate) word: Word,
+}
+
+impl Delivery {
+    /// Whether a number that was found for it is that of its entry now.
+    fn is_under(&self, target: Target, number: u64) -> bool {
+        match target {
+            Target::Slot(_) => self.retry.is_none(),
+            Target::Delivery(_) => self.retry_number == Some(number),
+        }
+    }
+
+    pub(crate) fn ends(&mut self, word: Word, time: Time) {
+        (self.word, self.ended) = (word, time);
+    }
+
+    /// It waits again, under another entry.
+    pub(crate) fn goes_on(&mut self, entry: Sequence, subject: SubjectNumber) {
+        (self.word, self.ended) = (Word::Waits, Time::NONE);
+        (self.retry, self.retry_number) = (Some((entry, subject)), None);
+    }
+}
+
+impl Ledger {
+    /// A consumer was given numbers.
+    pub(crate) fn assign(&mut self, parties: &Parties, assign: &Assign<'_>, at: At) {
+        let Some((subject, name)) = parties.groups.get(&assign.group) else { return };
+        let Some(numbers) = self.numbers.get(subject) else { return };
+        if self.gone_groups.contains(&assign.group) {
+            return;
+        }
+        let (slots, deliveries) = (&mut self.slots, &mut self.deliveries);
+        let held = self.held.entry(assign.consumer).or_default();
+        let mut offset = assign.first_offset;
+        for range in assign.numbers.iter() {
+            for (number, target) in numbers.between(range.first, range.first.saturating_add(range.count)) {
+                let under = offset.plus(number.saturating_sub(range.first));
+                let Some(place) = given(slots, deliveries, parties, target, (assign.group, name)) else { continue };
+                let Some(delivery) = deliveries.get_mut(place as usize) else { continue };
+                if delivery.word != Word::Waits || !delivery.is_under(target, number) {
+                    continue;
+                }
+                if delivery.attempts == 0 && !delivery.is_older {
+                    delivery.delivered = Time::of(at.trusted);
+                }
+                delivery.attempts = delivery.attempts.saturating_add(1);
+                delivery.word = Word::Held(assign.consumer, under);
+                held.push_back((under, place));
+            }
+            offset = offset.plus(range.count);
+        }
+    }
+
+    /// A consumer has finished offsets.
+    pub(crate) fn acknowledge(&mut self, acknowledge: &Acknowledge<'_>, at: At) {
+        let consumer = acknowledge.consumer;
+        let Some(held) = self.held.get_mut(&consumer).filter(|_| !self.gone_groups.contains(&acknowledge.group)) else {
+            return;
+        };
+        let deliveries = &mut self.deliveries;
+        for range in acknowledge.offsets.iter() {
+            let end = PullOffset(range.first.saturating_add(range.count));
+            let from = held.partition_point(|(offset, _)| offset.0 < range.first);
+            for (offset, place) in held.range(from..).take_while(|(offset, _)| *offset < end) {
+                if let Some(delivery) = deliveries.get_mut(*place as usize)
+                    && delivery.word == Word::Held(consumer, *offset)
+                {
+                    delivery.ends(Word::Acknowledged, Time::of(at.trusted));
+                }
+            }
+        }
+        let is_held = |(offset, place): &(PullOffset, u32)| {
+            deliveries.get(*place as usize).is_some_and(|delivery| delivery.word == Word::Held(consumer, *offset))
+        };
+        while held.front().is_some_and(|front| !is_held(front)) {
+            held.pop_front();
+        }
+    }
+
+    /// A consumer gave a message back, or put it away. `is_older` says that its number is of before the log.
+    pub(crate) fn retry(&mut self, parties: &Parties, retry: &Retry<'_>, at: At, is_older: bool) {
+        let place = self.held_under(retry.consumer, retry.offset).or_else(|| {
+            let message = Some(retry.payload_sequence).filter(|message| is_older && self.is_older(*message))?;
+            let (subject, _) = parties.groups.get(&retry.group)?;
+            self.given_before(message, *subject, retry.number.0, retry.group)
+        });
+        let Some((place, delivery)) = place.and_then(|at| Some((at, self.deliveries.get_mut(at as usize)?))) else {
+            return;
+        };
+        match retry.destination {
+            Destination::Again => {
+                delivery.goes_on(at.fact, retry.target);
+                self.entries.insert(at.fact, Target::Delivery(place));
+            }
+            Destination::DeadLetter { .. } => delivery.ends(Word::DeadLetter, Time::of(at.trusted)),
+        }
+    }
+
+    fn held_under(&self, consumer: ConsumerNumber, offset: PullOffset) -> Option<u32> {
+        let held = self.held.get(&consumer)?;
+        let place = held.binary_search_by_key(&offset, |(offset, _)| *offset).ok()?;
+        let (_, delivery) = held.get(place)?;
+        let is_held = self.deliveries.get(*delivery as usize)?.word == Word::Held(consumer, offset);
+        is_held.then_some(*delivery)
+    }
+
+    /// The delivery of a message that was given before the log begins.
+    fn given_before(
+        &mut self,
+        message: Sequence,
+        subject: SubjectNumber,
+        number: u64,
+        group: GroupNumber,
+    ) -> Option<u32> {
+        if self.index.get(message).is_none() {
+            self.add(message, Slot { sequence: Some(message), ..slot_of(subject, Sequence(0)) });
+        }
+        let place = self.index.get(message)?;
+        let slot = self.slots.get_mut(place as usize)?;
+        (slot.is_ready, slot.number) = (true, Some(number));
+        let place = delivery_to(slot, &mut self.deliveries, group);
+        self.deliveries.get_mut(place as usize)?.is_older = true;
+        Some(place)
+    }
+
+    /// A dead letter was brought back.
+    pub(crate) fn redrive(&mut self, state: &State, parties: &Parties, redrive: &Redrive, at: At) {
+        let name = |subject| state.subjects.get(subject).map(|subject| subject.name.as_str());
+        let slot = self.index.get(redrive.payload_sequence).and_then(|place| self.slots.get(place as usize));
+        let Some((slot, target)) = slot.zip(name(redrive.target)) else { return };
+        let Some(subject) = name(slot.subject) else { return };
+        let mut next = slot.first_delivery;
+        while let Some((place, delivery)) = next.and_then(|at| Some((at, self.deliveries.get_mut(at as usize)?))) {
+            let group = parties.groups.get(&delivery.group);
+            let is_of = group.is_some_and(|(_, group)| retry_subject(subject, group) == target);
+            if is_of && delivery.word == Word::DeadLetter {
+                self.entries.insert(at.fact, Target::Delivery(place));
+                // One that is nothing in the end came too late, unless it was moved.
+                if state.schedule.state(at.fact) != EntryState::Nothing {
+                    delivery.goes_on(at.fact, redrive.target);
+                }
+                return;
+            }
+            next = delivery.next;
+        }
+    }
+
+    /// Ready messages are finished for all who do not have them; or one is given up for all.
+    pub(crate) fn finish(&mut self, subject: SubjectNumber, first: u64, end: u64, why: Gone, at: At) {
+        let Some(numbers) = self.numbers.get(&subject) else { return };
+        let (slots, deliveries, time) = (&mut self.slots, &mut self.deliveries, Time::of(at.trusted));
+        let word = if why == Gone::Voided { Word::Voided } else { Word::Expired };
+        for (number, target) in numbers.between(first, end) {
+            let mut next = match target {
+                Target::Delivery(place) => Some(place),
+                Target::Slot(place) => slots.get_mut(place as usize).and_then(|slot| {
+                    if slot.gone == Gone::No {
+                        (slot.gone, slot.ended) = (why, time);
+                    }
+                    slot.first_delivery
+                }),
+            };
+            while let Some(delivery) = next.and_then(|at| deliveries.get_mut(at as usize)) {
+                let has = matches!(delivery.word, Word::Held(..)) && why == Gone::Voided;
+                if delivery.is_under(target, number) && (delivery.word == Word::Waits || has) {
+                    delivery.ends(word, time);
+                }
+                next = delivery.next.filter(|_| matches!(target, Target::Slot(_)));
+            }
+        }
+    }
+
+    /// A consumer ended: what it has is its group's again.
+    pub(crate) fn consumer_ended(&mut self, consumer: ConsumerNumber) {
+        for (offset, place) in self.held.remove(&consumer).unwrap_or_default() {
+            if let Some(delivery) = self.deliveries.get_mut(place as usize)
+                && delivery.word == Word::Held(consumer, offset)
+            {
+                delivery.word = Word::Waits;
+            }
+        }
+    }
+
+    /// A fact would end a group, which is refused while somebody consumes unless `is_certain`.
+    pub(crate) fn group_ended(&mut self, state: &State, group: GroupNumber, at: At, is_certain: bool) {
+        let time = Time::of(at.trusted);
+        self.ending_facts.insert(at.fact, time);
+        if state.groups.contains_key(&group) || self.gone_groups.contains(&group) {
+            return;
+        }
+        self.ended_groups.insert(group, time);
+        if is_certain {
+            self.gone_groups.insert(group);
+        }
+    }
+}
+
+/// The delivery that a number of a group's subject is; `None` where the group gets nothing of it. What was given
+/// back is not what it was: its number in the subject is finished.
+fn given(
+    slots: &mut [Slot],
+    deliveries: &mut Vec<Delivery>,
+    parties: &Parties,
+    target: Target,
+    (group, name): (GroupNumber, &str),
+) -> Option<u32> {
+    match target {
+        // Another group that reads a retry subject is none of the message's.
+        Target::Delivery(place) => {
+            let of = parties.groups.get(&deliveries.get(place as usize)?.group);
+            of.is_some_and(|(_, of)| of == name).then_some(place)
+        }
+        Target::Slot(place) => {
+            let slot = slots.get_mut(place as usize)?;
+            let there = found(slot, deliveries, group);
+            // What is gone is finished for a group that has not had it.
+            if there.is_none() && slot.gone != Gone::No { None } else { Some(delivery_to(slot, deliveries, group)) }
+        }
+    }
+}
+
+fn found(slot: &Slot, deliveries: &[Delivery], group: GroupNumber) -> Option<u32> {
+    let mut next = slot.first_delivery;
+    while let Some(place) = next {
+        let delivery = deliveries.get(place as usize)?;
+        if delivery.group == group {
+            return Some(place);
+        }
+        next = delivery.next;
+    }
+    None
+}
+
+/// The delivery of a message to a group, made where there is none.
+pub(crate) fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group: GroupNumber) -> u32 {
+    if let Some(there) = found(slot, deliveries, group) {
+        return there;
+    }
+    let place = u32::try_from(deliveries.len()).unwrap_or(u32::MAX);
+    deliveries.push(Delivery {
+        next: slot.first_delivery,
+        group,
+        attempts: 0,
+        delivered: Time::NONE,
+        is_older: false,
+        ended: Time::NONE,
+        retry: None,
+        retry_number: None,
+        word: Word::Waits,
+    });
+    slot.first_delivery = Some(place);
+    place
+}

@@ -1,0 +1,240 @@
+//! Which ranges a table is read in.
+
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{LogPiece, segment_path};
+use delaymq_core::storage::Storage;
+use delaymq_core::units::{Millis, Sequence, Utc};
+
+use crate::plan::cut::{Measured, cut};
+use crate::plan::due_stretches::{DuePart, parts_of};
+use crate::plan::range::{Part, Range};
+use crate::plan::ready::{deliveries, ready};
+use crate::read::loads::KnownLoad;
+use crate::read::pending::PendingPart;
+use crate::schema::filter::{Filter, Names};
+use crate::schema::table::Table;
+use crate::snapshot::parties::Parties;
+use crate::snapshot::table_snapshot::TableSnapshot;
+
+/// A piece with so few facts is looked through, so that its bytes are known: its file may be long and mostly empty.
+const FEW_FACTS: u64 = 1_024;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Only these subjects; `None` for all. One that is not there has no rows.
+    pub subjects: Option<Vec<String>>,
+    /// Which rows.
+    pub filter: Filter,
+    /// About so many bytes of files are in one range, and never less than one batch of the log, or some hundred rows
+    /// of what is pending. The files themselves are one range.
+    pub split_bytes: u64,
+}
+
+/// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
+///
+/// # Errors
+/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero, or a table of files is asked for some of
+/// its rows; `Storage`; of what is pending or ready also `Corrupt`, `MissingFile`, `NewerFormat`.
+pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, asked: &Asked) -> Result<Vec<Range>> {
+    check(asked)?;
+    let names = names_of(snapshot, asked);
+    let mut filter = asked.filter.clone();
+    filter.only_named = asked.subjects.is_some();
+    if table == Table::Segments {
+        check_all_is_asked(&filter)?;
+    } else if filter.only_named && names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let range = Range {
+        table,
+        stream: snapshot.stream,
+        bytes: 0,
+        first_sequence: snapshot.first_sequence,
+        end_sequence: snapshot.end_sequence,
+        pieces: Vec::new(),
+        loads: Vec::new(),
+        part: Part::Log,
+        filter,
+        names,
+        parties: Arc::default(),
+    };
+    match table {
+        Table::Message => {
+            let mut ranges = log_ranges(snapshot, storage, &range, asked.split_bytes)?;
+            for range in &mut ranges {
+                add_loads(snapshot, range);
+            }
+            Ok(ranges)
+        }
+        Table::Action => {
+            let parties = Arc::new(parties_of(snapshot, &range));
+            log_ranges(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
+        }
+        Table::Pending => pending(snapshot, storage, &range, asked.split_bytes),
+        Table::Ready => ready(snapshot, storage, &range, asked.split_bytes),
+        Table::Deliveries => {
+            let parties = Arc::new(groups_of(snapshot));
+            deliveries(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
+        }
+        Table::Segments => {
+            let part = Part::Files(snapshot.files.to_vec());
+            Ok(vec![Range { part, names: Arc::default(), ..range }])
+        }
+    }
+}
+
+/// Pieces of the log, each read by itself.
+pub(crate) fn log_ranges(
+    snapshot: &TableSnapshot,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    split_bytes: u64,
+) -> Result<Vec<Range>> {
+    let may_have =
+        |piece: &LogPiece| range.filter.may_take((piece.first, piece.end), (piece.trusted_from, piece.trusted_to));
+    let mut measured: Vec<Measured> = Vec::new();
+    for piece in snapshot.pieces.iter().filter(|piece| may_have(piece)) {
+        let parts = measure(storage.as_ref(), piece, split_bytes)?;
+        measured.extend(parts.into_iter().filter(|(part, _)| may_have(part)));
+    }
+    let mut ranges: Vec<Range> = Vec::new();
+    for (piece, bytes) in measured {
+        match ranges.last_mut() {
+            Some(range) if range.bytes.saturating_add(bytes) <= split_bytes => {
+                range.bytes = range.bytes.saturating_add(bytes);
+                range.end_sequence = piece.end;
+                range.pieces.push(piece);
+            }
+            _ => {
+                let (first_sequence, end_sequence, pieces) = (piece.first, piece.end, vec![piece]);
+                ranges.push(Range { bytes, first_sequence, end_sequence, pieces, ..range.clone() });
+            }
+        }
+    }
+    Ok(ranges)
+}
+
+/// What the facts of a range have loaded is in it, too.
+fn add_loads(snapshot: &TableSnapshot, range: &mut Range) {
+    let pieces = &range.pieces;
+    let has = |load: &&KnownLoad| pieces.iter().any(|piece| (piece.first..piece.end).contains(&load.base));
+    range.loads = snapshot.loads.iter().filter(has).copied().collect();
+    range.bytes = range.loads.iter().map(KnownLoad::bytes).fold(range.bytes, u64::saturating_add);
+}
+
+/// What is pending, cut where footers and memory say that it lies.
+fn pending(
+    snapshot: &TableSnapshot,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    split_bytes: u64,
+) -> Result<Vec<Range>> {
+    let of = |due: DuePart| Range {
+        bytes: due.bytes,
+        first_sequence: Sequence(0),
+        loads: snapshot.loads.iter().filter(|load| due.runs.contains(&load.number)).copied().collect(),
+        part: Part::Pending(PendingPart {
+            replay: snapshot.replay,
+            due: DuePart { rows: due.rows.min(snapshot.pending), ..due },
+        }),
+        ..range.clone()
+    };
+    Ok(parts_of(&snapshot.sources(storage)?, &range.filter, split_bytes).into_iter().map(of).collect())
+}
+
+fn measure(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<Vec<Measured>> {
+    let bytes = length_of(storage, piece)?;
+    if bytes <= split_bytes && (piece.to.is_some() || piece.end.since(piece.first) > FEW_FACTS) {
+        return Ok(vec![(*piece, bytes)]);
+    }
+    cut(storage, piece, split_bytes)
+}
+
+pub(crate) fn length_of(storage: &dyn Storage, piece: &LogPiece) -> Result<u64> {
+    let length = match piece.to {
+        Some(to) => u64::from(to),
+        None => match storage.open(&segment_path(piece.segment)).and_then(|file| file.length()) {
+            Err(error) if error.is_not_found() => 0,
+            other => other?,
+        },
+    };
+    Ok(length.saturating_sub(u64::from(piece.from)))
+}
+
+fn names_of(snapshot: &TableSnapshot, asked: &Asked) -> Arc<Names> {
+    let Some(subjects) = &asked.subjects else { return Arc::clone(&snapshot.names) };
+    let named = snapshot.names.iter().filter(|(_, name)| subjects.contains(*name));
+    Arc::new(named.map(|(number, name)| (*number, name.clone())).collect())
+}
+
+/// Who takes part in what is asked for: every subject, since messages go on to others, and the groups of those that
+/// are asked for.
+fn parties_of(snapshot: &TableSnapshot, range: &Range) -> Parties {
+    let known = &snapshot.parties;
+    let is_asked = |number| !range.filter.only_named || range.names.contains_key(number);
+    let others = snapshot.names.iter().filter(|(number, _)| !range.names.contains_key(number));
+    let groups = known.groups.iter().filter(|(_, (subject, _))| is_asked(subject));
+    Parties {
+        subjects: others.map(|(number, name)| (*number, name.clone())).collect(),
+        groups: groups.map(|(number, group)| (*number, group.clone())).collect(),
+        consumers: known.consumers.clone(),
+    }
+}
+
+/// Every group: what was given back goes on in another subject.
+fn groups_of(snapshot: &TableSnapshot) -> Parties {
+    Parties { groups: snapshot.parties.groups.clone(), ..Parties::default() }
+}
+
+fn check(asked: &Asked) -> Result<()> {
+    let filter = &asked.filter;
+    upright("end_sequence", filter.first_sequence, filter.end_sequence, &|sequence| sequence.to_string())?;
+    let in_utc = |time: Millis| Utc(time).to_string();
+    upright("published_before", filter.published_from, filter.published_before, &in_utc)?;
+    upright("due_before", filter.due_from, filter.due_before, &in_utc)?;
+    if asked.split_bytes == 0 {
+        let (expected, found) = ("1 or more".to_owned(), "0".to_owned());
+        return Err(Error::InvalidArgument { argument: "split_bytes", expected, found });
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `InvalidArgument` where a range ends before it begins.
+fn upright<T: PartialOrd + Copy>(
+    argument: &'static str,
+    from: Option<T>,
+    before: Option<T>,
+    words: &dyn Fn(T) -> String,
+) -> Result<()> {
+    match (from, before) {
+        (Some(from), Some(before)) if from > before => {
+            let expected = format!("not below where it begins, which is {}", words(from));
+            Err(Error::InvalidArgument { argument, expected, found: words(before) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Files are no messages: who asks for some of them by what messages have would get something else than meant.
+fn check_all_is_asked(filter: &Filter) -> Result<()> {
+    let asked = [
+        ("subjects", filter.only_named),
+        ("first_sequence", filter.first_sequence.is_some()),
+        ("end_sequence", filter.end_sequence.is_some()),
+        ("published_from", filter.published_from.is_some()),
+        ("published_before", filter.published_before.is_some()),
+        ("due_from", filter.due_from.is_some()),
+        ("due_before", filter.due_before.is_some()),
+    ];
+    match asked.into_iter().find(|(_, is_asked)| *is_asked) {
+        None => Ok(()),
+        Some((argument, _)) => {
+            let expected = "nothing: all files are rows of segments".to_owned();
+            Err(Error::InvalidArgument { argument, expected, found: "a choice".to_owned() })
+        }
+    }
+}
