@@ -3,15 +3,15 @@
 //! users were told and given is judged by an account that knows nothing else.
 
 mod account;
-mod carrying;
 mod client;
+mod drain;
 mod ledger;
 mod link;
 mod plan;
 mod qmq;
-mod recurring;
-mod resting;
+mod series;
 mod server;
+mod transport;
 mod troubles;
 
 use std::collections::BTreeMap;

@@ -7,15 +7,15 @@
 //! machine was stopped, throw the node away and open another.
 
 mod administration;
-mod asking;
 mod background;
 mod by_key;
-mod consuming;
-mod listing;
-mod loading;
+mod consumers;
+mod loads;
 mod log;
+mod pending_list;
+mod qmq_calls;
 mod recurring;
-mod serving;
+mod submissions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,15 +36,15 @@ use delaymq_core::store::{
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
-pub use self::asking::{Due, NewMessage, Published};
 pub use self::background::Punched;
 pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerms, PublishedOnTerms};
-pub use self::consuming::{Handed, Pulled};
-pub use self::loading::{NewRow, stage};
+pub use self::consumers::{Handed, Pulled};
+pub use self::loads::{NewRow, stage};
 use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};
+pub use self::qmq_calls::{QmqMessage, Settled};
 pub use self::recurring::{NewRecurring, ProposedOccurrence};
-pub use self::serving::{QmqMessage, Settled};
+pub use self::submissions::{Due, NewMessage, Published};
 use crate::chance::Chance;
 use crate::clock::ClockReading;
 

@@ -3,18 +3,18 @@
 mod administration;
 mod by_keys;
 mod consumers;
-mod draining;
+mod drain;
+mod extremes;
 mod keys;
-mod loading;
-mod looking;
+mod loads;
 mod machine;
-mod moving;
 mod operations;
 mod plan;
-mod publishing;
-mod rebuilding;
+mod previews;
+mod producers;
+mod rebuilds;
 mod recurring;
-mod wild;
+mod retries;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use self::administration::Change;
 use self::by_keys::ByKeys;
 use self::consumers::{Assigned, Handle};
 use self::keys::Keyed;
-use self::loading::Loading;
+use self::loads::Loading;
 use self::machine::Promised;
 pub use self::plan::Plan;
 use self::recurring::Recurs;

@@ -4,23 +4,23 @@
 #![cfg(test)]
 
 mod administration;
+mod concurrency;
 mod crash;
 mod delivery;
 mod faults;
-mod filling;
 mod free_room;
 mod holes;
-mod inspecting;
+mod inspection;
 mod keys;
-mod loading;
+mod loads;
 mod manual_clock;
 mod named_consumers;
-mod rebuilding;
+mod nonblocking;
+mod rebuild;
 mod recurring;
 mod retention;
 mod salvage;
 mod shared_store;
 mod subject_readers;
 mod support;
-mod together;
-mod unblocked;
+mod write_stall;

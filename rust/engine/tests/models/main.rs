@@ -8,26 +8,26 @@
 
 #![cfg(test)]
 
-mod bell;
-mod changing;
-mod consuming;
-mod ending;
-mod following;
-mod merging;
-mod naming;
-mod planting;
-mod publishing;
+mod changes;
+mod close;
+mod consumers;
+mod explorer;
+mod merges;
+mod named_consumers;
+mod planted;
+mod publishers;
 mod recurring;
-mod rooming;
-mod trying;
+mod segment_room;
+mod subject_readers;
+mod wake_ups;
 mod world;
 
 use std::sync::atomic::Ordering;
 
 use delaymq_core::planted::Planted;
 use delaymq_engine::Durability;
-use planting::finds;
-use trying::{Tried, tries};
+use explorer::{Tried, tries};
+use planted::finds;
 
 /// Orders that one model is tried in: a millisecond each, or less.
 const ORDERS: usize = 3_000;
@@ -36,70 +36,70 @@ const BOTH: [(Durability, &str); 2] = [(Durability::Disk, "disk"), (Durability::
 #[test]
 fn who_publishes_is_answered_when_it_is_durable_and_at_once() {
     for (durability, name) in BOTH {
-        tries(&format!("publishers, {name}"), ORDERS, durability, publishing::publishers);
+        tries(&format!("publishers, {name}"), ORDERS, durability, publishers::publishers);
     }
 }
 
 #[test]
 fn who_consumes_gets_what_is_durable_once_and_at_once() {
     for (durability, name) in BOTH {
-        tries(&format!("consumers, {name}"), ORDERS, durability, consuming::consumers);
+        tries(&format!("consumers, {name}"), ORDERS, durability, consumers::consumers);
     }
-    tries("what is due later", ORDERS, Durability::Disk, consuming::later);
+    tries("what is due later", ORDERS, Durability::Disk, consumers::later);
 }
 
 #[test]
 fn who_changes_what_is_pending_is_told_what_became_of_it() {
     for (durability, name) in BOTH {
-        tries(&format!("changes by receipt, {name}"), ORDERS / 2, durability, changing::by_receipt);
-        tries(&format!("changes by key, {name}"), ORDERS / 2, durability, changing::by_key);
+        tries(&format!("changes by receipt, {name}"), ORDERS / 2, durability, changes::by_receipt);
+        tries(&format!("changes by key, {name}"), ORDERS / 2, durability, changes::by_key);
     }
-    tries("repetitions", ORDERS / 2, Durability::Disk, changing::by_id);
+    tries("repetitions", ORDERS / 2, Durability::Disk, changes::by_id);
 }
 
 #[test]
 fn who_reads_by_numbers_on_an_event_loop_is_woken() {
     for (durability, name) in BOTH {
-        tries(&format!("event loop, {name}"), ORDERS, durability, following::event_loop);
+        tries(&format!("event loop, {name}"), ORDERS, durability, subject_readers::event_loop);
     }
 }
 
 #[test]
 fn who_consumes_under_a_name_is_told_and_leaves_what_it_held_to_the_next() {
     for (durability, name) in BOTH {
-        tries(&format!("named consumer, {name}"), ORDERS, durability, naming::named);
-        tries(&format!("named consumer that is ended, {name}"), ORDERS, durability, naming::ended);
+        tries(&format!("named consumer, {name}"), ORDERS, durability, named_consumers::named);
+        tries(&format!("named consumer that is ended, {name}"), ORDERS, durability, named_consumers::ended);
     }
 }
 
 #[test]
 fn a_store_that_ends_leaves_nobody_waiting_and_keeps_what_it_answered() {
     for (durability, name) in BOTH {
-        tries(&format!("closing, {name}"), ORDERS, durability, ending::closing);
-        tries(&format!("letting go, {name}"), ORDERS, durability, ending::abandoning);
+        tries(&format!("closing, {name}"), ORDERS, durability, close::closing);
+        tries(&format!("letting go, {name}"), ORDERS, durability, close::abandoning);
     }
-    tries("closing twice", ORDERS / 2, Durability::Disk, ending::closed_twice);
+    tries("closing twice", ORDERS / 2, Durability::Disk, close::closed_twice);
 }
 
 #[test]
 fn a_disk_that_fails_leaves_nobody_waiting_and_answers_nothing_that_is_lost() {
     for (durability, name) in BOTH {
-        tries(&format!("failing disk, {name}"), ORDERS, durability, ending::failing);
+        tries(&format!("failing disk, {name}"), ORDERS, durability, close::failing);
     }
 }
 
 #[test]
 fn who_waits_for_room_gets_it_and_checkpoints_are_taken_meanwhile() {
     for (durability, name) in BOTH {
-        tries(&format!("room, {name}"), ORDERS / 2, durability, rooming::rooms);
+        tries(&format!("room, {name}"), ORDERS / 2, durability, segment_room::rooms);
     }
 }
 
 #[test]
 fn what_is_changed_while_runs_are_merged_and_punched_is_kept() {
     for (durability, name) in BOTH {
-        tries(&format!("merges that copy, {name}"), ORDERS / 6, durability, merging::copied);
-        tries(&format!("merges that leave payloads, {name}"), ORDERS / 6, durability, merging::left);
+        tries(&format!("merges that copy, {name}"), ORDERS / 6, durability, merges::copied);
+        tries(&format!("merges that leave payloads, {name}"), ORDERS / 6, durability, merges::left);
     }
 }
 
@@ -115,7 +115,7 @@ fn the_same_seed_tries_the_same_orders() {
     let folder = tempfile::tempdir().unwrap();
     let tried = [(); 2].map(|()| {
         let tried = Tried::default();
-        tried.both(50, folder.path(), Durability::Disk, consuming::consumers);
+        tried.both(50, folder.path(), Durability::Disk, consumers::consumers);
         tried.steps.load(Ordering::Relaxed)
     });
     assert_eq!(tried[0], tried[1]);
@@ -124,29 +124,29 @@ fn the_same_seed_tries_the_same_orders() {
 #[test]
 fn answers_before_the_sync_are_found() {
     let words = "was answered and is not kept";
-    finds(Planted::AckBeforeSync, words, Durability::Disk, publishing::publishers);
-    finds(Planted::AnswerBeforeVisible, words, Durability::Disk, ending::closing);
+    finds(Planted::AckBeforeSync, words, Durability::Disk, publishers::publishers);
+    finds(Planted::AnswerBeforeVisible, words, Durability::Disk, close::closing);
 }
 
 #[test]
 fn deliveries_before_the_sync_are_found() {
-    finds(Planted::AckBeforeSync, "is not kept", Durability::Disk, consuming::consumers);
-    finds(Planted::AcknowledgedUnwritten, "comes again", Durability::Disk, consuming::consumers);
+    finds(Planted::AckBeforeSync, "is not kept", Durability::Disk, consumers::consumers);
+    finds(Planted::AcknowledgedUnwritten, "comes again", Durability::Disk, consumers::consumers);
 }
 
 #[test]
 fn changes_before_the_sync_are_found() {
-    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_receipt);
-    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_key);
+    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changes::by_receipt);
+    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changes::by_key);
 }
 
 #[test]
 fn merges_and_holes_that_lose_something_are_found() {
     let (pending, gone) = ("what has ended is pending", "a payload is gone");
-    finds(Planted::MergedAsFrozen, pending, Durability::Disk, merging::copied);
-    finds(Planted::DecidedMeanwhileLost, "a move was answered and is not kept", Durability::Disk, changing::by_receipt);
-    finds(Planted::MergeHoldsNothing, gone, Durability::Disk, merging::left);
-    finds(Planted::HoleIgnoresUnfinished, gone, Durability::Disk, merging::left);
+    finds(Planted::MergedAsFrozen, pending, Durability::Disk, merges::copied);
+    finds(Planted::DecidedMeanwhileLost, "a move was answered and is not kept", Durability::Disk, changes::by_receipt);
+    finds(Planted::MergeHoldsNothing, gone, Durability::Disk, merges::left);
+    finds(Planted::HoleIgnoresUnfinished, gone, Durability::Disk, merges::left);
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn series_that_do_not_go_on_are_found() {
 #[test]
 fn who_is_not_woken_is_found() {
     let words = "was not woken and waited for the time";
-    finds(Planted::WaiterNotWoken, words, Durability::Disk, publishing::publishers);
-    finds(Planted::WaitersCountedFirst, words, Durability::Disk, publishing::publishers);
-    finds(Planted::QueueLeftBehind, words, Durability::Disk, publishing::publishers);
-    finds(Planted::InboxLeftBehind, words, Durability::Disk, consuming::consumers);
-    finds(Planted::ConsumersNotTold, words, Durability::Disk, consuming::consumers);
-    finds(Planted::FailureUntold, words, Durability::Disk, ending::failing);
+    finds(Planted::WaiterNotWoken, words, Durability::Disk, publishers::publishers);
+    finds(Planted::WaitersCountedFirst, words, Durability::Disk, publishers::publishers);
+    finds(Planted::QueueLeftBehind, words, Durability::Disk, publishers::publishers);
+    finds(Planted::InboxLeftBehind, words, Durability::Disk, consumers::consumers);
+    finds(Planted::ConsumersNotTold, words, Durability::Disk, consumers::consumers);
+    finds(Planted::FailureUntold, words, Durability::Disk, close::failing);
 }

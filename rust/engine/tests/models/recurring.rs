@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use delaymq_engine::{CatchUp, IfExists, MoveOutcome, NewRecurring, Receipt, RecurringListed, Recurs, Store};
 
-use crate::changing::{changer, checkpoint};
-use crate::consuming::body_of;
+use crate::changes::{changer, checkpoint};
+use crate::consumers::body_of;
 use crate::world::{START, SUBJECT, World, subscribe, trusted_now};
 
 const LONG: Duration = Duration::from_secs(30);

@@ -1,11 +1,11 @@
 //! One user with one connection at a time: publishes, cancels, consumes, settles, and connects again when
 //! the connection is lost. What the core's caller tells it, it tells the account.
 
-mod acting;
-mod changing;
+mod changes;
 mod recurring;
+mod requests;
 
-pub(super) use self::acting::Surroundings;
+pub(super) use self::requests::Surroundings;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,15 +7,15 @@
 //! lease that may have ended, a group that began again. Under an offset that it had it may come as often
 //! as its consumer says that it did not receive it.
 
-mod ending;
-mod judging;
-mod resetting;
+mod end_check;
+mod pull_check;
+mod resets;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use self::resetting::Reset;
+use self::resets::Reset;
 use super::plan::Plan;
 
 /// A message as its producer knows it.

@@ -2,8 +2,8 @@
 //! it keeps over its own restarts and the server's. Its frames are made and read here; what it is told it
 //! tells the ledger.
 
-mod acting;
-mod hearing;
+mod answers;
+mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -2,12 +2,12 @@
 //! server does with sockets and threads happens here when the world says so; what is decided, is decided
 //! in the core.
 
-mod changing;
-mod lasting;
-mod promising;
+mod changes;
+mod pending_replies;
 mod qmq;
+mod qmq_consumers;
 mod recurring;
-mod standing;
+mod subscription;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,11 +27,11 @@ use delaymq_core::wire::quota::admission::{Admission, Standing as PeerStanding, 
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 use delaymq_core::wire::request::{Request, failed_answer, is_of_qmq};
 
-pub(super) use self::lasting::LastingOptions;
-use self::lasting::{Asker, Lasting};
-use self::promising::Promise;
+use self::pending_replies::Promise;
 use self::qmq::QmqPromises;
-use self::standing::Standing;
+pub(super) use self::qmq_consumers::LastingOptions;
+use self::qmq_consumers::{Asker, Lasting};
+use self::subscription::Standing;
 use super::account::LinkId;
 use crate::node::Node;
 

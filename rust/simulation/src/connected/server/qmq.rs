@@ -15,7 +15,7 @@ use delaymq_core::wire::qmq::send::{Failure, SEND, Sent, put_failures};
 use delaymq_core::wire::request::{failed_answer, send_code};
 
 use super::Server;
-use super::lasting::{Asker, Job, Name, Pulling};
+use super::qmq_consumers::{Asker, Job, Name, Pulling};
 use crate::node::{Node, QmqMessage};
 
 /// A message that waits for room in the log's queue.

@@ -11,7 +11,7 @@ use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesName, SeriesRow
 use delaymq_recurrence::Rule;
 
 use super::Server;
-use super::promising::{Promise, unexpected};
+use super::pending_replies::{Promise, unexpected};
 use crate::connected::account::LinkId;
 use crate::connected::unless_full;
 use crate::node::{NewRecurring, Node};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use delaymq_core::planted::{Planted, plant};
 use delaymq_engine::Durability;
 
-use crate::trying::{Tried, note};
+use crate::explorer::{Tried, note};
 use crate::world::World;
 
 /// Orders of each kind in which each is looked for.

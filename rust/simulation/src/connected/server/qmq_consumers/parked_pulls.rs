@@ -50,7 +50,7 @@ impl Lasting {
 impl Server {
     /// Lets a pull wait for news of a group, or for none, until its time is over and it is told that there
     /// is nothing.
-    pub(in crate::connected::server) fn hold(
+    pub(super) fn hold(
         &mut self,
         node: &Node,
         number: u64,

@@ -13,7 +13,7 @@ use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
 use delaymq_core::wire::extension::terms::PublishOnTerms;
 
 use super::Server;
-use super::promising::{Promise, due_of, unexpected};
+use super::pending_replies::{Promise, due_of, unexpected};
 use crate::connected::account::LinkId;
 use crate::connected::unless_full;
 use crate::node::{Due, NewMessage, NewTerms, Node};

@@ -9,7 +9,7 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
 use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
 
-use super::acting::DELAY_MS_MAX;
+use super::requests::DELAY_MS_MAX;
 use super::{Call, Client, Surroundings};
 use crate::connected::account::{Account, Sent};
 

@@ -8,8 +8,8 @@ use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_engine::{CancelOutcome, Due, Fate, IfExists, MoveOutcome, PublishTerms, Receipt, Store, modelled};
 use shuttle::thread::JoinHandle;
 
-use crate::consuming::body_of;
-use crate::publishing::{answered, at_once_since};
+use crate::consumers::body_of;
+use crate::publishers::{answered, at_once_since};
 use crate::world::{Kept, SUBJECT, World, batch_of, subscribe};
 
 const LONG: Duration = Duration::from_secs(30);

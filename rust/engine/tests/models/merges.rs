@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use delaymq_engine::{CancelOutcome, Due, MoveOutcome, OwnerOptions, Receipt, Store, Subscription, modelled};
 
-use crate::changing::{changer, checkpoint};
-use crate::consuming::body_of;
-use crate::publishing::at_once_since;
+use crate::changes::{changer, checkpoint};
+use crate::consumers::body_of;
+use crate::publishers::at_once_since;
 use crate::world::{Kept, World, batch_of, subscribe};
 
 const LONG: Duration = Duration::from_secs(30);

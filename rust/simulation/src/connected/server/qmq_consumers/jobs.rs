@@ -11,7 +11,7 @@ use delaymq_core::units::{PullOffset, Sequence};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::pull::put_pulled;
 
-use super::gathering::{Gathered, Looked};
+use super::pull_answers::{Gathered, Looked};
 use super::{Asker, Attached, Job, Owed, Pulling, Session, Standing};
 use crate::connected::server::Server;
 use crate::connected::server::qmq::{Told, put_for};

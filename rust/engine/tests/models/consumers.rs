@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_engine::{CancelOutcome, Delivered, DeliveryKey, Due, Store, Subscription, modelled};
 
-use crate::publishing::{answered, at_once, ended_soon};
+use crate::publishers::{answered, at_once, ended_soon};
 use crate::world::{Kept, World, batch_of, subscribe, trusted_now};
 
 const LONG: Duration = Duration::from_secs(30);

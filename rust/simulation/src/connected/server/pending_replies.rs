@@ -13,9 +13,9 @@ use delaymq_core::wire::extension::publish::{Cancelled, DueTime, Publish, put_ou
 use delaymq_core::wire::frame::answer::SUCCESS;
 
 use super::Server;
-use super::changing::Change;
+use super::changes::Change;
 use super::recurring::Wish;
-use super::standing::{Place, Standing};
+use super::subscription::{Place, Standing};
 use crate::connected::account::LinkId;
 use crate::connected::unless_full;
 use crate::node::{Due, NewMessage, Node};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use delaymq_core::units::ReadyNumber;
 use delaymq_engine::{Due, ReadNumbers, SubjectReader};
 
-use crate::bell::Bell;
-use crate::consuming::body_of;
-use crate::publishing::{answered, at_once};
+use crate::consumers::body_of;
+use crate::publishers::{answered, at_once};
+use crate::wake_ups::Bell;
 use crate::world::{Kept, SUBJECT, World, batch_of};
 
 /// Reads what there is from `from` on, all of it kept; where it goes on.

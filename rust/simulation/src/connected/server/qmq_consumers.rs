@@ -1,9 +1,9 @@
 //! Consumers of QMQ: each has a session that does one thing after the other, pulls that wait for a
 //! message, and a lease.
 
-mod gathering;
-mod holding;
-mod working;
+mod jobs;
+mod parked_pulls;
+mod pull_answers;
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -11,7 +11,7 @@ use delaymq_core::wire::extension::{
 };
 use delaymq_core::wire::qmq::pull::ConsumerName;
 
-use super::changing::not_before;
+use super::changes::not_before;
 use super::{Call, Client, Key, PING_BYTES};
 use crate::chance::Chance;
 use crate::connected::account::{Account, Sent};

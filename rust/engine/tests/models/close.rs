@@ -9,8 +9,8 @@ use delaymq_engine::{Due, Store, Subscription, modelled};
 use shuttle::rand::Rng;
 use shuttle::thread::JoinHandle;
 
-use crate::consuming::body_of;
-use crate::publishing::{answered, ended_soon};
+use crate::consumers::body_of;
+use crate::publishers::{answered, ended_soon};
 use crate::world::{Kept, World, batch_of, subscribe};
 
 /// Publishes until the store refuses; says how many were answered.

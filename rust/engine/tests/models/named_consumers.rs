@@ -8,9 +8,9 @@ use delaymq_core::error::Error;
 use delaymq_core::units::PullOffset;
 use delaymq_engine::{ConsumerId, Due, GroupStart, NamedOptions, PullBounds, RetryRule, Store};
 
-use crate::bell::Bell;
-use crate::consuming::body_of;
-use crate::publishing::{answered, at_once, ended_soon};
+use crate::consumers::body_of;
+use crate::publishers::{answered, at_once, ended_soon};
+use crate::wake_ups::Bell;
 use crate::world::{GROUP, Kept, SUBJECT, World, batch_of, subscribe};
 
 const ID: ConsumerId<'_> = ConsumerId { subject: SUBJECT, group: GROUP, consumer: "host-7@@0a1b" };

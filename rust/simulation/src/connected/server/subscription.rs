@@ -12,7 +12,7 @@ use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver
 use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
 
-use super::promising::Promise;
+use super::pending_replies::Promise;
 use crate::connected::account::LinkId;
 use crate::connected::unless_full;
 use crate::node::{Handed, Node, Pulled};
