@@ -24,7 +24,7 @@ static REACHED: AtomicU64 = AtomicU64::new(0);
 /// changed by it.
 ///
 /// # Errors
-/// `InvalidArgument` where it names what there is not.
+/// `InvalidArgument` if it names what there is not.
 pub(crate) fn plant(options: &mut Options) -> Result<()> {
     if let Some(wanted) = read("DELAYMQ_FAILPOINT") {
         let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));

@@ -79,8 +79,8 @@ pub use store::Store;
 #[cfg(feature = "model")]
 pub use sync::modelled;
 
-/// Locks a mutex whose data stays whole when a holder panics: every change under it is one that
-/// later holders can live with.
+/// Locks a mutex, also one whose last holder panicked: under every mutex of this crate the data stays valid after each
+/// single change.
 pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

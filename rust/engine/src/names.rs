@@ -1,4 +1,4 @@
-//! Subjects by name, for publishers and consumers on many threads; the core's directory decides.
+//! Subjects by name, for publishers and consumers on many threads. The core's directory decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) struct Subject {
     pub(crate) number: SubjectNumber,
     pub(crate) name: Arc<str>,
-    /// Its fact must go along with what names it.
+    /// The subject's own fact must go along with the fact that names it.
     pub(crate) needs_fact: bool,
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// What recovery found.
+    /// The subjects that recovery found.
     pub(crate) fn of(subjects: &Subjects) -> Self {
         let by_number = subjects.iter().map(|(number, subject)| (number, Arc::from(subject.name.as_str()))).collect();
         Self { table: RwLock::new(Table { directory: SubjectDirectory::of(subjects), by_number }) }
     }
 
-    /// The subject of this name, which gets a number now where it has none.
+    /// The subject of this name. A new name gets a number now.
     ///
     /// # Errors
-    /// `TooLarge` where the store has as many subjects as it can.
+    /// `TooLarge` if the store has as many subjects as it can.
     pub(crate) fn subject(&self, name: &str) -> Result<Subject> {
         if let Some(subject) = self.read().subject(name) {
             return Ok(subject);

@@ -1,4 +1,4 @@
-//! Opening a store: lock, identity, recovery, a new epoch, threads.
+//! Opening a store: the lock, the identity, recovery, a new epoch, the threads.
 
 use std::io::Read;
 use std::path::Path;
@@ -78,11 +78,11 @@ pub(crate) fn open(
     Ok(Opened { shared, lock, report, created })
 }
 
-/// A folder of something else is refused before the lock file is made in it.
+/// Refuses the folder of something else before the lock file is made in it.
 fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
     match open_identity(storage, None) {
         Err(Error::MissingFile { .. }) => {
-            // Nothing there, or a log without its identity; the second is refused again later.
+            // An empty folder, or a log without its identity. The latter is refused later.
             Ok(())
         }
         other => other.map(drop),
@@ -102,7 +102,7 @@ fn check_options(options: &Options) -> Result<()> {
     options.marks.check()
 }
 
-/// A clock that is turned by hand does not catch up by itself with what the log knows.
+/// A manual clock does not reach by itself the time that the log has seen.
 fn check_clock(options: &Options, floor: Millis) -> Result<()> {
     let wall = options.clock.read().wall();
     if options.clock.activity().is_none() || wall >= floor {
@@ -144,7 +144,7 @@ fn assemble(
         segment_bytes: identity.segment_bytes,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
-    // The room that finishing needs, small, so that the first publish need not wait for more.
+    // The room that finishing facts need. It is small, so that the first publish does not wait for more.
     let small = identity.segment_bytes.min(OPENING_SEGMENT_BYTES);
     let header = SegmentHeader { capacity: small, ..appender.plan_next() };
     let reserve = Preparing::begin(Arc::clone(&storage), header, true)
@@ -196,7 +196,7 @@ fn assemble(
     Ok(shared)
 }
 
-/// Writes the epoch's first fact, durably, and what follows from the end of the last process.
+/// Writes the first fact of the epoch, durably, and the facts that follow from the end of the last process.
 fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_chain: u32) -> Result<()> {
     let issuer = &shared.issuer;
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! What a caller chooses when opening, publishing and subscribing.
+//! Options of opening, publishing and subscribing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub use delaymq_core::record::terms::{IfExists, TermsLimits};
 use crate::clock::system_clock::{Clock, SystemClock};
 use crate::consume::named::consumer::check_in_flight;
 
-/// Segments that hold the largest batch twice; also the largest batch.
+/// Segments hold the largest batch twice. This is also the largest batch.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
-/// The most messages that one consumer may hold unacknowledged: what a crash may bring a second time.
+/// The most messages that one consumer may hold unacknowledged. A crash may deliver as many again.
 pub const IN_FLIGHT_MAX: u32 = 65_535;
-/// The smallest segment; tests use it to cross every edge.
+/// The smallest segment; tests use it to reach every edge.
 pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
 
 /// How a store is opened.
@@ -29,17 +29,17 @@ pub struct Options {
     pub durability: Durability,
     /// Bytes of one log segment, from 64 KiB; fixed when the store is created.
     pub segment_bytes: u32,
-    /// The furthest due time ahead that a publish may have, in milliseconds.
+    /// The furthest due time of a publish, in milliseconds from now.
     pub delay_ms_max: u64,
     /// How many keys and ids there may be, and how long an id is remembered.
     pub terms: TermsLimits,
-    /// When checkpoints are taken, what memory holds, how long finished messages are kept.
+    /// When checkpoints are taken, how much memory holds, how long finished messages are kept.
     pub owner: OwnerOptions,
-    /// How long what is finished of single subjects is kept, in milliseconds; of the others as the owner's options say.
+    /// How long finished messages of single subjects are kept, in milliseconds. The others follow the owner's options.
     pub keep_finished_of: BTreeMap<String, u64>,
-    /// Of what is free on the disk; none by default.
+    /// The marks of free room on the disk; none by default.
     pub marks: FreeMarks,
-    /// Makes the store where there is none; otherwise an absent one is refused.
+    /// Creates the store if it does not exist; otherwise refuses.
     pub create: bool,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
@@ -66,30 +66,30 @@ impl Default for Options {
 pub enum Due {
     /// So many milliseconds after the store receives it.
     After(u64),
-    /// At this time; the past is now.
+    /// At this time. A time in the past means now.
     At(Millis),
 }
 
-/// On which terms a message is published.
+/// The terms of a publish: key and id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublishTerms<'a> {
-    /// Its key: one pending message of a subject has it, and no other.
+    /// Its key: at most one pending message of a subject has it.
     pub key: Option<&'a str>,
-    /// What becomes of it where its key is taken.
+    /// What happens if its key is taken.
     pub if_exists: IfExists,
-    /// True where a message of the same id, published lately, is the same one, and not stored again.
+    /// True if a message whose id was published lately is a repetition, and is not stored again.
     pub deduplicates: bool,
 }
 
 impl PublishTerms<'_> {
-    /// None at all: it is stored.
+    /// No terms: the message is stored.
     pub const NONE: Self = Self { key: None, if_exists: IfExists::Replace, deduplicates: false };
 }
 
 /// How a subscription begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubscribeOptions {
-    /// Where a group that is new starts; one that exists goes on where it is.
+    /// Where a new group starts. An existing group goes on where it is.
     pub start: GroupStart,
     /// The most messages that this subscription holds unacknowledged.
     pub in_flight_max: u32,
@@ -102,7 +102,7 @@ impl Default for SubscribeOptions {
 }
 
 impl SubscribeOptions {
-    /// Makes sure that a store takes them.
+    /// Checks the options.
     ///
     /// # Errors
     /// `InvalidArgument` naming `in_flight_max`.

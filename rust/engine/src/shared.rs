@@ -1,13 +1,13 @@
-//! What every thread of an open store shares, and who locks what.
+//! The state that all threads of an open store share, and the order of locks.
 //!
 //! | lock | guards | may be taken while holding |
 //! |---|---|---|
 //! | `hands` | what one named consumer was assigned | nothing |
-//! | `readers` | who reads a subject | nothing |
+//! | `readers` | the readers of subjects | nothing |
 //! | `writer` | the appender, batches not yet visible | `hands` |
-//! | `under_way` | how many named consumers are being made | nothing |
+//! | `under_way` | how many named consumers are being registered | nothing |
 //! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
-//! | `outcomes` | answers that somebody waits for | `owner_lock` |
+//! | `outcomes` | outcomes that a caller waits for | `owner_lock` |
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |
 
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) issuer: Arc<Issuer>,
     /// Set once the epoch has begun.
     pub(crate) receipts: OnceLock<ReceiptBook>,
-    /// Consumers begun in this epoch: a part of their names.
+    /// How many consumers were registered in this epoch: a part of their names.
     pub(crate) consumers: AtomicU64,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) writer: Mutex<Option<Writer>>,
@@ -99,11 +99,11 @@ impl Shared {
         }
     }
 
-    /// The first failure of a write or sync, or of applying what was written: everybody is told,
-    /// nothing more is answered.
+    /// The first failure of a write or a sync, or of applying what was written. All waiters are woken, and nothing is
+    /// answered from then on.
     pub(crate) fn fail(&self, error: &Error) {
         let reason = match error {
-            // Not a failure: a thread met the end that somebody else made.
+            // Not a failure: the store was closed on another thread.
             Error::Closed => return,
             Error::Poisoned { reason } => reason.clone(),
             other => other.to_string(),
@@ -123,8 +123,8 @@ impl Shared {
         self.helper.raise();
     }
 
-    /// The trusted time, and the millisecond from which delays count: the next one where this one has
-    /// begun, so that no delay comes out shorter than it was asked for.
+    /// The trusted time, and the millisecond from which delays count. That is the next one if this one has begun, so
+    /// that no delay is too short.
     pub(crate) fn now(&self) -> (Millis, Millis) {
         let (reading, clock) = self.time.read_with_wall();
         (reading.now, reading.now.plus(u64::from(clock.is_within())))
@@ -135,7 +135,7 @@ impl Shared {
         usize::try_from(records_max(self.segment_bytes)).unwrap_or(usize::MAX)
     }
 
-    /// True where everything below `until` may be answered.
+    /// True if everything below `until` may be answered.
     pub(crate) fn is_visible(&self, until: Sequence) -> bool {
         self.positions.visible() >= until
     }
@@ -143,7 +143,7 @@ impl Shared {
     /// Waits until everything below `until` is visible; false at the timeout.
     ///
     /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed` where the store closed without writing it.
+    /// `Poisoned`, `ForkedProcess`; `Closed` if the store closed without writing it.
     pub(crate) fn wait_visible(&self, until: Sequence, timeout: Option<Duration>) -> Result<bool> {
         if self.is_visible(until) {
             return Ok(true);
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// The queue's group commit, for a look.
+    /// Calls `look` with the queue's group commit.
     pub(crate) fn with_commits<T>(&self, look: impl FnOnce(&mut GroupCommit) -> T) -> T {
         look(&mut held(&self.queue).commits)
     }

@@ -27,7 +27,7 @@ use crate::query::report::{Report, Status};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant, JoinHandle, Mutex, thread};
 
-/// What one of the store's threads does until the store closes.
+/// The work of one of the store's threads, until the store closes.
 type Work = fn(&Shared);
 
 /// A store opened in this process. All methods may be called from any thread.
@@ -46,17 +46,17 @@ impl Store {
     /// Opens the store in the folder `path`, with recovery. `progress` is called on this thread.
     ///
     /// # Errors
-    /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched.
-    /// `Storage` where the file system refuses. `InvalidArgument` for an option out of range.
+    /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched. `Storage` if the file
+    /// system refuses. `InvalidArgument` for an option out of range.
     pub fn open(path: &Path, options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Arc<Self>> {
         let files = FileStorage::open(path, options.create)?;
-        // Time that is turned by hand is a test's, whose machine need not be survived.
+        // Only tests use a manual clock with `os` durability, and no test outlives its machine.
         let is_test = options.durability == Durability::Os && options.clock.activity().is_some();
         let storage = Arc::new(if is_test { files.without_syncs() } else { files });
         Self::open_on(storage, path, options, progress)
     }
 
-    /// As [`Self::open`], over a storage that stands between the store and its files in `path`.
+    /// As [`Self::open`], over a storage between the store and its files in `path`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -100,16 +100,16 @@ impl Store {
         Ok(())
     }
 
-    /// An empty batch to fill and publish; keep it and use it again.
+    /// An empty batch, to fill and publish, again and again.
     pub fn batch(&self) -> PublishBatch {
         PublishBatch::new(Arc::clone(&self.shared))
     }
 
-    /// Publishes all messages of the batch or none, and returns when they are durable. The batch is
-    /// empty afterwards, one on terms that is refused, too, unless there was no room or the store failed.
+    /// Publishes all messages of the batch or none, and returns when they are durable. The batch is empty afterwards,
+    /// also if its terms refused it. It keeps its messages only if there was no room or the store failed.
     ///
     /// # Errors
-    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`; of a batch on terms `KeyTaken` and `NamesFull`, too.
+    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`; for a batch with terms also `KeyTaken` and `NamesFull`.
     pub fn publish(&self, batch: &mut PublishBatch) -> Result<Receipts> {
         self.shared.check()?;
         let ticket = batch.submit()?;
@@ -117,8 +117,8 @@ impl Store {
         ticket.settle()
     }
 
-    /// As [`Self::publish`], waiting at most a moment for room; `None` where there is none yet, and
-    /// the batch still holds all then. The ticket may have to be waited for.
+    /// As [`Self::publish`], but waits at most a moment for room: `None` if there is none yet; then the batch keeps its
+    /// messages. The caller may have to wait for the ticket.
     ///
     /// # Errors
     /// As [`Self::publish`].
@@ -144,17 +144,17 @@ impl Store {
         Ok(ticket)
     }
 
-    /// The stream whose receipts this store gives out.
+    /// The stream of this store: its receipts name it.
     pub fn stream(&self) -> [u8; 16] {
         self.shared.issuer.stream
     }
 
-    /// The longest delay that it accepts, in milliseconds.
+    /// The longest delay that a publish may have, in milliseconds.
     pub fn delay_ms_max(&self) -> u64 {
         self.shared.options.delay_ms_max
     }
 
-    /// Begins to consume a subject for a group. Returns when both are durable.
+    /// Subscribes a group to a subject. Returns when both are durable.
     ///
     /// # Errors
     /// `InvalidArgument` naming `subject`, `group` or `in_flight_max`; `DiskFull`, `Poisoned`,
@@ -178,15 +178,14 @@ impl Store {
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member, is_new)))
     }
 
-    /// Makes a group from the earliest message on, on a subject that may be one of those which only
-    /// stores name.
+    /// Registers a group that starts with the earliest message, on a subject whose name users may not choose.
     pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
         let names = &self.shared.names;
         let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
         self.shared.register_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
-    /// A snapshot of the store. Answers also when it is poisoned or closed.
+    /// A snapshot of the store. Also of one that is poisoned or closed.
     ///
     /// # Errors
     /// `ForkedProcess`.
@@ -194,7 +193,7 @@ impl Store {
         let shared = &self.shared;
         shared.guard.check()?;
         if shared.poison.get().is_none() && !self.closed.load(Ordering::SeqCst) {
-            // So that what was published before this call is counted.
+            // Counts what was published before this call.
             drop(shared.apply_until(shared.positions.visible()));
         }
         let (pending, ready, hot_minutes, applied) = match shared.lock_owner()?.get() {
@@ -238,8 +237,8 @@ impl Store {
         })
     }
 
-    /// The next event worth a line in a log, waiting for one up to `wait`. Answers also when the
-    /// store is poisoned or closed.
+    /// The next report, which is worth a line in a log. Waits up to `wait` for one. Also of a store that is poisoned or
+    /// closed.
     ///
     /// # Errors
     /// `ForkedProcess`.
@@ -252,14 +251,14 @@ impl Store {
     /// Takes a checkpoint now and returns when it is durable.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`; `Storage` where it could not be written, which harms
-    /// nothing and is tried again.
+    /// `Poisoned`, `Closed`, `ForkedProcess`; `Storage` if it could not be written, which is harmless and is tried
+    /// again.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.check()?;
         self.shared.checkpoint_now()
     }
 
-    /// Believes the wall clock from now on, where dispatch is held because it was not believed.
+    /// Trusts the wall clock from now on, where dispatch is held because it was not trusted.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -270,11 +269,11 @@ impl Store {
         Ok(())
     }
 
-    /// Stops taking work, makes durable what was taken, stops the threads, seals the log and gives
-    /// the lock back. A second call changes nothing. Dropping the store does the same.
+    /// Stops taking work, makes durable what was taken, stops the threads, seals the log and releases the lock. A
+    /// second call changes nothing. Dropping the store does the same.
     ///
     /// # Errors
-    /// `Poisoned` where the end could not be written; `ForkedProcess`.
+    /// `Poisoned` if the end could not be written; `ForkedProcess`.
     pub fn close(&self) -> Result<()> {
         let shared = &self.shared;
         shared.guard.check()?;
@@ -292,12 +291,12 @@ impl Store {
     /// Reads every byte of a closed store and checks it; changes nothing.
     ///
     /// # Errors
-    /// `Locked`, `NotAStore`, `NewerFormat`, `Storage`. What is damaged is in the answer.
+    /// `Locked`, `NotAStore`, `NewerFormat`, `Storage`. Damage is in the result.
     pub fn verify(path: &Path) -> Result<Verification> {
         Self::verify_telling(path, &mut |_| {})
     }
 
-    /// As [`Self::verify`], telling how far it is.
+    /// As [`Self::verify`], with progress.
     ///
     /// # Errors
     /// As [`Self::verify`].
@@ -316,7 +315,7 @@ impl Drop for Store {
             drop(self.close());
             return;
         }
-        // A forked child has none of the threads and must not touch what they share, nor the files.
+        // A forked child has none of the threads, and must not touch the files or what the threads share.
         for thread in self.threads.get_mut().map(std::mem::take).unwrap_or_default() {
             std::mem::forget(thread);
         }

@@ -79,7 +79,7 @@ impl Pool {
         })
     }
 
-    /// A place for a request; `None` where as many wait as may.
+    /// A place for a request; `None` if as many wait as may.
     pub(crate) fn place(self: &Rc<Self>) -> Option<Place> {
         let waiting = self.waiting.get();
         (waiting < self.waiting_max).then(|| {
@@ -93,7 +93,7 @@ impl Pool {
         self.waiting.get()
     }
 
-    /// Does a request's work; `None` where it panicked.
+    /// Does a request's work; `None` if it panicked.
     pub(crate) async fn ask<T: Send + 'static>(place: Place, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         in_turn(&place.0.requests, work).await
     }
@@ -104,7 +104,7 @@ impl Pool {
         in_turn(&place.0.look_ups, look).await
     }
 
-    /// Does a piece of work after those of its sort that came before; `None` where it panicked.
+    /// Does a piece of work after those of its sort that came before; `None` if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         sort: Work,

@@ -19,7 +19,7 @@ impl<T> Default for PendingReplies<T> {
 
 impl<T> PendingReplies<T> {
     /// Waits until everything below `position` is visible; the number that it has among those who wait for
-    /// that, and true where nothing waits for less.
+    /// that, and true if nothing waits for less.
     pub(crate) fn add(&mut self, position: Sequence, waiting: T) -> (u64, bool) {
         let is_first = self.first().is_none_or(|first| position < first);
         let number = self.next;

@@ -186,7 +186,7 @@ impl Server {
         self.deadline.send_modify(|known| *known = Some(known.map_or(deadline, |known| known.min(deadline))));
     }
 
-    /// Waits until the server has stopped; `None` where that took longer than `timeout`.
+    /// Waits until the server has stopped; `None` if that took longer than `timeout`.
     pub fn wait(&self, timeout: Duration) -> Option<Stopped> {
         let stopped = self.ending.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.ending.happened.wait_timeout_while(stopped, timeout, |stopped| stopped.is_none());

@@ -136,12 +136,12 @@ impl ServerState {
         number
     }
 
-    /// False where the store is closed or poisoned.
+    /// False if the store is closed or poisoned.
     pub(crate) fn has_store(&self) -> bool {
         self.store.check().is_ok()
     }
 
-    /// True where nothing new is taken.
+    /// True if nothing new is taken.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
@@ -155,7 +155,7 @@ impl ServerState {
         }
     }
 
-    /// True where every connection has gone and every subscription is closed.
+    /// True if every connection has gone and every subscription is closed.
     pub(crate) fn is_left(&self) -> bool {
         self.peers.borrow().is_empty() && self.closing.get() == 0
     }
@@ -246,7 +246,7 @@ impl ServerState {
         hears.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// As [`Self::reached`], for so long at most; false where that was too short.
+    /// As [`Self::reached`], for so long at most; false if that was too short.
     ///
     /// # Errors
     /// What the store ended with.
@@ -263,7 +263,7 @@ impl ServerState {
     /// Looks something up on a thread: it waits for others, but for no sync.
     ///
     /// # Errors
-    /// As what it looks up; `Closed` where that died.
+    /// As what it looks up; `Closed` if that died.
     pub(crate) async fn look_up<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> Result<T> + Send + 'static,

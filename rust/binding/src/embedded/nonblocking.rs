@@ -118,7 +118,7 @@ impl Publishing {
         self.ticket().map(|ticket| ticket.end().0)
     }
 
-    /// True where its receipts have to be waited for on a thread that may.
+    /// True if its receipts have to be waited for on a thread that may.
     #[getter]
     fn is_on_terms(&self) -> bool {
         self.ticket().is_some_and(|ticket| ticket.is_on_terms())

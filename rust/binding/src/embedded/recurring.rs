@@ -74,7 +74,7 @@ pub(crate) fn recur(
     told.map(row).map_err(|error| errors::raised(py, error))
 }
 
-/// Ends what recurs; false where there is none of that name.
+/// Ends what recurs; false if there is none of that name.
 #[pyfunction]
 #[pyo3(signature = (store, subject, name, /))]
 pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {

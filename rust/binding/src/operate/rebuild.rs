@@ -29,7 +29,7 @@ pub(crate) fn rebuild_plan(py: Python<'_>, path: PathBuf, piece_sequences: u32) 
     (PyBytes::new(py, &plan.to_bytes()), plan.checkpoint(), pieces, kept).into_pyobject(py)
 }
 
-/// Raises `Locked` where somebody has the store open.
+/// Raises `Locked` if somebody has the store open.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, /))]

@@ -1,5 +1,5 @@
-//! Looking at what is free on the disk, by the helper: now and then, and at each new segment. What
-//! follows from it is decided by the queue before the log.
+//! Free room on the disk: the helper measures it every second, and at each new segment. The log's queue decides what
+//! follows.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::sync::Instant;
 /// How long nobody looks again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The looks of one who looks again and again.
+/// When free room was measured, and whether that worked.
 #[derive(Default)]
 pub(crate) struct FreeRoomChecks {
     next: Option<Instant>,
@@ -21,20 +21,20 @@ pub(crate) struct FreeRoomChecks {
 }
 
 impl FreeRoomChecks {
-    /// When the next one is due, where somebody looked.
+    /// When the next measurement is due, if there was one.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Much has changed: the next one is due now.
+    /// Much has changed: the next measurement is due now.
     pub(crate) fn check_soon(&mut self) {
         self.next = None;
     }
 }
 
 impl Shared {
-    /// Looks at what is free, where a mark is set and nobody has just looked, while a segment of `preparing` bytes is
-    /// made. Where that fails, all stays as it was.
+    /// Measures free room if a mark is set and the interval is over, while a segment of `preparing` bytes is made. If
+    /// the measurement fails, nothing changes.
     pub(crate) fn check_free_room(&self, looks: &mut FreeRoomChecks, preparing: u64) {
         if !self.options.marks.are_set() || looks.next.is_some_and(|next| next > Instant::now()) {
             return;
@@ -55,8 +55,8 @@ impl Shared {
         }
     }
 
-    /// Begins a checkpoint where there is little room, and one would give some back: where messages are refused, nothing
-    /// else makes one due.
+    /// Begins a checkpoint if there is little room and a checkpoint would free some. While messages are refused,
+    /// nothing else makes one due.
     fn give_room_back(&self) {
         let is_wanted = self.with_commits(|commits| {
             let room = commits.free_room();
@@ -79,7 +79,7 @@ impl Shared {
 
     fn note_free(&self, free_bytes: u64, preparing: u64) {
         let marks = self.options.marks;
-        // It is told before anybody can see it.
+        // The report is there before any caller can see the change.
         let change = self.with_commits(|commits| {
             let change = commits.note_free(Some(free_bytes), preparing);
             if change.is_low_now {
@@ -99,7 +99,7 @@ impl Shared {
         if change.refuses_now.is_none() {
             return;
         }
-        // Who waits for a segment is refused, or comes again.
+        // Publishes that wait for a segment are refused, or try again.
         self.room.notify_all();
     }
 }

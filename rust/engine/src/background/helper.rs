@@ -1,6 +1,5 @@
-//! What the helper thread does beside the way of the messages: prepares segments, writes
-//! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
-//! writing without them puts the syncs of others off by tens of milliseconds.
+//! The helper thread: it prepares segments, writes checkpoints and removes files. It works in small pieces with pauses,
+//! since long writes delay the syncs of others by tens of milliseconds.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -23,13 +22,13 @@ use crate::sync::{AtomicBool, AtomicU64, Condvar, Instant, Mutex};
 
 /// Bytes written between two pauses.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
-/// The same where nothing waits for the disk as much as a checkpoint does.
+/// The same, while nothing waits for the disk as much as a checkpoint does.
 const HURRIED_PIECE_BYTES: u64 = 8 << 20;
 /// How soon a full disk is tried again.
 pub(crate) const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
 pub(crate) const RETRY_WORK: Duration = Duration::from_secs(1);
-/// How long the helper sleeps when nobody raises it.
+/// How long the helper sleeps if no thread raises it.
 const HELPER_SLEEP: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -40,36 +39,36 @@ struct Checkpoints {
     failed: Option<Error>,
 }
 
-/// What others ask of the helper.
+/// What other threads ask of the helper.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// A publish of so many bytes of records waits for a segment; 0 where none does.
+    /// The bytes of records of a publish that waits for a segment; 0 if none waits.
     pub(crate) hungry_bytes: AtomicU64,
-    /// One waited although the stock had been full.
+    /// A publish waited although the stock of segments was full.
     pub(crate) was_hungry: AtomicBool,
-    /// The log is idle and its end not yet vouched for.
+    /// The log is idle, and its end is not vouched for yet.
     pub(crate) witness_wanted: AtomicBool,
-    /// The checkpoint under way falls behind what arrives: it is written without pauses.
+    /// The checkpoint under way falls behind the arriving messages: it is written without pauses.
     pub(crate) lagging: AtomicBool,
-    /// How much is in no run yet.
+    /// Publishes stall if too many entries are in no run.
     pub(crate) write_stall: WriteStall,
-    /// Somebody waits for the checkpoint under way, which is written without pauses then.
+    /// A thread waits for the checkpoint under way: it is written without pauses.
     awaited: AtomicBool,
-    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    /// A thread waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
-    /// The file of a segment that the log had not taken in when the helper ended.
+    /// The file of a segment that was not part of the log when the helper ended.
     pub(crate) unfinished: Mutex<Option<String>>,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
 }
 
 impl Background {
-    /// True where a checkpoint must be written as fast as the disk takes it.
+    /// True if the checkpoint must be written as fast as the disk takes it.
     fn is_behind(&self) -> bool {
         self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
     }
 
-    /// True where somebody waits for what the helper does.
+    /// True if a thread waits for the helper's work.
     pub(crate) fn is_awaited(&self) -> bool {
         self.hungry_bytes.load(Ordering::Relaxed) > 0 || self.is_behind()
     }
@@ -79,25 +78,25 @@ impl Background {
 #[derive(Default)]
 pub(crate) struct HelperState {
     pub(crate) preparing: Option<Preparing>,
-    /// The file of the last segment that was begun, while the log has not taken it in.
+    /// The file of the last segment that was begun, while it is not part of the log.
     pub(crate) unfinished: Option<String>,
-    /// The publish that segments are prepared for beside the usual stock, in bytes of records; 0 for none.
+    /// The bytes of the publish that segments are prepared for, in addition to the usual stock; 0 for none.
     pub(crate) awaited_bytes: u64,
-    /// Pieces of it that are done.
+    /// Pieces of the segment that are done.
     pub(crate) pieces: u64,
     pub(crate) prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
     pub(crate) retired: Removable,
     pub(crate) retire_again: Option<Instant>,
-    /// The disk has no holes.
+    /// The file system punches no holes.
     pub(crate) has_no_holes: bool,
     write_back: WriteBackHandle,
     pub(crate) free_room_checks: FreeRoomChecks,
 }
 
 impl Shared {
-    /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
+    /// Freezes the state if a checkpoint is due. The driver calls this under the owner lock.
     pub(crate) fn begin_checkpoint(&self, locked: &mut LockedOwner) -> bool {
         self.background.lagging.store(locked.owner.checkpoint_lags(), Ordering::Relaxed);
         locked.owner.checkpoint_due() && self.freeze(locked)
@@ -119,7 +118,7 @@ impl Shared {
     /// Takes a checkpoint of everything that is visible now and waits for it.
     ///
     /// # Errors
-    /// What made it fail; it is tried again all the same.
+    /// The error that made it fail; it is tried again nevertheless.
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
         let until = self.positions.visible();
         self.apply_until(until)?;
@@ -155,8 +154,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the segment of the helper, which has ended, that is not in the log. What cannot be removed now the
-    /// next opening removes.
+    /// Removes the segment of the ended helper that is not part of the log. If that fails, the next opening removes it.
     pub(crate) fn clear_up(&self) {
         if let Some(unfinished) = held(&self.background.unfinished).take() {
             drop(self.storage.remove(&unfinished));
@@ -198,7 +196,7 @@ impl Shared {
         *held(&self.background.unfinished) = helping.unfinished;
     }
 
-    /// Does a piece of the checkpoint under way; false where there is none.
+    /// Writes a piece of the checkpoint under way. Returns false if there is none.
     fn checkpoint_piece(&self, helping: &mut HelperState) -> bool {
         let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
         if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
@@ -221,7 +219,7 @@ impl Shared {
         }
         let progress = match written {
             Ok(CheckpointProgress::WaitForSync(_)) => {
-                // Most of it without keeping anybody from the log.
+                // Most of it is sent to the disk without holding the log.
                 self.write_back_all(&mut helping.write_back);
                 self.sync_log().map(|()| None)
             }
@@ -281,7 +279,7 @@ impl Shared {
         self.background.awaited.store(false, Ordering::SeqCst);
         self.background.checkpointed.notify_all();
         drop(checkpoints);
-        // What came meanwhile may make the next one due, and nothing else may wake the driver for it.
+        // Messages that came meanwhile may make the next checkpoint due, and nothing else may wake the driver for it.
         self.driver.raise();
     }
 }

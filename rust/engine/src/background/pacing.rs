@@ -1,4 +1,4 @@
-//! How what is written in the background leaves the disk to the log.
+//! Pauses of the helper, which leave the disk to the log.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::background::helper::PIECE_BYTES;
 use crate::shared::Shared;
 use crate::sync::{Instant, thread};
 
-/// The longest pause after a piece, while nobody waits for it.
+/// The longest pause after a piece, while no thread waits for it.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A pause ends early when the log has grown by this much: what is prepared and written must keep
-/// up with what comes in, and a little more.
+/// A pause ends early when the log has grown by this much: preparation must keep up with the arriving messages, and a
+/// little more.
 const PAUSE_BYTES: u64 = PIECE_BYTES / 3 * 2;
 /// How often a pause looks at the log.
 const PAUSE_STEP: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! Segments that are prepared ahead of the log, a piece at a time, by the helper.
+//! Segments that the helper prepares ahead of the log, a piece at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use crate::shared::Shared;
 use crate::sync::Instant;
 
 impl Shared {
-    /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
-    /// do. While a publish waits, the segment is not written full of zeros.
+    /// Prepares a piece of the next segment if one is wanted. Returns false if there is nothing to do. While a publish
+    /// waits, the segment is not filled with zeros.
     pub(crate) fn prepare_piece(&self, helping: &mut HelperState, hungry_bytes: u64) -> bool {
         let hungry = hungry_bytes > 0;
         if hungry {
             helping.awaited_bytes = hungry_bytes;
-            // Somebody waits: a segment that is half full of zeros is finished without a pause,
-            // another one is begun without any.
+            // A publish waits: a segment that is half full of zeros is finished without pauses, another one is begun
+            // without zeros.
             let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
             if is_half_done {
                 self.background.hungry_bytes.fetch_max(hungry_bytes, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Shared {
         }
         helping.prepare_again = None;
         let awaited = helping.awaited_bytes;
-        // The segments of an opening are small: one that is in the stock may be none for a large publish.
+        // The first segments after an opening are small: one in the stock may be too small for a large publish.
         let wanted = self.with_commits(|commits| {
             commits.needs_segment(0, self.segments_ahead()) || (awaited > 0 && commits.needs_segment(awaited, 1))
         });
@@ -78,7 +78,7 @@ impl Shared {
         Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
     }
 
-    /// Takes a whole segment into the log. Where the log has ended meanwhile its file is not forgotten.
+    /// Adds a whole segment to the log. If the log has ended meanwhile, the file is remembered, to be removed.
     pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut HelperState) -> Result<()> {
         helping.unfinished = Some(prepared.temporary().to_owned());
         let mut guard = self.writer()?;
@@ -87,7 +87,7 @@ impl Shared {
         helping.unfinished = None;
         let synced = appender.synced();
         let is_told = self.with_commits(|commits| {
-            // Told before it can be seen; not while the mark refuses.
+            // Reported before any caller can see it; not while the mark refuses.
             let is_news = commits.is_disk_full() && commits.free_room().refusal().is_none();
             if is_news {
                 self.reports.put(Report::RoomAgain);
@@ -104,7 +104,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Says so and returns how soon to try again.
+    /// Reports the failure. Returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
         let is_told = self.with_commits(|commits| {
             let is_news = !commits.is_disk_full();
@@ -115,7 +115,7 @@ impl Shared {
                     Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
                 });
             }
-            // Whatever the reason: a publish that waits for room must hear that there is none.
+            // In any case, a publish that waits for room must hear that there is none.
             commits.set_disk_full(true);
             is_news
         });

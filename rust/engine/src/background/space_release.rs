@@ -1,6 +1,6 @@
-//! Giving back what was retired: files that no kept checkpoint needs are removed, and holes that both name are
-//! punched. A removed file stays readable for who has it open, and a punched one turns to zeros under them: so a
-//! hole waits until no view of its segment is left, and no new one is made from then on.
+//! Releasing disk space: files that no kept checkpoint needs are removed, and holes that both checkpoints name are
+//! punched. A removed file stays readable for a process that has it open, but a punched one turns to zeros under its
+//! readers. A hole therefore waits until no view of its segment is left, and no new view is made from then on.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Hole;
@@ -12,8 +12,8 @@ use crate::shared::Shared;
 use crate::sync::Instant;
 
 impl Shared {
-    /// Removes retired files and punches holes, later while a pin or a view holds them, and again where that failed;
-    /// what stays behind is given back by the next opening and the checkpoint after it.
+    /// Removes retired files and punches holes. It waits while a pin or a view holds them, and tries again after a
+    /// failure. The next opening, with the checkpoint after it, releases the rest.
     pub(crate) fn retire(&self, helping: &mut HelperState) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
@@ -34,7 +34,7 @@ impl Shared {
         }
     }
 
-    /// True where nothing is left to be given back.
+    /// True if nothing is left to release.
     fn give_back(&self, helping: &mut HelperState) -> Result<bool> {
         let storage = self.storage.as_ref();
         let retired = &mut helping.retired;
@@ -53,10 +53,10 @@ impl Shared {
         if helping.has_no_holes {
             return Ok(true);
         }
-        // Those whose turn has not come, or that could not be punched now, stay for the next try.
+        // Holes whose turn has not come, or that could not be punched now, stay for the next try.
         let (free, viewed): (Vec<Hole>, Vec<Hole>) =
             holes.iter().partition(|hole| self.payloads.is_let_go(hole.segment()));
-        // What is read of a run is copied, and nothing looks at the file.
+        // What is read of a run is copied, so no view of the file stays.
         (retired.holes, retired.run_holes) = (holes, run_holes);
         if let Some(bytes) = punch(storage, &free, &retired.run_holes, self.options.owner.hole_block_bytes)? {
             self.metrics.punched_bytes.add(bytes);

@@ -1,5 +1,5 @@
-//! What is in memory because no run has it yet, and who waits where that is too much: publishes, for the checkpoint
-//! under way. They go on as it is written, and not all at once at its end.
+//! The write stall. If too many entries are in memory and in no run, publishes wait for the checkpoint under way. They
+//! go on while it is written, and not all at once at its end.
 
 use std::sync::atomic::Ordering;
 
@@ -8,13 +8,13 @@ use delaymq_core::error::Result;
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 
-/// Entries that no run has yet.
+/// Counts entries that are in no run yet.
 #[derive(Default)]
 pub(crate) struct WriteStall {
     recent_entries: AtomicU64,
-    /// Those of them that the checkpoint under way has written.
+    /// How many of these the checkpoint under way has written.
     written_entries: AtomicU64,
-    /// A checkpoint is being written, and what was tried of it last went well.
+    /// A checkpoint is being written, and its last piece succeeded.
     is_written: AtomicBool,
 }
 
@@ -24,8 +24,8 @@ impl WriteStall {
         self.recent_entries.store(entries, Ordering::Relaxed);
     }
 
-    /// The checkpoint under way has written so many. Where there is none, or writing it fails, nobody waits: whoever
-    /// publishes goes on, and hears from the log where the disk is full.
+    /// The checkpoint under way has written so many entries. Without a checkpoint, or after a failed piece, no publish
+    /// waits; if the disk is full, the log refuses it.
     pub(crate) fn note_written(&self, entries: u64, goes_on: bool) {
         self.written_entries.store(entries, Ordering::Relaxed);
         self.is_written.store(goes_on, Ordering::Relaxed);
@@ -39,8 +39,8 @@ impl WriteStall {
 }
 
 impl Shared {
-    /// True where a publish has to wait until the checkpoint under way has written more: what no run has yet is
-    /// bounded, however fast messages come.
+    /// True if a publish has to wait until the checkpoint under way has written more. This bounds the entries in
+    /// memory, however fast messages come.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`: nothing will be written any more.

@@ -1,5 +1,5 @@
-//! Which threads consume, and whether each has seen all there is. A clock that is turned by hand
-//! waits for them before it moves on, so that what a consumer does at one time happens at that time.
+//! Consumer presence: which threads consume, and whether each has seen everything. A manual clock waits for them before
+//! it moves on, so that a consumer acts at the time at which it was given a message.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::commit::waits::EventCount;
 use crate::held;
 use crate::sync::{Instant, Mutex};
 
-/// Tells a clock that some consumer has done something.
+/// Tells a clock that a consumer has done something.
 #[derive(Default)]
 pub struct Activity(EventCount);
 
@@ -36,7 +36,7 @@ thread_local! {
     static HERE: ThreadToken = ThreadToken(Arc::new(()));
 }
 
-/// Names the calling thread; does not outlive it.
+/// A token of the calling thread, which ends with it.
 pub(crate) fn this_thread() -> Weak<()> {
     HERE.try_with(|here| Arc::downgrade(&here.0)).unwrap_or_default()
 }
@@ -44,9 +44,9 @@ pub(crate) fn this_thread() -> Weak<()> {
 /// What a thread did last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    /// It looked and found nothing, after so much news.
+    /// It looked and found nothing, after so many events.
     Idle { seen: u64 },
-    /// It was given messages, or there is news that it has not seen.
+    /// It got messages, or has not seen the newest event.
     Busy { since: Instant },
 }
 
@@ -55,21 +55,21 @@ struct ConsumingThread {
     doing: Doing,
 }
 
-/// How the consumers of one or more subscriptions are.
+/// The state of the consumers of one or more subscriptions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ConsumerState {
-    /// Nobody else consumes.
+    /// No other thread consumes.
     Nobody,
-    /// All have seen all there is, and are done with it.
+    /// All have seen everything, and are done with it.
     Idle,
-    /// Somebody is at work.
+    /// A consumer is at work.
     Busy,
 }
 
 /// The threads that consume from one subscription.
 pub(crate) struct ConsumerPresence {
     activity: Arc<Activity>,
-    /// The thread of the event loop that all who consume here serve.
+    /// The event loop's thread, if all consumers here serve one event loop.
     event_loop: OnceLock<Weak<()>>,
     consuming_threads: Mutex<Vec<ConsumingThread>>,
 }
@@ -79,18 +79,18 @@ impl ConsumerPresence {
         Self { activity, event_loop: OnceLock::new(), consuming_threads: Mutex::default() }
     }
 
-    /// The calling thread is an event loop's: whatever thread consumes here does so for it.
+    /// The calling thread is that of an event loop: all threads that consume here do so for it.
     pub(crate) fn belongs_here(&self) {
-        // Only the first is heard: a subscription belongs to one loop.
+        // Only the first call counts: a subscription belongs to one loop.
         let _first = self.event_loop.set(this_thread());
     }
 
-    /// This thread looked after so much news, and found nothing.
+    /// The calling thread looked after so many events, and found nothing.
     pub(crate) fn found_nothing(&self, seen: u64) {
         self.note(Doing::Idle { seen });
     }
 
-    /// This thread was given messages, or did something with them.
+    /// The calling thread got messages, or settled some.
     pub(crate) fn is_at_work(&self) {
         self.note(Doing::Busy { since: Instant::now() });
     }
@@ -107,21 +107,21 @@ impl ConsumerPresence {
         self.activity.tell();
     }
 
-    /// Nobody consumes any more.
+    /// No thread consumes any more.
     pub(crate) fn end(&self) {
         held(&self.consuming_threads).clear();
         self.activity.tell();
     }
 
-    /// How many threads beside the calling one have asked for messages here and still run.
+    /// How many running threads, except the calling one, have asked for messages here.
     pub(crate) fn count(&self) -> usize {
         let here = this_thread();
         let is_there = |one: &&ConsumingThread| !one.thread.ptr_eq(&here) && one.thread.strong_count() > 0;
         held(&self.consuming_threads).iter().filter(is_there).count()
     }
 
-    /// How all threads but the calling one are, as of so much `news`. One that has ended, or has not
-    /// shown itself for longer than `patience`, is forgotten.
+    /// The state of all threads except the calling one, as of so many events. A thread that has ended, or did nothing
+    /// for longer than `patience`, is forgotten.
     pub(crate) fn consumer_state(&self, news: u64, patience: Duration) -> ConsumerState {
         let here = this_thread();
         let now = Instant::now();

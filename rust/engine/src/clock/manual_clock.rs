@@ -1,7 +1,7 @@
-//! A clock that stands still until it is turned; for tests, which then wait for no real time.
+//! A clock that stands still until it is turned, for tests that wait for no real time.
 //!
-//! Turning it is driving the stores that live by it: the thread that turns does what is due at each
-//! time, on the spot, until every store is idle, and only then lets the time go on.
+//! The thread that turns it drives all stores on it: at each due time it does what is due, until every store is idle,
+//! and only then lets time go on.
 
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::held;
 use crate::shared::Shared;
 use crate::sync::{Instant, Mutex, thread};
 
-/// The last time that a manual clock can show, in the year 2500.
+/// The last time of a manual clock, in the year 2500.
 pub const MANUAL_TIME_MAX: Millis = Millis(16_725_225_600_000);
-/// What the boot clock shows while the wall clock stands at 1970.
+/// The boot clock when the wall clock stands at 1970.
 const BOOT_START_NS: u64 = 1_000_000_000;
-/// How often a wait looks whether it should go on.
+/// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A store that lives by a clock. Holding it keeps nothing open.
+/// A store on a clock. It keeps the store neither open nor alive.
 #[derive(Clone)]
 pub struct TimedStore(Weak<Shared>);
 
@@ -56,15 +56,14 @@ impl ManualClock {
         *held(&self.now)
     }
 
-    /// Lets time pass, and returns when every store that lives by this clock is idle: all that
-    /// became due is dispatched and visible to consumers. While other threads consume, the clock
-    /// stops at each due time until they have taken what is theirs and come back for more; a thread
-    /// that does not show itself for as long as `patience` is not waited for any more. `go_on` is
-    /// asked often; where it says no, the clock stays where it has come to.
+    /// Lets time pass. Returns when every store on this clock is idle: all that became due is dispatched and visible to
+    /// consumers. If other threads consume, the clock stops at each due time until they have taken their messages and
+    /// come back for more. A thread that does nothing for as long as `patience` is not waited for any more. `go_on` is
+    /// called often; if it returns false, the clock stays where it is.
     ///
     /// # Errors
-    /// `InvalidArgument` beyond [`MANUAL_TIME_MAX`]; what made a store fail, and then the clock
-    /// stays where it has come to.
+    /// `InvalidArgument` beyond [`MANUAL_TIME_MAX`]; the error of a store that failed, and then the clock stays where
+    /// it is.
     pub fn advance(&self, by_ms: u64, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         let _turning = loop {
             match self.turning.try_lock() {
@@ -91,9 +90,8 @@ impl ManualClock {
         Ok(())
     }
 
-    /// Waits until at least `count` other threads have asked one of the stores for messages: before
-    /// that the clock knows nothing of them, and waits for none. False at the timeout, or where
-    /// `go_on` says no.
+    /// Waits until at least `count` other threads have asked one of the stores for messages; before that, the clock
+    /// does not know them and waits for none. Returns false at the timeout, or if `go_on` returns false.
     pub fn await_consumers(&self, count: usize, timeout: Duration, go_on: &mut dyn FnMut() -> bool) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -109,8 +107,8 @@ impl ManualClock {
         }
     }
 
-    /// Drives all stores until nothing is left to do at this time, and everybody who consumes has
-    /// seen what there is; `None` where `go_on` said no before.
+    /// Drives all stores until nothing is left to do at this time, and every consumer has seen everything; `None` if
+    /// `go_on` returned false before.
     fn come_to_rest(&self, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Option<ConsumerState>> {
         let mut rested_at = None;
         loop {
@@ -132,7 +130,7 @@ impl ManualClock {
                 rested_at = None;
                 self.activity.wait_beyond(seen, LOOK);
             } else if moved || rested_at != Some(seen) {
-                // One consumer may have given work to another that was looked at before: once more.
+                // One consumer may have given work to another that was checked before: check again.
                 rested_at = Some(seen);
             } else {
                 return Ok(Some(rest));
@@ -140,7 +138,7 @@ impl ManualClock {
         }
     }
 
-    /// True where the next message of a series depends on the clock standing still at each of its times.
+    /// True if a store has a series: then the clock must stop at each of its times.
     fn is_recurring(&self) -> Result<bool> {
         for store in self.open_stores() {
             if unless_closed(store.is_recurring())?.unwrap_or(false) {

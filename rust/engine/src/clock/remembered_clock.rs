@@ -1,10 +1,9 @@
-//! What an opening knew of the time, kept in the store's file `clock` for the next one, while the machine
-//! is not started anew.
+//! The store's file `clock`: what an opening knew of the time, for the next opening before the machine restarts.
 //!
-//! It is one line: `delaymq clock 1`, the CRC-32 of the rest as eight hexadecimal digits, the trusted time
-//! in milliseconds, the boot-time clock in nanoseconds, the kernel's name for this start of the machine,
-//! and the time namespace, with spaces between. It is advice: it is never synced, since no stop of the
-//! machine leaves it of use, and what cannot be read is not there.
+//! It has one line: `delaymq clock 1`, the CRC-32 of the rest as eight hexadecimal digits, the trusted time in
+//! milliseconds, the boot-time clock in nanoseconds, the kernel's name for this start of the machine, and the time
+//! namespace, separated by spaces. The file is advice: it is never synced, since no restart of the machine leaves it
+//! useful, and an unreadable one counts as absent.
 
 use delaymq_core::clock::Remembered;
 use delaymq_core::error::Result;
@@ -16,10 +15,10 @@ use crate::clock::system_clock::Boot;
 pub(crate) const FILE_NAME: &str = "clock";
 const TEMPORARY_NAME: &str = "clock.tmp";
 const HEAD: &str = "delaymq clock 1";
-/// More than a line takes, whatever the kernel names this start of the machine.
+/// Longer than any line.
 const LINE_BYTES_MAX: usize = 512;
 
-/// What an opening before knew in this boot.
+/// What an earlier opening knew in this boot.
 pub(crate) fn read(storage: &dyn Storage, boot: &Boot) -> Option<Remembered> {
     let file = storage.open(FILE_NAME).ok()?;
     let text = String::from_utf8(read_upto(file.as_ref(), 0, LINE_BYTES_MAX).ok()?).ok()?;
@@ -35,10 +34,10 @@ pub(crate) fn read(storage: &dyn Storage, boot: &Boot) -> Option<Remembered> {
     is_this.then_some(Remembered { trusted, boot_ns })
 }
 
-/// Keeps what is known now.
+/// Writes what is known now.
 ///
 /// # Errors
-/// `Storage`, after which the next opening knows less, and nothing else comes of it.
+/// `Storage`; then the next opening knows less, nothing else.
 pub(crate) fn write(storage: &dyn Storage, boot: &Boot, known: Remembered) -> Result<()> {
     let Remembered { trusted, boot_ns } = known;
     let rest = format!("{} {boot_ns} {} {}", trusted.0, boot.id, boot.namespace);

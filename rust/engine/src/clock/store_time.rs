@@ -1,5 +1,5 @@
-//! The store's time: what the trusted clock is fed with, what is told of it, and what the next opening
-//! is to know of it.
+//! The store's time: the readings of the trusted clock, the reports about it, and what the next opening must know of
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::{Instant, Mutex};
 
-/// How often what is known of the time is kept for the next opening.
+/// How often the time is written for the next opening.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
 
 /// The store's time: the core's trusted clock over a source of readings.
 pub(crate) struct Time {
     source: Arc<dyn Clock>,
-    /// Where what is known now may help the next opening.
+    /// The boot, if the next opening can use what is known now.
     boot: Option<Boot>,
     trusted: Mutex<TrustedClock>,
 }
@@ -42,12 +42,12 @@ impl Time {
         Self { source, boot, trusted: Mutex::new(trusted) }
     }
 
-    /// Reads the clocks. Under the lock, so that readings enter the trusted clock in their order.
+    /// Reads the clocks under the lock, so that readings enter the trusted clock in order.
     pub(crate) fn read(&self) -> Reading {
         self.read_with_wall().0
     }
 
-    /// As `read`, with the reading that it was made of.
+    /// As `read`, with the reading of the clocks that it was computed from.
     pub(crate) fn read_with_wall(&self) -> (Reading, ClockReading) {
         let mut trusted = held(&self.trusted);
         let reading = self.source.read();
@@ -59,12 +59,12 @@ impl Time {
         (read, reading)
     }
 
-    /// Keeps what is known now for the next opening of the store.
+    /// Writes what is known now for the next opening of the store.
     pub(crate) fn remember(&self, storage: &dyn Storage) {
         let Some(boot) = &self.boot else { return };
         let (reading, clock) = self.read_with_wall();
         let known = Remembered { trusted: reading.now, boot_ns: clock.boot_ns };
-        // Where that fails the next opening knows less, and nothing else comes of it.
+        // If that fails, the next opening knows less, nothing else.
         let _kept = remembered_clock::write(storage, boot, known);
     }
 
@@ -80,7 +80,7 @@ impl Time {
         held(&self.trusted).release();
     }
 
-    /// What tells the clock that consumers have done something, where it waits for them.
+    /// How consumers tell the clock that they have done something, if it waits for them.
     pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
         self.source.activity()
     }
@@ -90,15 +90,14 @@ impl Time {
     }
 }
 
-/// What of the time was told last.
+/// The state of the time that was reported last.
 #[derive(Default)]
 pub(crate) struct ReportedTime {
     hold: Option<Hold>,
     steps: u64,
 }
 
-/// When the time was kept for the next opening last, whether dispatch was held then, and how many steps
-/// had been seen.
+/// When the time was written last, whether dispatch was held then, and the number of clock steps so far.
 pub(crate) struct RememberedTime {
     at: Instant,
     held: bool,
@@ -106,7 +105,7 @@ pub(crate) struct RememberedTime {
 }
 
 impl Shared {
-    /// Tells of steps of the wall clock, and of dispatch that is held or goes on.
+    /// Reports steps of the wall clock, and when dispatch is held or goes on.
     pub(crate) fn report_time(&self, news: &mut ReportedTime) {
         let (hold, steps) = (self.time.hold(), self.time.steps());
         if steps.count > news.steps {
@@ -132,8 +131,8 @@ impl Shared {
         *news = ReportedTime { hold, steps: steps.count };
     }
 
-    /// Keeps what is known of the time for the next opening: each minute, when a hold begins or ends, and
-    /// when the wall clock stepped and was believed.
+    /// Writes what is known of the time for the next opening: each minute, when a hold begins or ends, and after a step
+    /// of the wall clock that is trusted.
     pub(crate) fn keep_time(&self, kept: &mut Option<RememberedTime>) {
         let (is_held, steps) = (self.time.hold().is_some(), self.time.steps().count);
         let is_same = |kept: &RememberedTime| kept.held == is_held && kept.steps == steps;

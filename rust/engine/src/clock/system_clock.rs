@@ -1,4 +1,4 @@
-//! Where time comes from: the operating system, or a test that turns the clock itself.
+//! The trait of clocks, and the clocks of the operating system.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,12 +13,12 @@ use crate::files::mapping::kernel_keeps_time;
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
 pub(crate) const NANOSECONDS_A_MILLISECOND: u64 = 1_000_000;
 
-/// One look at both clocks.
+/// One reading of both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockReading {
-    /// The wall clock, in nanoseconds since 1970-01-01T00:00:00Z; 0 where it stands before.
+    /// The wall clock, in nanoseconds since 1970-01-01T00:00:00Z; 0 for earlier times.
     pub wall_ns: u64,
-    /// Time since the machine started, its sleep included, in nanoseconds.
+    /// Time since the machine started, including sleep, in nanoseconds.
     pub boot_ns: u64,
 }
 
@@ -28,19 +28,19 @@ impl ClockReading {
         Millis(self.wall_ns / NANOSECONDS_A_MILLISECOND)
     }
 
-    /// True where the wall clock stands within a millisecond rather than at its start.
+    /// True if the wall clock is within a millisecond, and not at its start.
     pub const fn is_within(self) -> bool {
         !self.wall_ns.is_multiple_of(NANOSECONDS_A_MILLISECOND)
     }
 }
 
-/// What stays the same for as long as the boot-time clock goes on: a start of the machine, and the time
-/// namespace in which this process reads that clock.
+/// The range in which readings of the boot-time clock can be compared: one start of the machine, and one time
+/// namespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Boot {
     /// The kernel's name for this start of the machine.
     pub id: String,
-    /// The time namespace, as `/proc/self/ns/time` names it; empty where there is none.
+    /// The time namespace, as `/proc/self/ns/time` names it; empty if there is none.
     pub namespace: String,
 }
 
@@ -49,27 +49,26 @@ pub trait Clock: Send + Sync {
     /// Reads wall and boot clock.
     fn read(&self) -> ClockReading;
 
-    /// Where the boot-time clock can be compared with what an earlier process read: in which boot.
+    /// The boot, if the boot-time clock can be compared with readings of an earlier process.
     fn boot(&self) -> Option<Boot> {
         None
     }
 
-    /// True where the kernel reports that a time service keeps the wall clock right. Stepping the
-    /// clock by hand makes it report the opposite until the time service has looked after it.
+    /// True if the kernel reports that a time service keeps the wall clock right. After a manual step it reports false
+    /// until the time service has corrected the clock.
     fn is_synchronised(&self) -> bool {
         false
     }
 
-    /// The longest that a sleeper may sleep before it reads the clock again: where the clock can
-    /// be turned, nobody is woken by it.
+    /// The longest sleep before the clock must be read again: turning a manual clock wakes no sleeper.
     fn sleep_max(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    /// A store lives by this clock from now on.
+    /// From now on, a store uses this clock.
     fn serve(&self, _store: TimedStore) {}
 
-    /// What consumers tell a clock that waits for them before it moves; most do not wait.
+    /// How consumers tell the clock that they have done something, if the clock waits for them; most do not.
     fn activity(&self) -> Option<Arc<Activity>> {
         None
     }
@@ -103,7 +102,7 @@ fn boot_clock() -> ClockId {
     ClockId::Boottime
 }
 
-// Elsewhere the monotonic clock is the nearest there is.
+// Elsewhere the monotonic clock is the closest there is.
 #[cfg(not(target_os = "linux"))]
 fn boot_clock() -> ClockId {
     ClockId::Monotonic

@@ -1,5 +1,5 @@
-//! Writing the log. Whoever finds the writer free may commit on its own thread, which saves two
-//! wake-ups; what is submitted without waiting is committed by a thread of its own.
+//! Writing the log. A thread that finds the writer free may commit by itself, which saves two wake-ups. The committer
+//! thread commits what is submitted without waiting.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,13 +25,13 @@ const SEGMENTS_AHEAD: usize = 2;
 const SEGMENTS_AHEAD_AFTER_HUNGER: usize = 4;
 /// How long a submission waits for room before it looks again.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
-/// How long the committer sleeps when nobody raises it.
+/// How long the committer sleeps if no thread raises it.
 const COMMITTER_SLEEP: Duration = Duration::from_secs(60);
 
 /// The queue before the log.
 pub(crate) struct Queue {
     pub(crate) commits: GroupCommit,
-    /// How much of a hurry there is in what is queued.
+    /// The urgency of what is queued.
     pub(crate) urgency: CommitUrgency,
 }
 
@@ -43,7 +43,7 @@ struct Unreleased {
     urgency: CommitUrgency,
 }
 
-/// Who holds this writes the log.
+/// The writer of the log; its holder is the only thread that writes.
 pub(crate) struct Writer {
     pub(crate) appender: SegmentAppender,
     unreleased: VecDeque<Unreleased>,
@@ -55,8 +55,8 @@ impl Writer {
     }
 }
 
-/// The writer, held. Who wanted to commit meanwhile found it taken and left that to its holder, so
-/// letting go looks at the queue; and what became visible is attended to.
+/// The writer, locked. A thread that wants to commit meanwhile finds the lock taken and leaves its records queued; so
+/// the drop of this guard looks at the queue, and wakes for what became visible.
 pub(crate) struct WriterGuard<'a> {
     shared: &'a Shared,
     guard: Option<MutexGuard<'a, Option<Writer>>>,
@@ -67,12 +67,12 @@ impl WriterGuard<'_> {
     /// The writer.
     ///
     /// # Errors
-    /// `Closed` where the store has let it go.
+    /// `Closed` if the store has closed.
     pub(crate) fn get(&mut self) -> Result<&mut Writer> {
         self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
     }
 
-    /// Writes and syncs one batch; false where none is queued or the log is done for.
+    /// Writes and syncs one batch. Returns false if none is queued or the log has failed.
     fn commit_one(&mut self) -> bool {
         let Some((commit, urgency)) = self.shared.take_commit() else { return false };
         reached(Failpoint::BatchTaken);
@@ -104,7 +104,7 @@ impl WriterGuard<'_> {
         self.settle(Some(end), synced)
     }
 
-    /// Tells the queue what happened on the disk, and lets go what became visible by it.
+    /// Reports to the queue what happened on the disk, and releases what became visible.
     pub(crate) fn settle(&mut self, written: Option<Mark>, synced: Mark) -> Result<()> {
         let shared = self.shared;
         let writer = self.get()?;
@@ -159,8 +159,8 @@ impl Shared {
         self.room.wait_beyond(seen, ROOM_WAIT);
     }
 
-    /// Hands records to the log's queue; `None` where there is no room for them now. Their sequences
-    /// are certain from then on, unless the store is poisoned.
+    /// Hands records to the log's queue; `None` if there is no room for them now. From then on their sequences are
+    /// certain, unless the store is poisoned.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
@@ -183,7 +183,7 @@ impl Shared {
         }
     }
 
-    /// A publish of so many bytes finds no room; with 0, something that finishes what is stored.
+    /// A publish of so many bytes finds no room. 0 bytes stand for a fact that finishes what is stored.
     fn hunger(&self, bytes: u64) {
         self.background.hungry_bytes.store(bytes, Ordering::Relaxed);
         if bytes > 0 && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
@@ -191,19 +191,19 @@ impl Shared {
         }
     }
 
-    /// How many prepared segments should lie ahead: more where the usual stock was used up once.
+    /// How many prepared segments should lie ahead: more if the usual stock was used up once.
     pub(crate) fn segments_ahead(&self) -> usize {
         if self.background.was_hungry.load(Ordering::Relaxed) { SEGMENTS_AHEAD_AFTER_HUNGER } else { SEGMENTS_AHEAD }
     }
 
-    /// Commits on this thread where nobody else does, until everything below `until` is visible or
-    /// the queue is empty. What others add meanwhile is left to the committer, but for one more
-    /// batch where somebody waits for it: waking the committer would take as long as a short sync.
+    /// Commits on this thread if no other thread does, until everything below `until` is visible or the queue is empty.
+    /// Records that others add meanwhile are left to the committer, except for one more batch if it is urgent: waking
+    /// the committer would take as long as a short sync.
     pub(crate) fn lead(&self, until: Sequence) {
         let mut guard = match self.writer.try_lock() {
             Ok(guard) => WriterGuard { shared: self, guard: Some(guard), wake_reason: WakeReason::None },
             Err(TryLockError::Poisoned(_)) => return self.fail(&committing_panicked()),
-            // Whoever has it looks at the queue again when it lets go.
+            // The holder looks at the queue again when it releases the lock.
             Err(TryLockError::WouldBlock) => return,
         };
         let mut favours = 1;
@@ -221,8 +221,8 @@ impl Shared {
         }
     }
 
-    /// As `lead`, for a thread that must not wait for the disk: what needs a sync or another segment
-    /// is left to the committer.
+    /// As `lead`, for a thread that must not wait for the disk: a batch that needs a sync or another segment is left to
+    /// the committer.
     pub(crate) fn lead_quickly(&self, until: Sequence) {
         let writer = if self.inbox.bytes() < INLINE_BYTES { self.writer.try_lock().ok() } else { None };
         let Some(writer) = writer else { return self.committer.raise() };
@@ -259,10 +259,10 @@ impl Shared {
         }
     }
 
-    /// The writer, for whoever has work with the log.
+    /// Locks the writer.
     ///
     /// # Errors
-    /// `Poisoned` where somebody died while holding it.
+    /// `Poisoned` if a thread died while it held the lock.
     pub(crate) fn writer(&self) -> Result<WriterGuard<'_>> {
         let guard = self.writer.lock().map_err(|_| committing_panicked())?;
         Ok(WriterGuard { shared: self, guard: Some(guard), wake_reason: WakeReason::None })
@@ -271,17 +271,17 @@ impl Shared {
     /// Makes everything durable that was written so far.
     ///
     /// # Errors
-    /// `Poisoned` where that fails, `Closed` where the log is closed.
+    /// `Poisoned` if that fails, `Closed` if the log is closed.
     pub(crate) fn sync_log(&self) -> Result<()> {
         let mut guard = self.writer()?;
         let synced = guard.get()?.appender.sync();
         synced.and_then(|synced| guard.settle(None, synced)).inspect_err(|error| self.fail(error))
     }
 
-    /// Writes what is queued and ends the log on purpose: nothing is accepted any more.
+    /// Writes what is queued and seals the log: nothing is accepted any more.
     ///
     /// # Errors
-    /// `Poisoned` where that fails.
+    /// `Poisoned` if that fails.
     pub(crate) fn end_log(&self) -> Result<()> {
         self.check_poison()?;
         let mut guard = self.lock_owner()?;
@@ -305,7 +305,7 @@ impl Shared {
                 Ok(guard) => guard,
                 Err(error) => return self.fail(&error),
             };
-            // Somebody may wait for what became visible: letting go sees to that first.
+            // What became visible may be urgent: releasing the lock handles that first.
             while guard.commit_one() && guard.wake_reason < WakeReason::Now {}
             if self.background.witness_wanted.swap(false, Ordering::SeqCst)
                 && let Err(error) = self.witness(&mut guard)
@@ -330,8 +330,8 @@ impl Shared {
     }
 }
 
-/// More than this is applied by the driver, while the committer goes on writing: applying as much
-/// takes about as long as waking the driver does.
+/// More bytes than this are applied by the driver, while the committer goes on writing: applying so much takes about as
+/// long as waking the driver.
 pub(crate) const INLINE_BYTES: usize = 256 << 10;
 
 fn committing_panicked() -> Error {

@@ -1,7 +1,7 @@
-//! Visible batches on their way from who committed them to who drives the owner.
+//! The inbox: visible batches between the thread that committed them and the thread that drives the owner.
 //!
-//! Small batches are copied together, large ones handed over. What the sleeping driver plans to do
-//! stands here too, so that one look under one mutex tells whether it must be woken.
+//! Small batches are copied together, large ones are handed over with their buffers. The inbox also knows what the
+//! sleeping driver plans to do, so that one look under one mutex says whether it must be woken.
 
 use delaymq_core::clock::Reading;
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
@@ -14,10 +14,10 @@ use crate::sync::Mutex;
 /// A batch of at least this many bytes is handed over with its buffer.
 const HANDED_OVER_FROM: usize = 128 << 10;
 
-/// With more than this here, who commits must wait until it is applied.
+/// With more bytes than this in the inbox, a committing thread waits until they are applied.
 pub(crate) const BACKLOG_BYTES: usize = 64 << 20;
-/// With more than this here, the driver is woken although nobody waits: what it applies is still in
-/// the processor's caches then, and few buffers are under way.
+/// With more bytes than this in the inbox, the driver is woken even if nothing is urgent: the bytes are still in the
+/// processor's caches then, and few buffers are in use.
 const PORTION_BYTES: usize = 1 << 20;
 /// Later than everything.
 const FAR: Millis = Millis(u64::MAX);
@@ -88,37 +88,37 @@ impl Batches {
     }
 }
 
-/// What a batch means for who waits for time or facts.
+/// How urgent a batch is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitUrgency {
-    /// It holds something that somebody waits for.
+    /// A thread waits for what is in it.
     pub(crate) urgent: bool,
     /// The earliest due time among its messages.
     pub(crate) earliest_due: Millis,
 }
 
 impl CommitUrgency {
-    /// Nothing is in a hurry.
+    /// Not urgent.
     pub(crate) const NONE: Self = Self { urgent: false, earliest_due: FAR };
 
-    /// Somebody waits for it.
+    /// A thread waits for it.
     pub(crate) const URGENT: Self = Self { urgent: true, earliest_due: FAR };
 
-    /// Both.
+    /// The more urgent of both.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self { urgent: self.urgent || other.urgent, earliest_due: self.earliest_due.min(other.earliest_due) }
     }
 }
 
-/// Who should look at the inbox now.
+/// Which thread has to look at the inbox now.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum WakeReason {
-    /// Nobody: the driver is awake or will be soon enough.
+    /// None: the driver is awake, or wakes soon enough.
     None,
-    /// The driver, which sleeps: there is something for it to plan.
+    /// The sleeping driver, since there is something to plan.
     Driver,
-    /// Whoever is nearest to the owner: somebody waits for what applying it brings.
+    /// The committing thread itself, since a thread waits for the result of applying.
     Now,
 }
 
@@ -127,15 +127,15 @@ struct State {
     batches: Batches,
     urgent: bool,
     earliest_due: Millis,
-    /// When the driver looks here again by itself.
+    /// When the driver looks here next without being woken.
     driver_looks_at: Millis,
-    /// The driver has been told that there is something, and looks often until there is nothing.
+    /// The driver knows that there is something, and looks often until there is nothing.
     told: bool,
-    /// Somebody reminded it since it woke.
+    /// A thread reminded the driver since it woke.
     reminded: bool,
 }
 
-/// The way between commit and owner.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
@@ -154,7 +154,7 @@ impl Inbox {
         Self { state: Mutex::new(state) }
     }
 
-    /// Adds a visible batch; callers do so in log order. `buffer` is empty afterwards.
+    /// Adds a visible batch; callers add in log order. `buffer` is empty afterwards.
     pub(crate) fn push(
         &self,
         start: Location,
@@ -181,7 +181,7 @@ impl Inbox {
         }
     }
 
-    /// Exchanges what has arrived for `emptied`.
+    /// Takes the batches that have arrived, in exchange for `emptied`.
     pub(crate) fn take(&self, emptied: &mut Batches) {
         let mut state = held(&self.state);
         std::mem::swap(&mut state.batches, emptied);
@@ -189,18 +189,18 @@ impl Inbox {
         state.earliest_due = FAR;
     }
 
-    /// True where something waits here that should be applied at once.
+    /// True if a batch should be applied at once.
     pub(crate) fn is_urgent(&self) -> bool {
         held(&self.state).urgent
     }
 
-    /// Bytes that wait here.
+    /// Bytes in the inbox.
     pub(crate) fn bytes(&self) -> usize {
         held(&self.state).batches.bytes
     }
 
-    /// The driver is going to sleep until `looks_at`, and not longer than the lazy interval where
-    /// `told`. False where it must not: something is here that it has not seen.
+    /// The driver is going to sleep until `looks_at`, and not longer than the lazy interval if `told`. Returns false if
+    /// it must not: there is something that it has not seen.
     pub(crate) fn driver_sleeps(&self, looks_at: Millis, told: bool) -> bool {
         let mut state = held(&self.state);
         let unseen = !told && (state.reminded || !state.batches.is_empty());
@@ -212,7 +212,7 @@ impl Inbox {
         true
     }
 
-    /// Asks for the driver within the lazy interval; true where it must be woken for that.
+    /// Asks for the driver within the lazy interval; true if it must be woken for that.
     pub(crate) fn remind(&self) -> bool {
         let mut state = held(&self.state);
         state.reminded = true;

@@ -1,4 +1,4 @@
-//! What applying a fact found, for those who asked for it and for nobody else.
+//! The outcomes of facts, kept for the callers that wait for them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,15 +10,14 @@ use delaymq_core::units::Sequence;
 use crate::held;
 use crate::sync::Mutex;
 
-/// Answers by sequence; `None` while the fact is not applied.
+/// Outcomes by sequence; `None` while the fact is not applied.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     expected: Mutex<HashMap<Sequence, Option<Outcome>>>,
 }
 
 impl Outcomes {
-    /// Submits facts and expects an answer to each, before anybody can have applied them. `submit`
-    /// must not wait.
+    /// Submits facts and expects an outcome of each, before any thread can have applied them. `submit` must not wait.
     pub(crate) fn expect(
         &self,
         submit: impl FnOnce() -> Result<Option<Range<Sequence>>>,
@@ -31,7 +30,7 @@ impl Outcomes {
         Ok(submitted)
     }
 
-    /// As [`Self::expect`], of an adoption of so many messages behind other facts, which is all that is asked about.
+    /// As [`Self::expect`], for an adoption of so many messages behind other facts. Only the adoption has an outcome.
     pub(crate) fn expect_adoption(
         &self,
         adopts: u32,
@@ -45,7 +44,7 @@ impl Outcomes {
         Ok(submitted)
     }
 
-    /// Takes in what was found.
+    /// Stores outcomes that are expected, and drops all others.
     pub(crate) fn found(&self, outcomes: Vec<(Sequence, Outcome)>) {
         if outcomes.is_empty() {
             return;
@@ -58,7 +57,7 @@ impl Outcomes {
         }
     }
 
-    /// The answer to one fact, once; call it when the fact was applied.
+    /// The outcome of one fact, once. Call it after the fact was applied.
     pub(crate) fn take(&self, sequence: Sequence) -> Option<Outcome> {
         held(&self.expected).remove(&sequence).flatten()
     }

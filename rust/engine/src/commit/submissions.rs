@@ -1,4 +1,4 @@
-//! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
+//! Facts whose outcome a caller waits for: submitted, made durable, applied, answered.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::options::GroupStart;
 use crate::shared::Shared;
 use crate::sync::Instant;
 
-/// How often a group may be reset or removed while somebody begins to consume for it. With few, an operator who
-/// does nothing else all the time wins now and then.
+/// How often a registration is tried again because an operator reset or removed the group meanwhile. With few tries, an
+/// operator who does nothing else sometimes wins.
 const REGISTRATIONS_MAX: usize = 1_000;
 
-/// A group that was asked for.
+/// A group that was registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisteredGroup {
     pub(crate) number: GroupNumber,
-    /// False where it was there before.
+    /// False if it existed before.
     pub(crate) is_new: bool,
 }
 
 impl Shared {
-    /// Submits `count` records and waits for what applying them finds, in order.
+    /// Submits `count` records and waits for their outcomes, in order.
     pub(crate) fn ask(
         &self,
         records: &[u8],
@@ -49,7 +49,7 @@ impl Shared {
         self.answers(range)
     }
 
-    /// As [`Self::ask`], of commands on messages; `earliest_due` is when one of these may be due for them.
+    /// As [`Self::ask`], for commands on messages. `earliest_due` is when one of the messages may become due by them.
     pub(crate) fn command(&self, records: &[u8], count: usize, earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -61,13 +61,12 @@ impl Shared {
         self.answers(range)
     }
 
-    /// True where somebody waits for something that is queued.
+    /// True if a thread waits for something that is queued.
     pub(crate) fn has_urgent(&self) -> bool {
         held(&self.queue).urgency.urgent
     }
 
-    /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
-    /// for room alone.
+    /// Submits at least one record, whose outcomes are expected. Waits for room only.
     pub(crate) fn submit_asked(
         &self,
         records: &[u8],
@@ -93,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// As [`Self::submit_expected`], of facts of which the last one is an adoption, and is asked about alone.
+    /// As [`Self::submit_expected`], for facts of which the last one is an adoption. Only its outcome is expected.
     pub(crate) fn submit_adoption(
         &self,
         submission: Submission<'_>,
@@ -109,15 +108,15 @@ impl Shared {
         }
     }
 
-    /// Waits for what applying these facts finds, in order.
+    /// Waits for the outcomes of these facts, in order.
     pub(crate) fn answers(&self, range: Range<Sequence>) -> Result<Vec<Option<Outcome>>> {
         self.wait_visible(range.end, None)?;
         self.apply_until(range.end)?;
         Ok((range.start.0..range.end.0).map(|sequence| self.outcomes.take(Sequence(sequence))).collect())
     }
 
-    /// Hands records to the log's queue behind all that was decided before, with the owner held; `None`
-    /// where there is no room for them now, and then nothing of them is in the log.
+    /// Hands records to the log's queue behind all earlier decisions, under the owner lock. `None` if there is no room
+    /// for them now; then none of them is in the log.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `TooLarge`.
@@ -139,8 +138,8 @@ impl Shared {
         )
     }
 
-    /// Sends all that was decided so far, waiting for room where the log has none: it ends at the
-    /// sequence returned. `None` where that took longer than until `end`.
+    /// Sends all earlier decisions, and waits for room if the log has none. Returns the sequence at which they end;
+    /// `None` if that took longer than until `end`.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `DiskFull`, `ForkedProcess`.
@@ -164,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// Has all that was decided so far written and applied.
+    /// Waits until all earlier decisions are written and applied.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -175,8 +174,8 @@ impl Shared {
         self.apply_until(end)
     }
 
-    /// Has what is on its way to the log applied, where that takes no longer than `patience`: what is
-    /// ready is not missed by who cannot wait for it.
+    /// Waits until what is on its way to the log is applied, at most for `patience`, so that a caller that cannot wait
+    /// misses nothing that is ready.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -186,7 +185,7 @@ impl Shared {
         if self.wait_visible(end, Some(patience))? { self.apply_until(end) } else { Ok(()) }
     }
 
-    /// Makes the group, its subject and its retry subject, where they are not there yet.
+    /// Registers the group, its subject and its retry subject, as far as they do not exist.
     pub(crate) fn register_group(
         &self,
         subject: &Subject,
@@ -200,7 +199,7 @@ impl Shared {
             encode_subject(&mut records, one.number, &one.name);
         }
         encode_group(&mut records, subject.number, start, group);
-        // The retry subject of a group that is there is needed to finish what is stored.
+        // The retry subject of an existing group is needed to finish what is stored.
         let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
         let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
@@ -212,8 +211,8 @@ impl Shared {
         }
     }
 
-    /// Makes a consumer of the group of this name, and says whether that is new. Where the group is reset or removed between the
-    /// two facts, it is asked for again.
+    /// Registers a consumer in the group of this name. Returns whether the group is new. If the group is reset or
+    /// removed between the two facts, both are tried again.
     pub(crate) fn register_in_group(
         &self,
         subject: &Subject,
@@ -231,10 +230,10 @@ impl Shared {
         Err(Error::Closed)
     }
 
-    /// Makes a consumer of a group, under a name that no other has.
+    /// Registers a consumer of a group, under a name that no other has.
     ///
     /// # Errors
-    /// `Closed` where there is no such group any more.
+    /// `Closed` if the group does not exist any more.
     pub(crate) fn register_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
         let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
         let mut records = Vec::new();
@@ -245,7 +244,7 @@ impl Shared {
         }
     }
 
-    /// Tells a new member the group of its retry subject, where that has one already.
+    /// Connects a new member with the group of its retry subject, if there is one.
     pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
         let mut guard = self.lock_owner()?;
         let state = guard.get()?.owner.state();

@@ -1,5 +1,5 @@
-//! Waiting by position: who waits for a sequence is woken when it is visible, and not before. Who
-//! waits on an event loop is told by its notifier.
+//! Waits by position: a thread that waits for a sequence is woken when that is visible, and not before. An event loop
+//! is woken by its notifier.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) enum Waited {
     Ended,
 }
 
-/// The visible position, and who waits for it.
+/// The visible position, and the threads that wait for it.
 #[derive(Default)]
 pub(crate) struct Positions {
     visible: AtomicU64,
@@ -67,8 +67,8 @@ impl Positions {
     }
 
     fn wake(&self, whom: impl Fn(&Waiter) -> bool) {
-        // Who begins to wait counts itself first and then looks at the position, so either it sees
-        // the new one or it is seen here.
+        // A waiting thread counts itself first and looks at the position afterwards. So either it sees the new
+        // position, or it is counted here.
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -124,8 +124,8 @@ impl Positions {
     }
 }
 
-/// Something that one thread sleeps for and others raise. Raising it twice before it is seen is
-/// raising it once; raising it for nobody costs a mutex and no system call.
+/// A signal that one thread sleeps for and others raise. Raised twice before it is seen, it counts once. Without a
+/// sleeper it costs a mutex and no system call.
 #[derive(Default)]
 pub(crate) struct Signal {
     state: Mutex<SignalState>,
@@ -148,7 +148,7 @@ impl Signal {
         }
     }
 
-    /// Sleeps until it is raised, at most for `timeout`; true where it was raised.
+    /// Sleeps until the signal is raised, at most for `timeout`. Returns true if it was raised.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = held(&self.state);
@@ -170,7 +170,7 @@ impl Signal {
     }
 }
 
-/// Counts news, so that who looked before sleeping misses none.
+/// An event count: a thread that looks before it sleeps misses no event.
 #[derive(Default)]
 pub(crate) struct EventCount {
     state: Mutex<EventCountState>,
@@ -184,7 +184,7 @@ struct EventCountState {
     listener: Option<Listener>,
 }
 
-/// Who hears of news on an event loop, and whether it waits for any.
+/// The event loop that hears of events, and whether it waits for one.
 struct Listener {
     notifier: Arc<Notifier>,
     token: u64,
@@ -192,12 +192,12 @@ struct Listener {
 }
 
 impl EventCount {
-    /// How much news there was so far.
+    /// How many events there were so far.
     pub(crate) fn count(&self) -> u64 {
         held(&self.state).count
     }
 
-    /// There is news for all who wait.
+    /// Counts an event and wakes all waiters.
     pub(crate) fn notify_all(&self) {
         let mut state = held(&self.state);
         state.count = state.count.wrapping_add(1);
@@ -211,12 +211,12 @@ impl EventCount {
         }
     }
 
-    /// From now on this listener may wait for news, under a token of its own.
+    /// From now on this listener may wait for events, under a token of its own.
     pub(crate) fn listen(&self, notifier: Arc<Notifier>, token: u64) {
         held(&self.state).listener = Some(Listener { notifier, token, waits: false });
     }
 
-    /// The listener waits for more news than `seen`; false where there is some already.
+    /// The listener waits for more events than `seen`. Returns false if there are some already.
     pub(crate) fn await_beyond(&self, seen: u64) -> bool {
         let mut state = held(&self.state);
         let none_yet = state.count == seen;
@@ -226,7 +226,7 @@ impl EventCount {
         none_yet
     }
 
-    /// Waits until there is more news than `seen`; false where none came in time.
+    /// Waits until there are more events than `seen`. Returns false if none came in time.
     pub(crate) fn wait_beyond(&self, seen: u64, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = held(&self.state);

@@ -1,4 +1,4 @@
-//! The ways to wait, in every order of their threads' steps.
+//! Models of the waits, in every order of their threads' steps.
 
 use std::panic::catch_unwind;
 
@@ -9,7 +9,7 @@ use shuttle::{Config, FailurePersistence, Runner};
 use super::*;
 use crate::sync::modelled::begin;
 
-/// Runs the model in every order; how many there are.
+/// Runs the model in every order. Returns how many orders there are.
 fn in_every_order(model: fn()) -> usize {
     let mut config = Config::new();
     config.failure_persistence = FailurePersistence::None;

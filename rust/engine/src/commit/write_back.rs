@@ -1,9 +1,8 @@
-//! Sending what was written to the disk early, while `os` answers do not wait for it.
+//! Early write-back, for `os` durability.
 //!
-//! A full segment is synced before the next one takes a batch, whoever publishes waits for that, and
-//! so does a checkpoint with the log in hand. The helper syncs in small portions beforehand, without
-//! the log in hand, so that there is never much left to wait for. A power cut takes less for the same
-//! reason. Nothing is vouched for here: the log's own syncs do that.
+//! A full segment is synced before the next one takes a batch, and publishes wait for that; a checkpoint does the same
+//! while it holds the log. The helper therefore syncs small portions beforehand, without holding the log, so that
+//! little is left to wait for, and a power cut takes less. Write-back vouches for nothing: the log's own syncs do that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,24 +15,24 @@ use delaymq_core::units::SegmentNumber;
 use crate::shared::Shared;
 use crate::sync::AtomicU64;
 
-/// So much may be written before it is sent to the disk.
+/// How many bytes are written before they are sent to the disk.
 const PORTION_BYTES: u64 = 4 << 20;
 
-/// How far the disk was sent what was written.
+/// How far the written bytes were sent to the disk.
 #[derive(Default)]
 pub(crate) struct WriteBack {
     sent_bytes: AtomicU64,
 }
 
-/// The helper's own handle of the segment that is being written. A failed write-back is told once to
-/// each handle that was open before it, so this one takes no failure away from the appender's.
+/// The helper's own handle of the segment that is written now. A failed write-back is reported once to each handle that
+/// was open before it, so this handle takes no failure away from the appender's.
 #[derive(Default)]
 pub(crate) struct WriteBackHandle {
     open: Option<(SegmentNumber, Arc<dyn StorageFile>)>,
 }
 
 impl Shared {
-    /// Raises the helper where a portion has come together.
+    /// Raises the helper if a portion is complete.
     pub(crate) fn offer_write_back(&self) {
         if self.write_back_due() {
             self.helper.raise();
@@ -46,7 +45,7 @@ impl Shared {
             && self.metrics.committed_bytes.read().saturating_sub(sent) >= PORTION_BYTES
     }
 
-    /// Sends what has come together; false where it was less than a portion.
+    /// Sends a portion to the disk. Returns false if there was less than one.
     pub(crate) fn write_back(&self, handle: &mut WriteBackHandle) -> bool {
         if !self.write_back_due() {
             return false;
@@ -55,7 +54,7 @@ impl Shared {
         true
     }
 
-    /// Sends everything that is written by now. A failure ends the store, as that of any other sync.
+    /// Sends everything that is written by now. A failure poisons the store, as that of any other sync.
     pub(crate) fn write_back_all(&self, handle: &mut WriteBackHandle) {
         let committed = self.metrics.committed_bytes.read();
         match self.sync_beside(handle) {
@@ -70,7 +69,7 @@ impl Shared {
         if handle.open.as_ref().is_none_or(|(open, _)| *open != number) {
             handle.open = match self.storage.open(&segment_path(number)) {
                 Ok(file) => Some((number, file)),
-                // It was sealed, and so synced, and has even been retired meanwhile.
+                // The segment was sealed, and therefore synced, and has even been retired meanwhile.
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(error),
             };

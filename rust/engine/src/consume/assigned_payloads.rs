@@ -1,4 +1,4 @@
-//! Reading the payloads of what a subscription was assigned.
+//! Reading the payloads of the messages that were assigned to a subscription.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use crate::store::Store;
 
 impl Shared {
-    /// A message as it is handed over, mostly one of the subject `consumed`.
+    /// A message for a consumer. Most belong to the subject `consumed`.
     pub(crate) fn delivered(
         &self,
         key: DeliveryKey,
@@ -42,10 +42,9 @@ impl Shared {
 }
 
 impl Subscription {
-    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
-    /// takes its place. With `near` it stops at whatever may have to wait: a payload before that
-    /// segment or elsewhere, and anything that cannot be read. It stops, too, with the payload that
-    /// fills `bytes_max`.
+    /// Reads assigned messages. A damaged one is voided by a durable fact, and the next takes its place. With `near`,
+    /// reading stops at everything that may have to wait: a payload before that segment or in another file, or one that
+    /// cannot be read. It also stops with the payload that fills `bytes_max`.
     pub(crate) fn read_assigned(
         &self,
         count_max: usize,
@@ -59,14 +58,14 @@ impl Subscription {
             let passed = taken.saturating_sub(unread.len());
             self.member.unread_again(taken, unread);
             match read {
-                // All that was read is given up, so that there is less each time.
+                // All that was read was voided, so there is less each time.
                 Ok(delivered) if delivered.is_empty() && passed > 0 => {}
                 read => return read,
             }
         }
     }
 
-    /// Reads from the front of what was taken; what is handed over or given up is not in there any more.
+    /// Reads from the front of `unread`. Messages that are handed over or voided are removed from it.
     fn read_unread(
         &self,
         unread: &mut VecDeque<(u8, Delivery)>,
@@ -106,11 +105,11 @@ impl Subscription {
         if delivered.is_empty() { failed.map(|()| delivered) } else { Ok(delivered) }
     }
 
-    /// The receipt that a message was published with, from what was delivered: its sequence, its first
-    /// due time, its subject and the bytes of its body.
+    /// The receipt that a message was published with, from a delivery: its sequence, its first due time, its subject
+    /// and the bytes of its body.
     ///
     /// # Errors
-    /// `ForkedProcess`; `Closed` where no receipts were given out yet.
+    /// `ForkedProcess`; `Closed` if no receipts were given out yet.
     pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
         self.shared.guard.check()?;
         let number = self.shared.names.subject(subject)?.number;
@@ -119,7 +118,7 @@ impl Subscription {
 }
 
 impl Store {
-    /// The receipt that this message was published with. Nothing is looked up for it by a name.
+    /// The receipt that this message was published with. No name is looked up for it.
     ///
     /// # Errors
     /// As [`Subscription::receipt_of`].

@@ -1,4 +1,4 @@
-//! A message in the hands of a consumer.
+//! A delivery: a message that a consumer has got.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::files::mapping::Mapping;
 
-/// Names one delivery of one subscription, to acknowledge it or give it back.
+/// The key of a delivery in its subscription, for acknowledging it or giving it back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeliveryKey {
-    /// 0 for the subject itself, 1 for the group's retry subject.
+    /// 0 for the subject, 1 for the group's retry subject.
     pub queue: u8,
-    /// The pull offset there.
+    /// The pull offset in that queue.
     pub offset: u64,
 }
 
-/// The bit of a key's number that says: from the retry subject. Offsets never come near it.
+/// The bit of a key's number for the retry subject. Offsets never reach it.
 const RETRY_BIT: u64 = 1 << 62;
 
 impl DeliveryKey {
@@ -52,22 +52,22 @@ impl DeliveryRange {
     }
 }
 
-/// A message that was handed over.
+/// A message that a consumer has got.
 #[derive(Clone, Debug)]
 pub struct Delivered {
-    /// Names this delivery.
+    /// The key of this delivery.
     pub key: DeliveryKey,
     /// The sequence of the message itself; the same in every attempt.
     pub sequence: Sequence,
-    /// When it was due; for a later attempt, when that attempt was.
+    /// When this attempt was due.
     pub due: Millis,
-    /// When it was due at first; the same in every attempt.
+    /// When the first attempt was due.
     pub first_due: Millis,
     /// When it was received.
     pub published: Millis,
     /// Which delivery this is, from 1.
     pub attempt: u32,
-    /// True where it may have been handed over before.
+    /// True if a consumer may have got it before.
     pub redelivered: bool,
     /// The subject it was published to.
     pub subject: Arc<str>,
@@ -98,8 +98,8 @@ enum Bytes {
     Owned(Arc<[u8]>),
 }
 
-/// Meta and body of a message, checked. Cheap to clone; may be kept for as long as one likes,
-/// though one from a mapped segment keeps that segment's space on disk while it lives.
+/// Meta and body of a message, checked. It is cheap to clone, and may be kept for any time; but one from a mapped
+/// segment keeps the disk space of that segment while it lives.
 #[derive(Clone, Debug)]
 pub struct Payload {
     bytes: Bytes,
@@ -128,13 +128,13 @@ impl Payload {
         Self { bytes: Bytes::Owned(Arc::from(payload)), form }
     }
 
-    /// True for meta and raw body. False for a message of QMQ as its producer sent it, which has no
-    /// meta and is all body.
+    /// True for meta and a raw body. False for a message of QMQ as its producer sent it: it has no meta, and all of it
+    /// is body.
     pub fn is_opaque(&self) -> bool {
         self.form.is_opaque
     }
 
-    /// CRC-32 of [`Self::all`], as it is stored: of a message of QMQ its producer's own.
+    /// CRC-32 of [`Self::all`], as it is stored. For a message of QMQ, the CRC-32 of its producer.
     pub fn check(&self) -> u32 {
         self.form.check
     }

@@ -1,5 +1,5 @@
-//! Deliveries that their consumer has ended, on their way into the log: acknowledged, or moved on.
-//! Whoever has the owner next proposes them, so that nobody who ends one waits for the owner.
+//! Deliveries that their consumer has acknowledged or moved to another subject, on their way into the log. The next
+//! thread that has the owner lock proposes them, so that a consumer never waits for the owner.
 
 use delaymq_core::record::retry::Destination;
 use delaymq_core::store::{Delivery, Owner, Proposals, RetryTarget};
@@ -7,24 +7,24 @@ use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis};
 
 use crate::names::Subject;
 
-/// A message that goes on as one of another subject.
+/// A message that moves to another subject.
 #[derive(Debug)]
 pub(crate) struct Moved {
     pub(crate) delivery: Delivery,
     pub(crate) due: Millis,
     pub(crate) target: Subject,
-    /// Why it is dead, where it is.
+    /// The reason, for a dead letter.
     pub(crate) reason: Option<Box<str>>,
 }
 
-/// What one consumer has ended.
+/// The deliveries that one consumer has ended.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) group: GroupNumber,
     pub(crate) consumer: ConsumerNumber,
     /// Offsets that are acknowledged, ascending.
     pub(crate) acknowledged: Vec<u64>,
-    /// In the order in which they were moved on.
+    /// In the order in which they were moved.
     pub(crate) moved: Vec<Moved>,
 }
 
@@ -45,7 +45,7 @@ impl Settled {
         }
     }
 
-    /// The subjects whose facts go along.
+    /// The new subjects, whose facts must go along.
     pub(crate) fn new_subjects(&self) -> impl Iterator<Item = &Subject> {
         self.moved.iter().map(|moved| &moved.target).filter(|target| target.needs_fact)
     }

@@ -1,4 +1,4 @@
-//! A subscription as the store's threads know it: its consumers, what it holds, what it finished.
+//! A subscription, as the store's threads see it: its consumers, the messages it holds, the deliveries it ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct GroupConsumer {
     pub(crate) consumer: ConsumerNumber,
 }
 
-/// The two subjects that a subscription consumes from.
+/// A subscription consumes from two subjects.
 pub(crate) const QUEUES: usize = 2;
 /// The subject itself.
 pub(crate) const MAIN: u8 = 0;
@@ -34,11 +34,11 @@ pub(crate) const RETRY: u8 = 1;
 #[derive(Default)]
 struct InFlight {
     consuming: [Option<GroupConsumer>; QUEUES],
-    /// What was handed to the user and is not finished.
+    /// What the user has got and not finished.
     held: HashMap<DeliveryKey, Delivery, ByOffset>,
-    /// What was assigned and could not be read yet.
+    /// What was assigned and is not read yet.
     unread: VecDeque<(u8, Delivery)>,
-    /// How many of these somebody took and reads.
+    /// How many of these a thread is reading.
     reading: usize,
     acknowledged: [Vec<u64>; QUEUES],
     moved: [Vec<Moved>; QUEUES],
@@ -53,20 +53,20 @@ pub(crate) struct Member {
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
     pub(crate) news: EventCount,
-    /// Kept where the clock waits for consumers.
+    /// Kept if the clock waits for consumers.
     presence: Option<ConsumerPresence>,
     retry_group: AtomicU32,
     hands: Mutex<InFlight>,
 }
 
-/// What was settled, and whether the driver must be told.
+/// The result of a settlement, which says whether the driver must be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Noted {
-    /// Nothing that is held.
+    /// Nothing in it was held.
     Nothing,
-    /// Something, while other deliveries that ended are waiting already.
+    /// Something was held, and other ended deliveries wait already.
     More,
-    /// Something, the first since the last were sent.
+    /// Something was held: the first since the last ones were sent.
     First,
 }
 
@@ -97,57 +97,57 @@ impl Member {
         }
     }
 
-    /// True where the clock waits for consumers.
+    /// True if the clock waits for consumers.
     pub(crate) fn has_presence(&self) -> bool {
         self.presence.is_some()
     }
 
-    /// The calling thread looked after so much news, and found nothing.
+    /// The calling thread looked after so many events, and found nothing.
     pub(crate) fn found_nothing(&self, seen: u64) {
         if let Some(presence) = &self.presence {
             presence.found_nothing(seen);
         }
     }
 
-    /// The calling thread was given messages, or did something with them.
+    /// The calling thread got messages, or settled some.
     fn is_at_work(&self) {
         if let Some(presence) = &self.presence {
             presence.is_at_work();
         }
     }
 
-    /// The calling thread is that of the event loop which consumes from here.
+    /// The calling thread is that of the event loop that consumes here.
     pub(crate) fn belongs_to_this_loop(&self) {
         if let Some(presence) = &self.presence {
             presence.belongs_here();
         }
     }
 
-    /// Nobody consumes from here any more.
+    /// No thread consumes here any more.
     pub(crate) fn end_presence(&self) {
         if let Some(presence) = &self.presence {
             presence.end();
         }
     }
 
-    /// How many threads beside the calling one consume from here, as far as the clock knows.
+    /// How many threads consume here, except the calling one, as far as the clock knows.
     pub(crate) fn consuming_threads(&self) -> usize {
         self.presence.as_ref().map_or(0, ConsumerPresence::count)
     }
 
-    /// How those who consume from here are, but for the calling thread.
+    /// The state of the consuming threads, except the calling one.
     pub(crate) fn consumer_state(&self, patience: Duration) -> ConsumerState {
         self.presence
             .as_ref()
             .map_or(ConsumerState::Nobody, |presence| presence.consumer_state(self.news.count(), patience))
     }
 
-    /// True where this group takes what this member gives back.
+    /// True if this group gets the messages that this member gives back.
     pub(crate) fn retries_in(&self, subject: SubjectNumber, group: &str) -> bool {
         self.retry_subject.number == subject && &*self.group == group
     }
 
-    /// The group of the retry subject, once there is one.
+    /// The group of the retry subject, if it exists.
     pub(crate) fn retry_group(&self) -> Option<GroupNumber> {
         Some(GroupNumber(self.retry_group.load(Ordering::SeqCst))).filter(|group| group.0 > 0)
     }
@@ -156,7 +156,7 @@ impl Member {
         self.retry_group.store(group.0, Ordering::SeqCst);
     }
 
-    /// True where the retry subject has its group and this member does not consume from it yet.
+    /// True if the group of the retry subject exists and this member does not consume from it yet.
     pub(crate) fn has_retries_to_join(&self) -> bool {
         self.retry_group().is_some() && self.consuming(RETRY).is_none()
     }
@@ -171,7 +171,7 @@ impl Member {
         }
     }
 
-    /// How many more messages may be handed over, and which queue is asked first this time.
+    /// How many more messages may be handed over, and which queue comes first this time.
     pub(crate) fn room(&self) -> (usize, u8) {
         let mut hands = held(&self.hands);
         hands.starts_with ^= 1;
@@ -184,7 +184,7 @@ impl Member {
         held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
     }
 
-    /// The next ones to be read, at most so many. Whoever takes them gives back what is left of them.
+    /// The next ones to read, at most so many. The caller gives back what it does not read.
     pub(crate) fn take_unread(&self, count_max: usize) -> VecDeque<(u8, Delivery)> {
         let mut hands = held(&self.hands);
         let count = count_max.min(hands.unread.len());
@@ -193,13 +193,13 @@ impl Member {
         std::mem::replace(&mut hands.unread, behind)
     }
 
-    /// True where something was assigned and not read yet.
+    /// True if an assigned message is not read yet.
     pub(crate) fn has_unread(&self) -> bool {
         !held(&self.hands).unread.is_empty()
     }
 
-    /// Of so many that were taken these were not read: they are the next ones again, and whoever found
-    /// nothing meanwhile looks again.
+    /// Of so many taken messages, these were not read: they are the next ones again. A thread that found nothing
+    /// meanwhile looks again.
     pub(crate) fn unread_again(&self, taken: usize, mut unread: VecDeque<(u8, Delivery)>) {
         let is_left = !unread.is_empty();
         let mut hands = held(&self.hands);
@@ -214,7 +214,7 @@ impl Member {
         }
     }
 
-    /// These go to the user.
+    /// The user gets these.
     pub(crate) fn hand_over(&self, deliveries: Vec<(DeliveryKey, Delivery)>) {
         if deliveries.is_empty() {
             return;
@@ -223,7 +223,7 @@ impl Member {
         self.is_at_work();
     }
 
-    /// Notes that a message goes on elsewhere, if it is held.
+    /// Notes that a held message moves to another subject.
     pub(crate) fn move_on(&self, key: DeliveryKey, moved: impl FnOnce(Delivery) -> Moved) -> Noted {
         self.is_at_work();
         let mut hands = held(&self.hands);
@@ -233,7 +233,7 @@ impl Member {
         hands.list()
     }
 
-    /// Notes acknowledgements of what is held.
+    /// Notes acknowledgements of held messages.
     pub(crate) fn acknowledge(&self, keys: &[DeliveryKey]) -> Noted {
         self.is_at_work();
         let mut hands = held(&self.hands);
@@ -249,8 +249,8 @@ impl Member {
         if any { hands.list() } else { Noted::Nothing }
     }
 
-    /// As [`Self::acknowledge`], by ranges. It takes as long as there are offsets in the ranges or held,
-    /// whichever are fewer, however wide and overlapping the ranges are.
+    /// As [`Self::acknowledge`], by ranges. The cost is bounded by the offsets in the ranges or by the held messages,
+    /// whichever are fewer, however wide the ranges are and however they overlap.
     pub(crate) fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Noted {
         let held_count = held(&self.hands).held.len();
         let offsets = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.count));
@@ -263,7 +263,7 @@ impl Member {
         let mut ranges = ranges.to_vec();
         ranges.sort_unstable_by_key(|range| (range.queue, range.first));
         let mut ranges = ranges.into_iter().peekable();
-        // Past the end of a range no later key is in it, though one may be in a range around it.
+        // Keys behind the end of a range are not in it, but may be in a range around it.
         let mut reach: Option<DeliveryRange> = None;
         keys.retain(|key| {
             while let Some(range) = ranges.next_if(|range| (range.queue, range.first) <= (key.queue, key.offset)) {
@@ -275,7 +275,7 @@ impl Member {
         self.acknowledge(&keys)
     }
 
-    /// What is settled and not sent.
+    /// Ended deliveries that are not sent.
     pub(crate) fn take_settled(&self) -> Vec<Settled> {
         let mut hands = held(&self.hands);
         hands.is_listed = false;
@@ -329,7 +329,7 @@ mod tests {
         member.assigned(MAIN, deliveries(0, 6));
         let mut unread = member.take_unread(5);
         assert_eq!((unread.len(), member.room().0), (5, 2), "one waits, and five are read");
-        // Another one who pulls meanwhile takes what is left, and no more.
+        // Another puller meanwhile takes what is left, and no more.
         assert_eq!(member.take_unread(5).len(), 1);
         assert_eq!(member.room().0, 2);
         member.unread_again(1, VecDeque::new());

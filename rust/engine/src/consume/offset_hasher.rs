@@ -1,5 +1,5 @@
-//! Hashing keys of deliveries. Offsets are given out one after another by the store itself, so nobody can
-//! choose keys that meet, and neighbours shall lie beside each other.
+//! A hasher for keys of deliveries. The store itself gives out offsets in order, so no peer can choose colliding keys,
+//! and neighbours should lie next to each other.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -10,7 +10,7 @@ pub(crate) type ByOffset = BuildHasherDefault<OffsetHasher>;
 #[derive(Debug, Default)]
 pub(crate) struct OffsetHasher(u64);
 
-/// Maps look at the highest bits to tell entries apart that lie together.
+/// Hash maps use the highest bits to tell entries apart that lie close together.
 const HIGHEST_BITS: u32 = 7;
 
 impl Hasher for OffsetHasher {
@@ -29,7 +29,7 @@ impl Hasher for OffsetHasher {
     }
 
     fn write_u64(&mut self, offset: u64) {
-        // Another queue's offsets lie elsewhere.
+        // Offsets of another queue lie elsewhere.
         self.0 = self.0.rotate_left(32) ^ offset;
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that a consumer does not finish: given back to come again, or put away as dead letters.
+//! Messages that a consumer does not finish: given back for a retry, or moved to the dead letters.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::retry::REASON_BYTES_MAX;
@@ -13,8 +13,8 @@ use crate::consume::subscription::Subscription;
 use crate::names::Subject;
 
 impl Subscription {
-    /// Gives a message back: the group gets it again after the delay. Waits for nobody; durable
-    /// after [`Self::flush`]. One that is not held any more changes nothing.
+    /// Gives a message back: the group gets it again after the delay. Does not wait; durable after [`Self::flush`]. A
+    /// message that is not held any more changes nothing.
     ///
     /// # Errors
     /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
@@ -33,9 +33,9 @@ impl Subscription {
         self.move_on(key, due, self.member.retry_subject.clone(), None)
     }
 
-    /// Puts a message away among the dead letters of the group, with the reason: the group does not
-    /// get it again unless somebody brings it back. Waits for nobody; durable after [`Self::flush`].
-    /// One that is not held any more changes nothing.
+    /// Moves a message to the dead letters of the group, with the reason. The group does not get it again unless an
+    /// operator redrives it. Does not wait; durable after [`Self::flush`]. A message that is not held any more changes
+    /// nothing.
     ///
     /// # Errors
     /// `TooLarge` naming `reason`; `Poisoned`, `Closed`, `ForkedProcess`.
@@ -52,14 +52,14 @@ impl Subscription {
         self.dead_letter_since(key, reason, now)
     }
 
-    /// As [`Self::dead_letter`], of what died then.
+    /// As [`Self::dead_letter`], for a message that died at this time.
     pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
         let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
         let subject = self.shared.names.subject(&name)?;
         self.move_on(key, died, subject, Some(Box::from(reason)))
     }
 
-    /// Sends it at once where the owner is free; else whoever has the owner next does, or the driver.
+    /// Sends it at once if the owner is free. Otherwise the next thread that has the owner lock, or the driver, does.
     fn move_on(&self, key: DeliveryKey, due: Millis, target: Subject, reason: Option<Box<str>>) -> Result<()> {
         let noted = self.member.move_on(key, |delivery| Moved { delivery, due, target, reason });
         if noted == Noted::Nothing {

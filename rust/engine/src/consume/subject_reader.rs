@@ -1,5 +1,5 @@
-//! Reading what becomes ready in a subject by its numbers, for nobody's account: no group, no
-//! acknowledgement, nothing on disk, and nothing is kept for it.
+//! Reading the ready messages of a subject by their numbers, without a group: no acknowledgement, nothing on disk, and
+//! nothing is kept for a reader.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -20,32 +20,32 @@ use crate::shared::Shared;
 use crate::store::Store;
 use crate::sync::Mutex;
 
-/// What a subject had from a number on.
+/// The messages of a subject from a number on.
 #[derive(Clone, Debug)]
 pub enum ReadNumbers {
-    /// Messages with neighbouring numbers, the first of them `first`, which is above what was asked for
-    /// only where the messages between are damaged.
+    /// Messages with neighbouring numbers. `first` is above the number that was asked for only if the messages between
+    /// are damaged.
     Messages {
         /// The number of the first.
         first: ReadyNumber,
         /// The messages, at least one.
         messages: Vec<Delivered>,
     },
-    /// Nothing yet from that number on; `next` is the next that there will be. The listener is told.
+    /// Nothing yet from that number on; `next` is the next number that there will be. The listener is woken then.
     Nothing {
-        /// From where to read on.
+        /// The number to go on with.
         next: ReadyNumber,
     },
-    /// What was asked for is finished by all groups and not kept any more: it goes on at `floor`.
+    /// All groups have finished the messages that were asked for, and they are not kept any more: go on at `floor`.
     BelowFloor {
-        /// The first number that there still is.
+        /// The first number that is kept.
         floor: ReadyNumber,
     },
-    /// It would have to wait: the waiting twin does. That one never answers this.
+    /// It would have to wait. Use [`SubjectReader::read`], which never returns this.
     WouldWait,
 }
 
-/// The readers that somebody has.
+/// The subject readers that are in use.
 pub(crate) type SubjectReaders = Mutex<HashMap<SubjectNumber, Weak<SubjectReader>>>;
 
 /// See the module. The newest messages are kept in memory for it for as long as it lives, so that one
@@ -63,8 +63,8 @@ impl Store {
     /// A reader of this subject, which need not exist yet. Waits for other threads, never for the disk.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`; `TooLarge` naming `subjects` where no more may be made;
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `subject`; `TooLarge` naming `subjects` if no more may be registered; `Poisoned`,
+    /// `Closed`, `ForkedProcess`.
     pub fn subject_reader(&self, subject: &str) -> Result<Arc<SubjectReader>> {
         let shared = &self.shared;
         shared.check()?;
@@ -82,7 +82,7 @@ impl Store {
             is_read
         });
         let follower = Arc::new(());
-        // With all applied that is visible: what was published before this call is not after it.
+        // All that is visible is applied first, so that the reader begins behind what was published before this call.
         let mut guard = shared.lock_owner()?;
         let locked = guard.get()?;
         let woken = shared.apply_inbox(locked);
@@ -97,15 +97,15 @@ impl Store {
     }
 }
 
-/// What was read of some entries.
+/// The result of reading some entries.
 enum Taken {
     Messages {
         first: ReadyNumber,
         messages: Vec<Delivered>,
     },
-    /// The first would have to wait.
+    /// The first one would have to wait.
     Later,
-    /// All are damaged; it goes on behind them.
+    /// All are damaged; go on behind them.
     Damaged(ReadyNumber),
 }
 
@@ -120,8 +120,8 @@ impl SubjectReader {
         self.began_at
     }
 
-    /// From now on this listener is told, under this token, whenever the subject gets something: one
-    /// listener and token for each subject, and the last one counts.
+    /// From now on this listener is woken, under this token, when the subject gets messages. Each subject has one
+    /// listener and token; the last one counts.
     ///
     /// # Errors
     /// `ForkedProcess`.
@@ -131,8 +131,8 @@ impl SubjectReader {
         Ok(())
     }
 
-    /// Up to `count_max` messages from `from` on, with payloads of `bytes_max` together or one message
-    /// more; never waits.
+    /// Up to `count_max` messages from `from` on. Their payloads have at most `bytes_max` together, or there is one
+    /// message more. Never waits.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -151,10 +151,10 @@ impl SubjectReader {
         }
     }
 
-    /// As [`Self::try_read`], waiting for the disk, though not for messages.
+    /// As [`Self::try_read`], but waits for the disk, though not for messages.
     ///
     /// # Errors
-    /// As [`Self::try_read`]; `Storage` where the first cannot be read now.
+    /// As [`Self::try_read`]; `Storage` if the first cannot be read now.
     pub fn read(&self, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
         let mut from = from;
         loop {
@@ -186,8 +186,7 @@ impl SubjectReader {
         Ok(found)
     }
 
-    /// The first run of these that can be read. Nothing is given up for being damaged: whoever consumes
-    /// it for a group does that.
+    /// The first run of these messages that can be read. Damaged ones are not voided: a consumer of a group does that.
     fn take(&self, entries: &[(ReadyNumber, Entry)], bytes_max: usize, near: Option<SegmentNumber>) -> Result<Taken> {
         let (mut messages, mut bytes) = (Vec::new(), 0_usize);
         let mut first = ReadyNumber(0);

@@ -1,4 +1,4 @@
-//! Who consumes what in this process, so that news of a group or a subject finds who waits for it.
+//! The subscriber set: which members of this process consume what, so that a woken group or subject finds them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -17,15 +17,15 @@ use crate::event_loop::notifier::Notifier;
 use crate::held;
 use crate::sync::{AtomicUsize, Mutex};
 
-/// What has something new.
+/// Groups and subjects that have something new.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Woken {
     pub(crate) groups: Vec<GroupNumber>,
-    /// Of the subjects that somebody follows.
+    /// Only subjects that a reader follows.
     pub(crate) subjects: Vec<SubjectNumber>,
 }
 
-/// Who is told whenever there is news.
+/// A listener that is woken for each event.
 struct Watch {
     notifier: Arc<Notifier>,
     token: u64,
@@ -36,13 +36,13 @@ struct Table {
     groups: HashMap<GroupNumber, Watch>,
     subjects: HashMap<SubjectNumber, Watch>,
     by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
-    /// Groups that were heard of and are of nobody here; looked at again where somebody came.
+    /// Woken groups without a member here. They are looked up again when a member is added.
     of_nobody: HashSet<GroupNumber>,
-    /// By the retry subject that each takes from.
+    /// Members by their retry subject.
     by_retries: HashMap<SubjectNumber, Vec<Arc<Member>>>,
-    /// By address, which is a member's own while it is here.
+    /// Members by address, which is unique while the member is here.
     all: HashMap<usize, Arc<Member>>,
-    /// Those that have ended deliveries, which are to be sent.
+    /// Members with ended deliveries that are not sent.
     settling: Vec<Arc<Member>>,
 }
 
@@ -50,7 +50,7 @@ fn address(member: &Arc<Member>) -> usize {
     Arc::as_ptr(member).addr()
 }
 
-/// Takes a member out of one of the lists of a table; a list of nobody goes.
+/// Removes a member from one of the lists of a table. An empty list is removed.
 fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<Arc<Member>>>, key: &K, member: &Arc<Member>) {
     if let Some(list) = lists.get_mut(key) {
         list.retain(|other| !Arc::ptr_eq(other, member));
@@ -64,18 +64,18 @@ fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<Arc<Member>>>, key: &K, mem
 #[derive(Default)]
 pub(crate) struct Subscribers {
     table: Mutex<Table>,
-    /// How often somebody was introduced to news and has not told it yet.
+    /// How many calls of `introduce` are without their call of `tell`.
     untold: AtomicUsize,
 }
 
 impl Subscribers {
-    /// Adds a member, and hears of its group from now on.
+    /// Adds a member, which is notified of its group from now on.
     pub(crate) fn add(&self, member: &Arc<Member>, group: GroupNumber) {
         let mut table = held(&self.table);
         table.all.insert(address(member), Arc::clone(member));
         table.by_retries.entry(member.retry_subject.number).or_default().push(Arc::clone(member));
         table.by_group.entry(group).or_default().push(Arc::clone(member));
-        // Its retry group may be known as nobody's.
+        // Its retry group may be among those without a member.
         table.of_nobody.clear();
     }
 
@@ -89,7 +89,7 @@ impl Subscribers {
         member.set_retry_group(group);
     }
 
-    /// Forgets a member.
+    /// Removes a member.
     pub(crate) fn remove(&self, member: &Arc<Member>) {
         let groups = [member.consuming(MAIN).map(|main| main.group), member.retry_group()];
         let mut table = held(&self.table);
@@ -101,8 +101,8 @@ impl Subscribers {
         }
     }
 
-    /// Looks up groups that were not heard of before: a group's retry subject gets its group by
-    /// the first message that is given back. Whoever does so tells the groups next.
+    /// Looks up groups that were not woken before: a retry subject gets its group with the first message that is given
+    /// back. The caller calls `tell` with the groups next.
     pub(crate) fn introduce(&self, woken: &[GroupNumber], state: &State) {
         if woken.is_empty() {
             return;
@@ -131,7 +131,7 @@ impl Subscribers {
         }
     }
 
-    /// There is something new in these groups. Call it without holding the owner.
+    /// Notifies the members of these groups. Call it without the owner lock.
     pub(crate) fn tell(&self, woken: &Woken) {
         let Woken { groups, subjects } = woken;
         if groups.is_empty() && subjects.is_empty() {
@@ -151,27 +151,27 @@ impl Subscribers {
         }
     }
 
-    /// From now on this one is told of a group's news, and nobody who was before.
+    /// From now on this listener, and no other, is woken for the group.
     pub(crate) fn watch_group(&self, group: GroupNumber, notifier: Arc<Notifier>, token: u64) {
         held(&self.table).groups.insert(group, Watch { notifier, token });
     }
 
-    /// Nobody is told of a group's news any more.
+    /// No listener is woken for the group any more.
     pub(crate) fn unwatch_group(&self, group: GroupNumber) {
         held(&self.table).groups.remove(&group);
     }
 
-    /// From now on this one is told of the news of a subject that is followed.
+    /// From now on this listener is woken for a subject that is followed.
     pub(crate) fn watch_subject(&self, subject: SubjectNumber, notifier: Arc<Notifier>, token: u64) {
         held(&self.table).subjects.insert(subject, Watch { notifier, token });
     }
 
-    /// Nobody is told of a subject's news any more.
+    /// No listener is woken for the subject any more.
     pub(crate) fn unwatch_subject(&self, subject: SubjectNumber) {
         held(&self.table).subjects.remove(&subject);
     }
 
-    /// How everybody who consumes is, but for the calling thread.
+    /// The state of all consuming threads, except the calling one.
     pub(crate) fn consumer_state(&self, patience: Duration) -> ConsumerState {
         if self.untold.load(Ordering::SeqCst) > 0 {
             return ConsumerState::Busy;
@@ -184,24 +184,24 @@ impl Subscribers {
             .unwrap_or(ConsumerState::Nobody)
     }
 
-    /// How many threads beside the calling one consume, as far as the clock knows.
+    /// How many threads consume, except the calling one, as far as the clock knows.
     pub(crate) fn consuming_threads(&self) -> usize {
         held(&self.table).all.values().map(|member| member.consuming_threads()).sum()
     }
 
-    /// Lets everybody look up.
+    /// Notifies all members.
     pub(crate) fn notify_all(&self) {
         for member in held(&self.table).all.values() {
             member.news.notify_all();
         }
     }
 
-    /// This member has ended deliveries, which are to be sent.
+    /// This member has ended deliveries to send.
     pub(crate) fn settles(&self, member: &Arc<Member>) {
         held(&self.table).settling.push(Arc::clone(member));
     }
 
-    /// All ended deliveries that wait to be sent.
+    /// All ended deliveries that are not sent.
     pub(crate) fn take_settled(&self) -> Vec<Settled> {
         let waiting = std::mem::take(&mut held(&self.table).settling);
         waiting.iter().flat_map(|member| member.take_settled()).collect()

@@ -1,4 +1,4 @@
-//! Consuming a subject for a group.
+//! A subscription: the handle by which a caller consumes a subject for a group.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::drive::driver::{LockedOwner, OwnerGuard};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant};
 
-/// How often a wait looks up although nobody called.
+/// How often a waiting pull looks again without being notified.
 const LOOK_UP: Duration = Duration::from_millis(500);
 
-/// One consumer of a group. All methods may be called from any thread; messages that one pull
-/// returned are nobody else's until they are given back or the subscription is closed.
+/// One consumer of a group. All methods may be called from any thread. No other consumer of the group gets the messages
+/// of a pull until they are given back or the subscription is closed.
 pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
     pub(crate) member: Arc<Member>,
@@ -30,10 +30,10 @@ pub struct Subscription {
     closed: AtomicBool,
 }
 
-/// What asking the owner led to.
+/// The result of asking the owner for messages.
 pub(crate) enum PullOutcome {
     Nothing,
-    /// Something is ready, and comes once facts are applied that are on their way.
+    /// Something is ready, once facts on their way are applied.
     Soon,
     Assigned,
     Gone,
@@ -49,7 +49,7 @@ impl Subscription {
         self.shared.time.read().now
     }
 
-    /// True where the group came to be with this subscription.
+    /// True if this subscription created the group.
     pub fn starts_group(&self) -> bool {
         self.starts_group
     }
@@ -64,18 +64,18 @@ impl Subscription {
         &self.member.group
     }
 
-    /// Up to `count_max` messages, waiting for the first up to `timeout`. Empty at the timeout,
-    /// after [`Self::stop`], and while as many as `in_flight_max` are unacknowledged.
+    /// Up to `count_max` messages. Waits up to `timeout` for the first. Empty at the timeout, after [`Self::stop`], and
+    /// while `in_flight_max` messages are unacknowledged.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`; `Storage` where
-    /// payloads cannot be read now: they come with a later pull.
+    /// `Poisoned`, `Closed` (also if the group was removed), `ForkedProcess`; `Storage` if payloads cannot be read now:
+    /// a later pull brings them.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         self.pull_within(count_max, usize::MAX, timeout)
     }
 
-    /// As [`Self::pull`], with payloads of `bytes_max` together or one more: what is over it comes
-    /// with a later pull.
+    /// As [`Self::pull`]. The payloads have at most `bytes_max` together, or there is one message more; a later pull
+    /// brings the rest.
     ///
     /// # Errors
     /// As [`Self::pull`].
@@ -95,10 +95,9 @@ impl Subscription {
             }
             match asked {
                 PullOutcome::Gone => return Err(Error::Closed),
-                // All of it was damaged and is given up: there may be more.
+                // All of it was damaged and is voided: there may be more.
                 PullOutcome::Assigned => continue,
-                // By a clock that is turned by hand nothing comes later by itself: what is on its
-                // way is brought here first.
+                // With a manual clock nothing arrives later by itself: facts on their way are applied first.
                 PullOutcome::Nothing | PullOutcome::Soon if !settled => {
                     self.shared.settle()?;
                     settled = true;
@@ -120,7 +119,7 @@ impl Subscription {
         }
     }
 
-    /// Sends what is settled, and lets the owner decide what this subscription gets.
+    /// Sends ended deliveries, and lets the owner assign messages to this subscription.
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
         self.join_retries()?;
         loop {
@@ -135,7 +134,7 @@ impl Subscription {
         self.ask_with(self.shared.lock_owner()?, count_max)
     }
 
-    /// As `ask_once`, where the owner is held already.
+    /// As `ask_once`, with the owner lock held already.
     pub(crate) fn ask_with(
         &self,
         mut guard: OwnerGuard<'_>,
@@ -180,7 +179,7 @@ impl Subscription {
         Ok((asked, None))
     }
 
-    /// Becomes a consumer of the group's retry subject once that has one.
+    /// Becomes a consumer of the group's retry subject, if that exists.
     fn join_retries(&self) -> Result<()> {
         if self.member.consuming(RETRY).is_some() {
             return Ok(());
@@ -191,8 +190,8 @@ impl Subscription {
         Ok(())
     }
 
-    /// Acknowledges deliveries, in any order. Returns at once; they are durable after
-    /// [`Self::flush`]. One that is not held any more changes nothing.
+    /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not
+    /// held any more changes nothing.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -202,8 +201,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// As [`Self::acknowledge`], by ranges of neighbouring offsets; what is not held in them changes
-    /// nothing.
+    /// As [`Self::acknowledge`], by ranges of neighbouring offsets. Offsets in them that are not held change nothing.
     ///
     /// # Errors
     /// As [`Self::acknowledge`].
@@ -219,13 +217,13 @@ impl Subscription {
         }
     }
 
-    /// The first of what is settled waits to be sent.
+    /// The first ended delivery waits to be sent.
     pub(crate) fn leave_to_driver(&self) {
         self.shared.subscribers.settles(&self.member);
         self.shared.remind_driver();
     }
 
-    /// Waits until everything acknowledged or given back so far is durable; false where that took
+    /// Waits until everything acknowledged or given back so far is durable; false if that took
     /// longer than `timeout`.
     ///
     /// # Errors
@@ -248,7 +246,7 @@ impl Subscription {
         locked.propose_settled(&self.member.take_settled())
     }
 
-    /// Ends every pull, now and later, with nothing. Acknowledging goes on.
+    /// Ends every pull, now and later, with an empty result. Acknowledging still works.
     pub fn stop(&self) {
         if self.shared.guard.is_here() {
             self.stopped.store(true, Ordering::SeqCst);
@@ -262,9 +260,8 @@ impl Subscription {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Stops, makes acknowledgements durable, and gives what is unacknowledged back to the group
-    /// at once. A second call changes nothing. Dropping the subscription does the same without
-    /// waiting.
+    /// Stops, makes acknowledgements durable, and returns unacknowledged messages to the group at once. A second call
+    /// changes nothing. Dropping the subscription does the same without waiting.
     ///
     /// # Errors
     /// `Poisoned`, `ForkedProcess`.
@@ -278,7 +275,7 @@ impl Subscription {
         self.shared.wait_visible(end, None).map(drop)
     }
 
-    /// Proposes the end of the consumers, once; true where that is to be waited for.
+    /// Proposes the end of the consumers, once. Returns true if the caller must wait for it.
     fn leave(&self) -> Result<bool> {
         self.stop();
         if self.closed.swap(true, Ordering::SeqCst) {
@@ -305,7 +302,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if !self.shared.guard.is_here() {
-            // A forked child: what is shared stays as it is, down to the counters.
+            // In a forked child, shared state stays as it is, down to the counters.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

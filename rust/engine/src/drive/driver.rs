@@ -1,5 +1,5 @@
-//! Driving the owner. Whoever committed something that somebody waits for applies it on the spot
-//! where the owner is free; the driver thread does the rest, and everything that time asks for.
+//! Driving the owner. A thread that committed something urgent applies it at once if the owner is free. The driver
+//! thread does the rest, and everything that becomes due by time.
 
 use std::num::NonZeroU64;
 use std::sync::TryLockError;
@@ -25,17 +25,17 @@ use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::{Instant, MutexGuard};
 
-/// How long facts may wait for the driver that nobody waits for, while the store is busy.
+/// How long facts that no thread waits for may stay unapplied while the store is busy.
 const LAZY: Duration = Duration::from_millis(5);
 const LAZY_MS: u64 = 5;
-/// Without news for so long, the store is idle: the log's end is vouched for.
+/// After this long without new facts the store is idle, and the end of its log is vouched for.
 const IDLE: Duration = Duration::from_millis(50);
 /// Entries that one step may dispatch: it bounds how long consumers wait for the owner.
 const STEP_ENTRIES: usize = 4_096;
 /// How long to wait after a step that failed.
 const FAILED_STEP_WAIT: Duration = Duration::from_millis(200);
 
-/// The owner and what it has decided.
+/// What the owner lock guards: the owner, and its decisions that the log's queue has not accepted.
 pub(crate) struct LockedOwner {
     pub(crate) owner: Owner,
     pub(crate) proposals: Proposals,
@@ -44,9 +44,9 @@ pub(crate) struct LockedOwner {
     /// Subjects whose facts are among the proposals.
     new_subjects: Vec<Subject>,
     batches: Batches,
-    /// The series that was gone on with last: those behind it come next.
+    /// The series that was served last. The next round begins behind it.
     pub(crate) series_cursor: Sequence,
-    /// What of the loaded runs whoever reads payloads knows.
+    /// The version of the loaded runs that readers of payloads know.
     pub(crate) loads_told: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl LockedOwner {
         Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor, loads_told: None }
     }
 
-    /// Proposes deliveries that ended; true where there are any.
+    /// Proposes deliveries that ended. Returns true if there are any.
     pub(crate) fn propose_settled(&mut self, settled: &[Settled]) -> bool {
         for one in settled {
             one.propose(&mut self.proposals);
@@ -66,8 +66,8 @@ impl LockedOwner {
     }
 }
 
-/// The owner, held. Who brought something urgent meanwhile found it taken and left it in the inbox,
-/// so letting go looks there.
+/// The owner, locked. A thread that brings something urgent meanwhile finds the lock taken and leaves it in the inbox;
+/// so the drop of this guard looks there.
 pub(crate) struct OwnerGuard<'a> {
     shared: &'a Shared,
     guard: Option<MutexGuard<'a, Option<LockedOwner>>>,
@@ -77,7 +77,7 @@ impl OwnerGuard<'_> {
     /// The owner, to change it.
     ///
     /// # Errors
-    /// `Closed` where the store has let it go.
+    /// `Closed` if the store has closed.
     pub(crate) fn get(&mut self) -> Result<&mut LockedOwner> {
         self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
     }
@@ -92,29 +92,29 @@ impl Drop for OwnerGuard<'_> {
     }
 }
 
-/// What a round of the driver left.
+/// The result of one round of the driver.
 pub(crate) struct Round {
     pub(crate) progress: Progress,
     pub(crate) applied: bool,
-    /// What was applied by then, by whom ever.
+    /// The end of the facts that were applied by then, on any thread.
     pub(crate) until: Sequence,
     pub(crate) sent: Option<Sequence>,
     pub(crate) failed: Option<Error>,
-    /// What a series owes found no room.
+    /// There was no room for an occurrence that is due.
     pub(crate) no_room: bool,
 }
 
 impl Shared {
-    /// The owner, whoever else wants it.
+    /// Locks the owner, and waits for it.
     ///
     /// # Errors
-    /// `Poisoned` where somebody died while holding it.
+    /// `Poisoned` if a thread died while it held the lock.
     pub(crate) fn lock_owner(&self) -> Result<OwnerGuard<'_>> {
         let guard = self.owner_lock.lock().map_err(|_| driving_panicked())?;
         Ok(OwnerGuard { shared: self, guard: Some(guard) })
     }
 
-    /// As `lock_owner`, with `None` where somebody else has the owner.
+    /// As `lock_owner`, without waiting: `None` if another thread has the lock.
     ///
     /// # Errors
     /// As `lock_owner`.
@@ -126,13 +126,14 @@ impl Shared {
         }
     }
 
-    /// Does what a push to the inbox asked for.
+    /// Wakes or applies, as the push to the inbox asked for.
     pub(crate) fn wake_for(&self, wake_reason: WakeReason) {
         match (wake_reason, self.inbox.bytes()) {
             (WakeReason::None, _) => {}
             (WakeReason::Now, bytes) if bytes < INLINE_BYTES => {
                 self.drive();
-                // It vouches for the log when nothing more comes, and would sleep through what it has no part in.
+                // The driver vouches for the log when nothing more comes. Without this it would sleep through facts
+                // that it had no part in.
                 self.remind_driver();
             }
             (WakeReason::Now, bytes) if bytes > BACKLOG_BYTES => drop(self.apply_until(self.positions.visible())),
@@ -140,14 +141,14 @@ impl Shared {
         }
     }
 
-    /// Something waits that needs the driver soon, but not now.
+    /// The driver is needed soon, but not now.
     pub(crate) fn remind_driver(&self) {
         if self.inbox.remind() {
             self.driver.raise();
         }
     }
 
-    /// Facts were sent: those that somebody waits for are written now, the others soon.
+    /// Facts were sent. Urgent ones are written now, others soon.
     pub(crate) fn write_soon(&self, sent: bool) {
         if self.has_urgent() {
             self.committer.raise();
@@ -156,8 +157,8 @@ impl Shared {
         }
     }
 
-    /// Applies what is in the inbox where the owner is free. Where it is not, whoever has it looks
-    /// here when letting go.
+    /// Applies the inbox if the owner is free. If it is not, the thread that holds the lock looks at the inbox when it
+    /// releases it.
     pub(crate) fn drive(&self) {
         while self.inbox.is_urgent() {
             let woken = match self.owner_lock.try_lock() {
@@ -175,8 +176,8 @@ impl Shared {
         }
     }
 
-    /// Applies all visible facts that have arrived. Returns what is to be told, after letting go of
-    /// the owner.
+    /// Applies all visible facts that have arrived. Returns the groups and subjects to notify after the owner lock is
+    /// released.
     pub(crate) fn apply_inbox(&self, locked: &mut LockedOwner) -> Result<Woken> {
         self.check_poison()?;
         self.inbox.take(&mut locked.batches);
@@ -197,8 +198,8 @@ impl Shared {
         Ok(Woken { groups, subjects: locked.owner.take_woken_subjects() })
     }
 
-    /// Proposes what everybody has settled. With the owner held, so that who waits for their own to
-    /// be sent finds it here or sent.
+    /// Proposes the deliveries that all members have ended. The owner lock is held, so that a thread that waits for its
+    /// own finds them either here or sent.
     pub(crate) fn propose_settled(&self, locked: &mut LockedOwner) {
         locked.propose_settled(&self.subscribers.take_settled());
     }
@@ -224,9 +225,9 @@ impl Shared {
         }
     }
 
-    /// Hands the owner's proposals to the log's queue, in order and before the owner is let go, so
-    /// that the order of decisions is the order of the log. What finds no room stays for the next
-    /// time. Returns the end of what was accepted, where something was.
+    /// Hands the owner's proposals to the log's queue. This happens in order and under the owner lock, so that the
+    /// order of decisions is the order of the log. Proposals that find no room stay for the next time. Returns the end
+    /// of the accepted ones, if there are any.
     pub(crate) fn send(&self, locked: &mut LockedOwner, urgency: CommitUrgency) -> Result<Option<Sequence>> {
         let mut end = None;
         for proposal in locked.proposals.iter().skip(locked.sent) {
@@ -288,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// Applies, decides, sends.
+    /// One round: apply, decide, send.
     pub(crate) fn round(&self, reading: Reading) -> Result<Round> {
         let mut guard = self.lock_owner()?;
         let locked = guard.get()?;
@@ -326,8 +327,8 @@ impl Shared {
         })
     }
 
-    /// The driver commits its own decisions while there is nothing else to decide; the way of a
-    /// message to its consumer is then free of wake-ups but the last.
+    /// The driver commits its own decisions while there is nothing else to decide. A message then needs one wake-up on
+    /// its way to the consumer.
     fn commit_decisions(&self, round: &Round) {
         match round.sent {
             Some(end) if !round.progress.more => self.lead(end),
@@ -373,8 +374,8 @@ impl Shared {
     }
 }
 
-/// From now until the trusted clock shows `next`, by the readings just taken. The trusted clock
-/// takes the wall's time when it agrees with it, so the wait ends with the wall's millisecond.
+/// The time from now until the trusted clock shows `next`, by the readings just taken. The trusted clock follows the
+/// wall clock where they agree, so the wait ends with the wall clock's millisecond.
 fn until(next: Millis, reading: Reading, clock: ClockReading) -> Duration {
     const MILLISECOND_NS: u64 = 1_000_000;
     let left_ms = next.since(reading.now);
@@ -382,7 +383,7 @@ fn until(next: Millis, reading: Reading, clock: ClockReading) -> Duration {
     Duration::from_nanos(left_ms.saturating_mul(MILLISECOND_NS).saturating_sub(past_ns))
 }
 
-/// Timers of this thread end when they should, not up to 50 µs later.
+/// Lets timers of this thread end on time, and not up to 50 µs later.
 fn sharpen_timer() {
     #[cfg(target_os = "linux")]
     // A kernel that refuses makes messages a little later, nothing else.

@@ -1,4 +1,4 @@
-//! Doing all that there is to do at the present time, on the thread that wants it done.
+//! Driving a store until it is idle, on the calling thread.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use delaymq_core::units::Millis;
 
 use crate::shared::Shared;
 
-/// How long to wait for somebody else's commit before looking again whether the store still runs.
+/// How long to wait for the commit of another thread before this one checks again that the store still runs.
 const COMMIT_WAIT: Duration = Duration::from_millis(20);
 
 impl Shared {
-    /// Drives the store until it is idle: what is due is dispatched, what was decided or acknowledged
-    /// is in the log, and all of the log is applied. True where there was anything to do.
+    /// Drives the store until it is idle: due messages are dispatched, decisions and acknowledgements are in the log,
+    /// and all of the log is applied. Returns true if there was anything to do.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` where there is no room for a decision, or for what recurs; what
-    /// made a step fail.
+    /// `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` if there is no room for a decision or an occurrence; the error
+    /// of a step that failed.
     pub(crate) fn settle(&self) -> Result<bool> {
         let mut worked = false;
         loop {
@@ -37,7 +37,7 @@ impl Shared {
             if did {
                 continue;
             }
-            // What a series owes is nowhere but in the state: with no room for it there is something left to do.
+            // An occurrence that is due is only in the state: without room for it there is still something to do.
             if !round.no_room && self.is_idle()? {
                 return Ok(worked);
             }

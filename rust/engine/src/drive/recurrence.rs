@@ -1,5 +1,5 @@
-//! Going on with what recurs. When an occurrence is due is found here, from the rule and the occurrence before it;
-//! whether it is stored is judged when it is applied.
+//! Recurring series. The due time of the next occurrence is computed here, from the rule and the occurrence before.
+//! Apply decides whether it is stored.
 
 use delaymq_core::clock::Reading;
 use delaymq_core::error::{Error, Result};
@@ -15,26 +15,26 @@ use crate::drive::driver::LockedOwner;
 use crate::query::report::Report;
 use crate::shared::Shared;
 
-/// Series that are gone on with at once; more wait for the driver's next round.
+/// Series that are served in one round; the others wait for the next round.
 const SERIES_AT_ONCE: usize = 64;
-/// How soon what found no room is tried again, in milliseconds.
+/// How soon an occurrence that found no room is tried again, in milliseconds.
 const ROOM_RETRY_MS: u64 = 200;
 
-/// What was done for series.
+/// The result of serving series.
 #[derive(Default)]
 pub(crate) struct SeriesProgress {
-    /// The end of what the log's queue has accepted, where it has some.
+    /// The end of the facts that the log's queue has accepted, if there are any.
     pub(crate) sent: Option<Sequence>,
-    /// Something found no room.
+    /// At least one occurrence found no room.
     pub(crate) no_room: bool,
-    /// There is more to do at once.
+    /// More series are due.
     more: bool,
-    /// Look again then.
+    /// When to look again.
     next: Option<Millis>,
 }
 
 impl SeriesProgress {
-    /// What of a step and of this is to be done next.
+    /// Merges this with the progress of a step.
     pub(crate) fn with(&self, progress: Progress) -> Progress {
         let next = progress.next.into_iter().chain(self.next).min();
         Progress { more: progress.more || self.more, next, ..progress }
@@ -42,7 +42,7 @@ impl SeriesProgress {
 }
 
 impl Shared {
-    /// Goes on with one series that has just begun, for who does not wait for the driver, but for room.
+    /// Proposes the first occurrence of a series that has just begun, without waiting for the driver. Waits for room.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -57,7 +57,7 @@ impl Shared {
                 let number = locked.owner.state().recurring.named(subject, name);
                 let before = number.map(|number| Sequence(number.0.saturating_sub(1)));
                 let owed = before.filter(|_| !reading.held).map(|before| locked.owner.owed(before, 1));
-                // It comes first behind the one before, unless somebody else has gone on with it.
+                // It comes directly behind the series before it, unless another thread has already served it.
                 let its = owed.into_iter().flatten().filter(|owed| Some(owed.series) == number).collect();
                 let progressed = self.propose_occurrences(locked, reading.now, its)?;
                 (progressed, self.with_commits(|commits| commits.next_sequence()))
@@ -72,8 +72,8 @@ impl Shared {
         }
     }
 
-    /// Proposes the next occurrence of what owes one, each in its turn. With the owner held, so that none is proposed
-    /// twice. A clock that holds dispatch does not say what is due.
+    /// Proposes the next occurrence of each series that is due, in turns. The owner lock is held, so that no occurrence
+    /// is proposed twice. While the clock holds dispatch, nothing is due.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`.
@@ -94,7 +94,7 @@ impl Shared {
         Ok(SeriesProgress { more, next, ..progressed })
     }
 
-    /// Where something finds no room, what needs none goes on: the end of a rule makes some.
+    /// After one occurrence found no room, facts that need no room still go on: the end of a rule frees some.
     fn propose_occurrences(&self, locked: &mut LockedOwner, now: Millis, owed: Vec<Owed>) -> Result<SeriesProgress> {
         let mut progressed = SeriesProgress::default();
         let mut records = Vec::new();
@@ -102,7 +102,7 @@ impl Shared {
             let due = match due_of(&one, now) {
                 Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
                 Err(refused) => {
-                    // Nothing is guessed: it waits until a release that knows the rule opens the store.
+                    // Nothing is guessed: the series waits until a release that knows the rule opens the store.
                     locked.owner.occurrence_submitted(one.series);
                     self.report_unknown_rule(&one, &refused);
                     continue;

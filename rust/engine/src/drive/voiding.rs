@@ -1,5 +1,4 @@
-//! What becomes of messages whose bytes are damaged: each is given up by a durable fact and said aloud,
-//! and all others flow.
+//! Messages whose bytes are damaged: each is voided by a durable fact and reported, and all others go on.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, LoadRequest};
@@ -11,8 +10,8 @@ use crate::query::report::Report;
 use crate::shared::Shared;
 
 impl Shared {
-    /// Reads postings from a run, which is slow, so nothing is held meanwhile. What cannot be read
-    /// there is looked for in the log with the owner held: rare, and slower.
+    /// Reads postings from a run. That is slow, so no lock is held meanwhile. Postings that cannot be read are searched
+    /// in the log under the owner lock, which is rare and slower.
     pub(crate) fn load(&self, load: &LoadRequest) -> Result<()> {
         let loaded = load.read()?;
         self.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
@@ -41,7 +40,7 @@ impl Shared {
         }
     }
 
-    /// Gives up a ready message whose payload is damaged.
+    /// Voids a ready message whose payload is damaged.
     pub(crate) fn void_ready(&self, delivery: &Delivery, error: &Error) -> Result<()> {
         let subject = delivery.entry.subject();
         let mut guard = self.lock_owner()?;

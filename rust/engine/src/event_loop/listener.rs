@@ -1,5 +1,5 @@
-//! Listening to a store beside others: each event loop that shares a store has an ear of its own, and
-//! what one of them waits for or takes is not taken from another.
+//! Listeners: each event loop that shares a store has its own, and what one loop waits for or drains is not taken from
+//! another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::event_loop::notifier::{Notifier, Wake, Wakeup};
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// One event loop's ear. Dropping it ends the listening.
+/// The wake-ups of one event loop. Dropping it ends them.
 pub struct Listener {
     shared: Arc<Shared>,
     notifier: Arc<Notifier>,
 }
 
 impl Store {
-    /// From now on `wake` is called when there is something to be drained, once until it is. It is
-    /// called under locks of the store: it must neither wait nor call the store.
+    /// From now on `wake` is called when there is something to drain, once until it is drained. The call is made under
+    /// locks of the store: it must neither wait nor call the store.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -36,7 +36,7 @@ impl Store {
         self.shared.time.read().now
     }
 
-    /// Says without waiting whether the store takes work.
+    /// Checks that the store takes work, without waiting.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -54,7 +54,7 @@ impl Listener {
     /// What happened since the last call, and how far the log is visible.
     ///
     /// # Errors
-    /// `ForkedProcess`: the parent's news is not taken away.
+    /// `ForkedProcess`: the parent loses no wake-up.
     pub fn drain(&self) -> Result<(Wakeup, Sequence)> {
         self.shared.guard.check()?;
         let wakeup = self.notifier.drain();
@@ -66,11 +66,11 @@ impl Listener {
         self.shared.positions.visible()
     }
 
-    /// True where everything below `position` is visible; otherwise the listener is woken when it is.
+    /// True if everything below `position` is visible; otherwise the listener is woken when it is.
     /// Only the last position asked for counts, so ask for the smallest.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed` where it never will be; `ForkedProcess`.
+    /// `Poisoned`, `Closed` if it never will be; `ForkedProcess`.
     pub fn want(&self, position: Sequence) -> Result<bool> {
         self.shared.guard.check()?;
         self.notifier.want(position);
@@ -93,7 +93,7 @@ impl Drop for Listener {
 }
 
 impl Subscription {
-    /// As [`Self::watch`], for an event loop that has a listener: that one is told, and no other.
+    /// As [`Self::watch`], for an event loop with a listener: only that listener is woken.
     ///
     /// # Errors
     /// `ForkedProcess`.

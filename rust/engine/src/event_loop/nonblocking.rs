@@ -1,6 +1,5 @@
-//! What a thread may ask that must never wait, such as an event loop's. Nothing here waits for the
-//! disk, for another thread or for room: where something would have to, the answer says so, and
-//! the caller asks the waiting twin on a thread of its own.
+//! Calls for threads that must never wait, such as an event loop's. Nothing here waits for the disk, for another thread
+//! or for room. Where it would have to, the result says so, and the caller uses the waiting call on another thread.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -18,59 +17,59 @@ use crate::publish::batch::{PublishBatch, Ticket};
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// How often a pull looks again where news came while it looked.
+/// How often a pull looks again because something arrived while it looked.
 const LOOKS_MAX: usize = 8;
-/// Segments from the newest on whose payloads are read without asking whether that may wait: they
-/// were written last and are in memory, unless that is short.
+/// How many of the newest segments count as being in memory: their payloads are read without asking whether that may
+/// wait.
 const NEAR_SEGMENTS: u32 = 2;
 
-/// The answer to a pull that does not wait.
+/// The result of a pull that does not wait.
 #[derive(Clone, Debug)]
 pub enum Pulled {
     /// Messages.
     Messages(Vec<Delivered>),
-    /// Nothing now. The store's notifier tells when there may be something, once.
+    /// Nothing now. The store's notifier wakes once when there may be something.
     Nothing,
-    /// It would have to wait: [`Subscription::pull`] does.
+    /// It would have to wait: use [`Subscription::pull`].
     WouldWait,
 }
 
 impl Store {
-    /// A descriptor that becomes readable when there is something to be drained. It belongs to the
-    /// store, is not to be read by anybody else, and is closed with the store.
+    /// A descriptor that becomes readable when there is something to drain. It belongs to the store, which closes it.
+    /// No caller may read from it.
     ///
     /// # Errors
-    /// `Storage` where the system has no more descriptors; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `Storage` if the system has no more descriptors; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn listen(&self) -> Result<RawFd> {
         self.shared.check()?;
         self.shared.notifiers.own().listen()
     }
 
-    /// What happened since the last call, and how far the log is visible. The descriptor is not
-    /// readable until more happens.
+    /// What happened since the last call, and how far the log is visible. The descriptor is not readable until more
+    /// happens.
     ///
     /// # Errors
-    /// `ForkedProcess`: the parent's news is not taken away.
+    /// `ForkedProcess`: the parent loses no wake-up.
     pub fn drain(&self) -> Result<(Wakeup, Sequence)> {
         self.shared.guard.check()?;
         let wakeup = self.shared.notifiers.own().drain();
         Ok((wakeup, self.shared.positions.visible()))
     }
 
-    /// True where everything below `position` is visible; otherwise the descriptor becomes readable
+    /// True if everything below `position` is visible; otherwise the descriptor becomes readable
     /// when it is. Only the last position asked for counts, so ask for the smallest.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed` where it never will be; `ForkedProcess`.
+    /// `Poisoned`, `Closed` if it never will be; `ForkedProcess`.
     pub fn want(&self, position: Sequence) -> Result<bool> {
         self.shared.guard.check()?;
         self.shared.notifiers.own().want(position);
         self.shared.wait_visible(position, Some(Duration::ZERO))
     }
 
-    /// Publishes all messages of the batch or none; `None` where there is no room for them now, and
-    /// the batch still holds them. The publish is durable when [`Self::want`] says so of the
-    /// ticket's end. In `os` mode it mostly is at once.
+    /// Publishes all messages of the batch or none; `None` if there is no room for them now, and then the batch keeps
+    /// them. The publish is durable when [`Self::want`] returns true for the ticket's end. In `os` mode it mostly is at
+    /// once.
     ///
     /// # Errors
     /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
@@ -85,8 +84,8 @@ impl Store {
 }
 
 impl Subscription {
-    /// From now on the store's notifier tells of news for this subscription, under this token, each
-    /// time after [`Self::try_pull`] found nothing.
+    /// From now on the store's notifier wakes for this subscription, under this token, each time after
+    /// [`Self::try_pull`] found nothing.
     ///
     /// # Errors
     /// `ForkedProcess`.
@@ -97,18 +96,17 @@ impl Subscription {
         Ok(())
     }
 
-    /// As [`Self::pull`], without waiting. With `at_once` the caller will not wait for news: where
-    /// something is ready that comes once facts on their way are applied, the answer is
-    /// [`Pulled::WouldWait`].
+    /// As [`Self::pull`], without waiting. With `at_once` the caller will not wait for a wake-up: if something becomes
+    /// ready once facts on their way are applied, the result is [`Pulled::WouldWait`].
     ///
     /// # Errors
-    /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`.
+    /// `Poisoned`, `Closed` (also if the group was removed), `ForkedProcess`.
     pub fn try_pull(&self, count_max: usize, at_once: bool) -> Result<Pulled> {
         self.try_pull_within(count_max, usize::MAX, at_once)
     }
 
-    /// As [`Self::try_pull`], with payloads of `bytes_max` together or one more: what is over it comes
-    /// with a later pull.
+    /// As [`Self::try_pull`]. The payloads have at most `bytes_max` together, or there is one message more; a later
+    /// pull brings the rest.
     ///
     /// # Errors
     /// As [`Self::try_pull`].
@@ -139,7 +137,7 @@ impl Subscription {
                 return Ok(Pulled::WouldWait);
             }
             if !settled {
-                // As in a pull that waits; a test's loop has the time.
+                // As in a pull that waits: the loop of a test may wait.
                 self.shared.settle()?;
                 settled = true;
                 continue;
@@ -152,8 +150,8 @@ impl Subscription {
         Ok(Pulled::WouldWait)
     }
 
-    /// Sends what was acknowledged or given back so far: it is durable when [`Store::want`] says so of
-    /// the position returned. `None` where that would have to wait: [`Self::flush`] does.
+    /// Sends the acknowledgements and retries so far. They are durable when [`Store::want`] returns true for the
+    /// position. `None` if that would have to wait: use [`Self::flush`].
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -174,7 +172,7 @@ impl Subscription {
         Ok(Some(end))
     }
 
-    /// As [`Self::begin_flush`], waiting for other threads where it must, and for room in the log.
+    /// As [`Self::begin_flush`], but waits for other threads and for room in the log.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -190,7 +188,7 @@ impl Subscription {
 }
 
 impl Shared {
-    /// Has what is queued committed: here where that waits for nothing, else by the committer.
+    /// Commits what is queued: here if that waits for nothing, otherwise on the committer.
     pub(crate) fn hasten(&self, until: Sequence) {
         match self.options.durability {
             Durability::Os => self.lead_quickly(until),

@@ -1,8 +1,8 @@
-//! Tells threads that wait for many things at once, those of event loops: a descriptor becomes
-//! readable or a function is called, and one call says what happened since the last one.
+//! Wake-ups for threads that wait for many things at once, as event loops do. A descriptor becomes readable or a
+//! function is called, and one call returns everything that happened since the last one.
 //!
-//! Whatever happens until it is drained wakes the listener once, so that a batch costs one wake-up
-//! and a store that nobody listens to costs none. Each event loop has a notifier of its own.
+//! All that happens until it is drained costs one wake-up, so a batch costs one, and a store without listeners none.
+//! Each event loop has a notifier of its own.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,18 +19,18 @@ use crate::files::storage::storage_error;
 use crate::held;
 use crate::sync::{AtomicU64, Mutex, RwLock};
 
-/// Nobody waits for a position.
+/// No thread waits for a position.
 const NOWHERE: u64 = u64::MAX;
 
-/// What wakes the listener of a notifier. It is called from any thread of the store, under locks of
-/// the store: it neither waits nor calls the store.
+/// Wakes the listener of a notifier. Any thread of the store calls it, under locks of the store: it neither waits nor
+/// calls the store.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// The way to the listening thread.
+/// How the listening thread is woken.
 enum Way {
-    /// Two ends of a descriptor.
+    /// By a pair of sockets.
     Wire { listener: UnixStream, teller: UnixStream },
-    /// It knows how to wake itself.
+    /// By a call.
     Call(Wake),
 }
 
@@ -55,7 +55,7 @@ impl Way {
 
     fn wake(&self) {
         match self {
-            // A full wire is readable already; one whose other end is gone has nobody to tell.
+            // A full socket is readable already, and one whose other end is gone has no listener.
             Self::Wire { teller, .. } => {
                 while matches!((&*teller).write(&[1]), Err(error) if error.kind() == ErrorKind::Interrupted) {}
             }
@@ -63,17 +63,17 @@ impl Way {
         }
     }
 
-    /// The listener has seen it all.
+    /// The listener has drained everything.
     fn rest(&self) {
         if let Self::Wire { listener, .. } = self {
-            // One byte at most is there, since it is written under a lock and only once.
+            // At most one byte is there, since it is written under a lock and only once.
             let mut bytes = [0; 16];
             while matches!((&*listener).read(&mut bytes), Err(error) if error.kind() == ErrorKind::Interrupted) {}
         }
     }
 
     /// # Errors
-    /// `Closed` where nothing is to be read.
+    /// `Closed` if it is woken by a call.
     fn descriptor(&self) -> Result<RawFd> {
         match self {
             Self::Wire { listener, .. } => Ok(listener.as_raw_fd()),
@@ -86,7 +86,7 @@ impl Way {
 #[derive(Debug)]
 pub(crate) struct Notifier {
     way: OnceLock<Way>,
-    /// The smallest position that somebody waits for.
+    /// The smallest position that a thread waits for.
     wanted: AtomicU64,
     told: Mutex<Told>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Notifier {
 struct Told {
     is_woken: bool,
     tokens: Vec<u64>,
-    /// Of those that are told whenever there is news: each once, however often.
+    /// Tokens that are reported for each event, once until drained.
     watched: BTreeSet<u64>,
     reports: bool,
 }
@@ -106,25 +106,25 @@ impl Default for Notifier {
     }
 }
 
-/// What happened since the last look.
+/// What happened since the last drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wakeup {
-    /// The tokens of what has news, each once.
+    /// The tokens of what has something new, each once.
     pub tokens: Vec<u64>,
     /// There are reports to fetch.
     pub reports: bool,
 }
 
 impl Notifier {
-    /// One whose listener is woken by a call.
+    /// A notifier that wakes by a call.
     pub(crate) fn calling(wake: Wake) -> Self {
         Self { way: OnceLock::from(Way::Call(wake)), ..Self::default() }
     }
 
-    /// The descriptor that becomes readable; made by the first call.
+    /// The descriptor that becomes readable; the first call creates it.
     ///
     /// # Errors
-    /// `Storage` where the system gives no more descriptors.
+    /// `Storage` if the system has no more descriptors.
     pub(crate) fn listen(&self) -> Result<RawFd> {
         if let Some(way) = self.way.get() {
             return way.descriptor();
@@ -133,7 +133,7 @@ impl Notifier {
         self.way.get_or_init(|| wire).descriptor()
     }
 
-    /// What happened, once; the listener is not woken until more does.
+    /// What happened, once. The listener is not woken until more happens.
     pub(crate) fn drain(&self) -> Wakeup {
         let mut told = held(&self.told);
         if let Some(way) = self.way.get() {
@@ -145,8 +145,8 @@ impl Notifier {
         Wakeup { tokens: std::mem::take(tokens), reports: std::mem::take(reports) }
     }
 
-    /// From now on `reached` tells when everything below `position` is visible; whoever calls looks
-    /// at the position afterwards.
+    /// From now on `reached` wakes when everything below `position` is visible. The caller looks at the position
+    /// afterwards.
     pub(crate) fn want(&self, position: Sequence) {
         self.wanted.store(position.0, Ordering::SeqCst);
     }
@@ -159,12 +159,12 @@ impl Notifier {
         }
     }
 
-    /// There is news for the subscription that has this token.
+    /// The subscription with this token has something new.
     pub(crate) fn news(&self, token: u64) {
         self.tell(|told| told.tokens.push(token));
     }
 
-    /// There is news under a token that is told whenever there is.
+    /// Something new under a token that is reported for each event.
     pub(crate) fn watched(&self, token: u64) {
         self.tell(|told| {
             told.watched.insert(token);
@@ -176,7 +176,7 @@ impl Notifier {
         self.tell(|told| told.reports = true);
     }
 
-    /// Something ended: whoever listens looks at everything.
+    /// Something ended: the listener looks at everything.
     pub(crate) fn end(&self) {
         self.tell(|_| {});
     }
@@ -191,7 +191,7 @@ impl Notifier {
     }
 }
 
-/// The notifiers of a store: its own, and those of event loops that brought theirs.
+/// The notifiers of a store: its own, and one for each listener.
 #[derive(Debug, Default)]
 pub(crate) struct Notifiers {
     own: Arc<Notifier>,
@@ -204,18 +204,18 @@ impl Notifiers {
         &self.own
     }
 
-    /// From now on it is told, too.
+    /// Adds a notifier.
     pub(crate) fn add(&self, notifier: &Arc<Notifier>) {
         self.others.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(notifier));
     }
 
-    /// It is not told any more.
+    /// Removes a notifier.
     pub(crate) fn remove(&self, notifier: &Arc<Notifier>) {
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         others.retain(|other| !Arc::ptr_eq(other, notifier));
     }
 
-    /// Tells each.
+    /// Calls `tell` with each notifier.
     pub(crate) fn each(&self, tell: impl Fn(&Notifier)) {
         tell(&self.own);
         for other in self.others.read().unwrap_or_else(PoisonError::into_inner).iter() {

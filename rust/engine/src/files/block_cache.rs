@@ -1,8 +1,8 @@
-//! Blocks of files that were read for one payload and hold those that lie behind it, so that a backlog
-//! that is read in the order in which it was written costs one call for hundreds of payloads.
+//! A cache of file blocks. A block is read for one payload and also holds those behind it, so that a backlog that is
+//! read in the order of its writing costs one call for hundreds of payloads.
 //!
-//! What is read of a file stays true: a record that was whole never changes. A block may be older than
-//! the end of a file, so that what is not whole in it is to be looked for in the file itself.
+//! Whatever was read of a file stays true: a complete record never changes. But a block may be older than the end of
+//! its file, so a record that is incomplete in it is read from the file itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use delaymq_core::units::{Location, LocationFile};
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Blocks that are kept: as many readers may walk through files at once without taking each other's.
+/// The number of kept blocks: so many readers may walk through files at the same time without evicting each other's.
 const BLOCKS_MAX: usize = 16;
 /// Bytes between two payloads that are read together.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 
-/// A part of a file as it was read.
+/// A part of a file.
 pub(crate) struct Block {
     file: LocationFile,
     start: u64,
@@ -35,13 +35,13 @@ impl Block {
         Ok(Self { file: location.file(), start, bytes: read_upto(file, start, BLOCK_BYTES)? })
     }
 
-    /// The bytes of the file from there on, as far as they are here.
+    /// The bytes from that location on, as far as the block reaches.
     pub(crate) fn bytes_from(&self, location: Location) -> &[u8] {
         let at = u64::from(location.offset()).checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
-    /// True where the payload there begins in it.
+    /// True if the payload there begins in this block.
     pub(crate) fn holds(&self, location: Location) -> bool {
         self.file == location.file() && !self.bytes_from(location).is_empty()
     }
@@ -67,8 +67,8 @@ impl Blocks {
         self.kept.iter().rev().find(|block| block.holds(location)).map(Arc::clone)
     }
 
-    /// Notes that a payload is read from a file; true where the one before it lay close before, so that
-    /// the next ones are worth reading, too.
+    /// Notes that a payload is read from a file. Returns true if the one before lay close by, so that reading ahead is
+    /// worthwhile.
     pub(crate) fn is_walk(&mut self, location: Location) -> bool {
         let (file, start) = (location.file(), u64::from(location.offset()));
         let follows =
@@ -84,7 +84,7 @@ impl Blocks {
         before.is_some()
     }
 
-    /// Keeps what was read.
+    /// Adds a block.
     pub(crate) fn keep(&mut self, block: Arc<Block>) {
         if self.kept.len() >= BLOCKS_MAX {
             self.kept.pop_front();
@@ -92,7 +92,7 @@ impl Blocks {
         self.kept.push_back(block);
     }
 
-    /// Lets go of a file that is going to be removed.
+    /// Forgets the blocks of a file that is going to be removed.
     pub(crate) fn forget(&mut self, is_removed: impl Fn(LocationFile) -> bool) {
         self.kept.retain(|block| !is_removed(block.file));
         self.walks.retain(|walk| !is_removed(walk.file));

@@ -1,5 +1,5 @@
-//! Memory that is not only ours: segments of the log mapped for reading, the page that a fork wipes,
-//! and what the C library and the kernel write. All `unsafe` of the engine is in this file.
+//! Memory that others may change: mapped segments of the log, the page that a fork wipes, and structures that the C
+//! library and the kernel fill. All `unsafe` of the engine is in this file.
 #![expect(unsafe_code, reason = "shared memory cannot be proven safe by the compiler; see each note")]
 
 use std::fs::File;
@@ -12,23 +12,23 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::files::storage::{retried, storage_error};
 
-/// A file mapped whole, for reading.
+/// A file that is mapped whole, for reading.
 pub(crate) struct Mapping {
     map: Mmap,
-    /// A bit for each page: the disk has given it.
+    /// A bit for each page that the disk has read.
     given: Box<[AtomicU64]>,
 }
 
-/// The pages that are asked for one by one; where the machine has larger ones, some twice.
+/// The unit in which pages are requested. If the machine has larger ones, some are requested twice.
 const PAGE_BYTES: usize = 4096;
 
 impl Mapping {
     /// Maps the file at `path`, which errors name as `name`.
     ///
     /// # Errors
-    /// `Storage` where the file cannot be opened or mapped.
+    /// `Storage` if the file cannot be opened or mapped.
     pub(crate) fn open(path: &Path, name: &str) -> Result<Self> {
-        // The standard library would call again for ever where it is interrupted.
+        // The standard library would repeat an interrupted call for ever.
         let file = retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
             .map(File::from)
             .map_err(|errno| storage_error("open", name, &errno.into()))?;
@@ -44,17 +44,16 @@ impl Mapping {
         // it is by everybody who maps a file. The bytes are only ever read as bytes: no value that
         // some bit pattern would make invalid is built over them.
         let map = unsafe { MmapOptions::new().map(&file) }.map_err(|error| storage_error("map", name, &error))?;
-        // Records are read here in the order of their due times, which is no order of the file.
-        // A kernel that refuses the advice reads ahead more than it needs to, nothing else.
+        // Records are read in the order of their due times, which is not that of the file. A kernel that refuses the
+        // advice reads ahead more than needed, nothing else.
         let _refused = map.advise(Advice::Random);
         let words = map.len().div_ceil(PAGE_BYTES).div_ceil(u64::BITS as usize);
         Ok(Self { map, given: (0..words).map(|_| AtomicU64::new(0)).collect() })
     }
 
-    /// Some of the file's bytes. `None` where there are not so many, or where the disk fails to give
-    /// them: looking at a mapped page that cannot be read would end the process by a signal, so each
-    /// is asked for in a way that may fail before it is looked at for the first time. A page that the
-    /// kernel drops later and then cannot read again is beyond this.
+    /// Bytes of the file. `None` if there are not so many, or if the disk fails. Touching a mapped page that cannot be
+    /// read would end the process by a signal, so each page is first requested by a call that may fail. If the kernel
+    /// later drops the page and cannot read it again, nothing helps.
     pub(crate) fn bytes_at(&self, offset: usize, length: usize) -> Option<&[u8]> {
         let end = offset.checked_add(length)?;
         let bytes = self.map.get(offset..end)?;
@@ -71,7 +70,7 @@ impl Mapping {
         self.word_of(page).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Reads a page in; false where the disk fails.
+    /// Reads a page in. Returns false if the disk fails.
     fn ask_for(&self, page: usize) -> bool {
         let start = page.saturating_mul(PAGE_BYTES);
         let length = PAGE_BYTES.min(self.map.len().saturating_sub(start));
@@ -90,8 +89,8 @@ impl Mapping {
     }
 }
 
-/// Reads a part of a mapping into memory; false where that fails. Kernels that cannot be asked in
-/// this way (Linux before 5.14) leave it to whoever looks.
+/// Reads a part of a mapping into memory. Returns false if that fails. On kernels without this request (Linux before
+/// 5.14) the page is read when it is touched.
 #[cfg(target_os = "linux")]
 fn can_be_read(map: &Mmap, start: usize, length: usize) -> bool {
     match map.advise_range(Advice::PopulateRead, start, length) {
@@ -109,12 +108,12 @@ fn can_be_read(_map: &Mmap, _start: usize, _length: usize) -> bool {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 unsafe extern "C" {
-    /// The C library's own: gives free memory at the end and within its heaps back to the kernel.
+    /// From the C library: returns free memory at the end and within its heaps to the kernel.
     fn malloc_trim(pad: usize) -> i32;
 }
 
-/// Gives memory that was freed back to the operating system, where the allocator keeps it: what a
-/// checkpoint moves to the disk is to be somebody else's again. Takes a millisecond or so.
+/// Returns freed memory to the operating system if the allocator kept it, after a checkpoint has moved entries to the
+/// disk. Takes about a millisecond.
 pub(crate) fn give_back_freed_memory() {
     // SAFETY: takes a number, touches nothing but the allocator's own state under its own locks,
     // and may be called from any thread at any time.
@@ -129,11 +128,11 @@ struct TimeStatus([u64; 64]);
 
 #[cfg(target_os = "linux")]
 unsafe extern "C" {
-    /// The kernel's account of the wall clock; changes nothing where the first word, `modes`, is 0.
+    /// The kernel's state of the wall clock. Changes nothing if the first word, `modes`, is 0.
     fn adjtimex(status: *mut TimeStatus) -> i32;
 }
 
-/// True where the kernel reports that a time service keeps the wall clock right.
+/// True if the kernel reports that a time service keeps the wall clock right.
 #[cfg(target_os = "linux")]
 pub(crate) fn kernel_keeps_time() -> bool {
     /// `TIME_ERROR`: not synchronised. All states below it (a leap second may be near) are.
@@ -145,7 +144,7 @@ pub(crate) fn kernel_keeps_time() -> bool {
     (0..TIME_ERROR).contains(&state)
 }
 
-/// Elsewhere nobody is asked.
+/// Other systems are not asked.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn kernel_keeps_time() -> bool {
     false
@@ -157,8 +156,8 @@ impl std::fmt::Debug for Mapping {
     }
 }
 
-/// A page that the kernel wipes in a forked child: asking it costs a read of memory, where asking
-/// for the process id costs a system call.
+/// A page that the kernel wipes in a forked child. Reading it costs a memory access, while asking for the process id
+/// costs a system call.
 #[derive(Debug)]
 pub(crate) struct ForkMark {
     page: MmapMut,
@@ -167,7 +166,7 @@ pub(crate) struct ForkMark {
 impl ForkMark {
     const MARKED: u8 = 1;
 
-    /// Marks this process; `None` where the kernel does not wipe pages.
+    /// Marks this process; `None` if the kernel does not wipe pages.
     #[cfg(target_os = "linux")]
     pub(crate) fn new() -> Option<Self> {
         let mut page = MmapMut::map_anon(1).ok()?;
@@ -190,7 +189,7 @@ impl ForkMark {
         self.byte().load(Ordering::Relaxed) == Self::MARKED
     }
 
-    /// Makes this process look like a child.
+    /// Makes this process look like a forked child.
     #[cfg(test)]
     pub(crate) fn wipe(&self) {
         self.byte().store(0, Ordering::Relaxed);
@@ -216,7 +215,7 @@ mod tests {
         assert_eq!(mapping.bytes_at(PAGE_BYTES - 1, 2), Some(&[7, 7][..]));
         assert_eq!(mapping.bytes_at(3 * PAGE_BYTES, 100).map(<[u8]>::len), Some(100));
         assert_eq!(mapping.bytes_at(3 * PAGE_BYTES, 101), None);
-        // What lies behind the end of a file fails in the same way as what a disk cannot read.
+        // Reading behind the end of a file fails in the same way as a disk that cannot read.
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(PAGE_BYTES as u64).unwrap();
         assert_eq!(mapping.bytes_at(2 * PAGE_BYTES, 10), None);
         assert_eq!(mapping.bytes_at(0, PAGE_BYTES).map(<[u8]>::len), Some(PAGE_BYTES));

@@ -1,6 +1,5 @@
-//! Reading payloads, on the thread of whoever wants them. The newest segments are mapped; older
-//! ones and runs are read, in blocks where one payload lies behind the other, so that a deep backlog
-//! does not fill the memory with mapped pages.
+//! Payloads, read on the thread that needs them. The newest segments are mapped. Older segments and runs are read in
+//! blocks, so that a deep backlog does not fill the memory with mapped pages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -24,19 +23,19 @@ const MAPPED_SEGMENTS: u32 = 8;
 /// Files that stay open for reading.
 const OPEN_FILES: usize = 64;
 
-/// Bytes that are asked for where a payload begins: most are smaller.
+/// Bytes of the first request for a payload: most are smaller.
 const FIRST_READ_BYTES: u64 = 4_096;
-/// Bytes between two payloads that are asked for with them.
+/// Payloads with at most this gap between them are requested together.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Pieces that are asked for at once, at most.
+/// The most pieces that are requested together.
 const PIECES_MAX: usize = 1_024;
 
 #[derive(Default)]
 struct Cache {
     mapped: BTreeMap<SegmentNumber, Arc<Mapping>>,
-    /// Every mapping that somebody may still look at.
+    /// Every mapping that a reader may still use.
     lent: BTreeMap<SegmentNumber, Weak<Mapping>>,
-    /// Segments with holes, which are not mapped any more.
+    /// Segments with holes, which are never mapped again.
     hollow: BTreeSet<SegmentNumber>,
     open: HashMap<String, Arc<dyn StorageFile>>,
     blocks: Blocks,
@@ -47,7 +46,7 @@ pub(crate) struct Payloads {
     root: PathBuf,
     storage: Arc<dyn Storage>,
     cache: Mutex<Cache>,
-    /// The segment in which the log is written, or one before it.
+    /// The segment that the log writes to, or an older one.
     newest_segment: AtomicU32,
     loaded: Mutex<LoadedRuns>,
 }
@@ -57,12 +56,12 @@ impl Payloads {
         Self { root, storage, cache: Mutex::default(), newest_segment: AtomicU32::new(0), loaded: Mutex::default() }
     }
 
-    /// From now on these are the runs that were loaded.
+    /// Sets the loaded runs.
     pub(crate) fn know_loaded(&self, loaded: LoadedRuns) {
         *held(&self.loaded) = loaded;
     }
 
-    /// The loaded run in which a payload lies, if it is in one.
+    /// The loaded run that has a payload, if one has it.
     pub(crate) fn loaded_in(&self, file: LocationFile) -> Option<Arc<Run>> {
         match file {
             LocationFile::Run(_) => held(&self.loaded).get(file).cloned(),
@@ -70,7 +69,7 @@ impl Payloads {
         }
     }
 
-    /// The path of a file that payloads lie in.
+    /// The path of a file with payloads.
     pub(crate) fn path_of(&self, file: LocationFile) -> String {
         let loaded = self.loaded_in(file);
         match file {
@@ -79,7 +78,7 @@ impl Payloads {
         }
     }
 
-    /// For messages that are read one after the other.
+    /// A reader for messages that are read one after the other.
     pub(crate) fn reader(&self) -> PayloadReader<'_> {
         PayloadReader::new(self)
     }
@@ -92,13 +91,13 @@ impl Payloads {
         self.reader().read(location, sequence)
     }
 
-    /// The log is written in this segment: those long before it are read, not mapped.
+    /// The log writes to this segment: segments long before it are read, not mapped.
     pub(crate) fn log_is_in(&self, number: SegmentNumber) {
         self.newest_segment.fetch_max(number.0, Ordering::Relaxed);
     }
 
-    /// Asks the disk for payloads that will be read soon, without waiting for it: where they lie close
-    /// together, as those of a backlog do, in few large pieces. What it cannot ask for, it lets be.
+    /// Asks the disk for payloads that will be read soon, without waiting. Payloads that lie close together, as those
+    /// of a backlog, are requested in few large pieces. What cannot be requested is skipped.
     pub(crate) fn prefetch(&self, locations: impl Iterator<Item = Location>) {
         for piece in pieces_of(locations) {
             if let Ok(file) = self.file(&self.path_of(piece.file)) {
@@ -107,7 +106,7 @@ impl Payloads {
         }
     }
 
-    /// Lets go of a file that is going to be removed, so that its room becomes free.
+    /// Forgets a file that is going to be removed, so that its space becomes free.
     pub(crate) fn forget(&self, path: &str) {
         let mut cache = held(&self.cache);
         cache.open.remove(path);
@@ -116,8 +115,8 @@ impl Payloads {
         cache.hollow.retain(|number| segment_path(*number) != path);
     }
 
-    /// Lets go of a segment's mapping, for ever: holes are going to be punched in it, and what lies in memory would turn
-    /// to zeros. True once nobody looks at it any more.
+    /// Drops the mapping of a segment for ever: holes are going to be punched in it, and mapped bytes would turn to
+    /// zeros. Returns true once no reader uses the mapping.
     pub(crate) fn is_let_go(&self, number: SegmentNumber) -> bool {
         let mut cache = held(&self.cache);
         cache.hollow.insert(number);
@@ -125,7 +124,7 @@ impl Payloads {
         cache.lent.get(&number).is_none_or(|lent| lent.strong_count() == 0)
     }
 
-    /// The mapping of one of the newest segments; `None` where it is to be read otherwise.
+    /// The mapping of one of the newest segments; `None` if it must be read instead.
     pub(crate) fn mapping(&self, number: SegmentNumber) -> Option<Arc<Mapping>> {
         let newest = self.newest_segment.load(Ordering::Relaxed).max(number.0);
         if newest.saturating_sub(number.0) >= MAPPED_SEGMENTS {
@@ -139,7 +138,7 @@ impl Payloads {
             return Some(Arc::clone(mapping));
         }
         let path = segment_path(number);
-        // Where it cannot be mapped, reading it says why.
+        // If it cannot be mapped, reading it returns the reason.
         let mapping = Arc::new(Mapping::open(&self.root.join(&path), &path).ok()?);
         cache.mapped.retain(|number, _| newest.saturating_sub(number.0) < MAPPED_SEGMENTS);
         cache.mapped.insert(number, Arc::clone(&mapping));
@@ -161,18 +160,18 @@ impl Payloads {
         Ok(file)
     }
 
-    /// A block that was read before, in which the payload at `location` begins.
+    /// The cached block in which the payload at `location` begins.
     pub(crate) fn block_holding(&self, location: Location) -> Option<Arc<Block>> {
         held(&self.cache).blocks.holding(location)
     }
 
-    /// A block from the payload at `location` on, where the one before it was read just now.
+    /// A block from the payload at `location` on, if the payload before it was just read.
     pub(crate) fn walked(&self, file: &dyn StorageFile, location: Location) -> Option<Block> {
         let is_walk = held(&self.cache).blocks.is_walk(location);
         if is_walk { Block::read(file, location).ok() } else { None }
     }
 
-    /// Keeps a block for whoever reads on.
+    /// Adds a block for readers that go on.
     pub(crate) fn keep(&self, block: Arc<Block>) {
         held(&self.cache).blocks.keep(block);
     }
@@ -186,7 +185,7 @@ struct FilePiece {
     end: u64,
 }
 
-/// What is to be read for these, sorted: what has a small gap between is one piece.
+/// The pieces to read for these locations, sorted. Locations with a small gap between them share a piece.
 fn pieces_of(locations: impl Iterator<Item = Location>) -> Vec<FilePiece> {
     let mut sorted: Vec<Location> = locations.filter(|location| *location != Location::NOWHERE).collect();
     sorted.sort_unstable();
@@ -276,7 +275,7 @@ mod tests {
         payloads.log_is_in(SegmentNumber(MAPPED_SEGMENTS));
         payloads.read(Location::in_segment(SegmentNumber(1), places[0]), Sequence(1)).unwrap();
         assert_eq!(held(&payloads.cache).mapped.len(), 1);
-        // Whatever is read later does not take the log back.
+        // Reading older files does not move the log's segment back.
         payloads.log_is_in(SegmentNumber(3 + MAPPED_SEGMENTS));
         payloads.log_is_in(SegmentNumber(2));
         assert!(payloads.mapping(SegmentNumber(1)).is_none());
@@ -376,7 +375,7 @@ mod tests {
         let far = (0..2_000).map(|number| at(1, number * 100_000));
         assert_eq!(pieces_of(far).len(), PIECES_MAX);
         let (_folder, payloads, places) = segment_of(&[(1, 10)]);
-        // Advice only: a file that is not there is let be.
+        // It is advice only: a file that does not exist is skipped.
         payloads.prefetch([at(1, places[0]), at(7, 4_096)].into_iter());
         assert_eq!(held(&payloads.cache).open.len(), 1);
     }

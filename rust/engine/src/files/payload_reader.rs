@@ -1,5 +1,5 @@
-//! Reading payloads one after the other. What holds one mostly holds the next, too, so that it is kept at
-//! hand: a backlog costs a lock and a call for hundreds of payloads, not for each.
+//! A reader of many payloads, one after the other. The mapping or block of one mostly has the next, too, so it is kept:
+//! a backlog costs a lock and a call for hundreds of payloads.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl<'a> PayloadReader<'a> {
     /// Reads the message at `location`, whose record has `sequence`.
     ///
     /// # Errors
-    /// `DamagedPayload` where record or payload fail their check, the file is too short or is not
-    /// there; `Storage` where it could not be read, which may pass.
+    /// `DamagedPayload` if record or payload fail their check, or the file is too short or missing; `Storage` if it
+    /// cannot be read now, which may pass.
     pub(crate) fn read(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
         let Some(run) = self.payloads.loaded_in(location.file()) else { return self.read_own(location, sequence) };
         let Some(relation) = run.relation() else { return self.read_own(location, sequence) };
@@ -63,7 +63,7 @@ impl<'a> PayloadReader<'a> {
 
     /// Reads the record that has this sequence in its own file.
     fn read_own(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
-        // Where neither mapping nor block show a whole message, reading finds it or says why not.
+        // If neither mapping nor block have a complete message, reading the file finds it or returns the reason.
         let mapped = self.mapping_of(location).and_then(|mapping| read_mapped(mapping, location, sequence));
         if let Some(stored) = mapped {
             return Ok(stored);
@@ -85,8 +85,8 @@ impl<'a> PayloadReader<'a> {
         }
     }
 
-    /// Reads the message with those behind it, where the one before it was read just now. A block without a
-    /// whole message is of use to nobody.
+    /// Reads the message with those behind it, if the one before it was just read. A block without a complete message
+    /// is dropped.
     fn walk(&mut self, file: &dyn StorageFile, location: Location, sequence: Sequence) -> Option<Stored> {
         let block = Arc::new(self.payloads.walked(file, location)?);
         let stored = read_in(block.bytes_from(location), sequence)?;
@@ -95,7 +95,7 @@ impl<'a> PayloadReader<'a> {
         Some(stored)
     }
 
-    /// The mapping of a location's segment; `None` where it is to be read otherwise.
+    /// The mapping of a location's segment; `None` if it must be read instead.
     fn mapping_of(&mut self, location: Location) -> Option<&Arc<Mapping>> {
         let number = location.segment()?;
         if self.mapping.as_ref().is_none_or(|(at_hand, _)| *at_hand != number) {
@@ -113,7 +113,7 @@ impl<'a> PayloadReader<'a> {
     }
 }
 
-/// Reads one message, and nothing beside it.
+/// Reads one message, and nothing else.
 fn read_alone(file: &dyn StorageFile, location: Location, sequence: Sequence) -> Result<Stored> {
     let at = u64::from(location.offset());
     let mut bytes = Vec::new();
@@ -125,19 +125,19 @@ fn read_alone(file: &dyn StorageFile, location: Location, sequence: Sequence) ->
     })
 }
 
-/// The message with which these bytes begin; `None` where anything about it is not as it must be.
+/// The message at the beginning of these bytes; `None` if any check fails.
 fn read_in(bytes: &[u8], sequence: Sequence) -> Option<Stored> {
     copied(&read_record(bytes, sequence).ok().filter(RawRecord::payload_is_whole)?)
 }
 
-/// The message of this record; `None` where it is none.
+/// The message of this record; `None` if it is none.
 fn copied(record: &RawRecord<'_>) -> Option<Stored> {
     let message = decode_message(record)?;
     let payload = Payload::owned(record.payload, form_of(record, &message));
     Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
 }
 
-/// The message at `location`; `None` where anything about it is not as it must be.
+/// The message at `location`; `None` if any check fails.
 fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Option<Stored> {
     let at = location.offset() as usize;
     let said = mapping.bytes_at(at, RECORD_HEADER_BYTES)?.first_chunk::<4>()?;
@@ -163,7 +163,7 @@ fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// What is said of a record in its own file, said of the message that it is.
+/// Turns an error of a record into one of its message.
 fn renamed(error: Error, sequence: Sequence) -> Error {
     match error {
         Error::DamagedPayload { path, offset, expected, found, .. } => {

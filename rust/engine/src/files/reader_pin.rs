@@ -1,5 +1,5 @@
-//! The pin of a reader without the lock: a file that keeps retention from removing anything. It goes when the
-//! reader is done, and by itself where the reader died.
+//! The pin of a reader without the lock: a file that keeps retention from removing anything. The reader removes it when
+//! it is done. If the reader died, the pin expires.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use delaymq_core::store::PIN_FOLDER;
 use delaymq_core::units::Millis;
 
-/// So many pins of one process may end in the same millisecond.
+/// How many pins of one process may expire in the same millisecond.
 const ALIKE_MAX: u32 = 1_000;
 
 /// See the module.
@@ -22,8 +22,7 @@ pub struct ReaderPin {
 }
 
 impl ReaderPin {
-    /// Leaves one in the store's folder. `None` where the folder may not be written to: then nothing can be held
-    /// back.
+    /// Leaves a pin in the store's folder. `None` if the folder is not writable: then nothing is kept back.
     pub(crate) fn leave(root: &Path, now: Millis, reader: &str, for_ms: u64) -> Option<Self> {
         let expires = now.plus(for_ms);
         let left = |number: u32| {
@@ -38,7 +37,7 @@ impl ReaderPin {
         (1..=ALIKE_MAX).find_map(left).flatten()
     }
 
-    /// Lets it end by itself: other processes read on.
+    /// Lets the pin stay until it expires: other processes go on reading.
     pub fn outlive(mut self) {
         self.outlives = true;
     }
@@ -47,7 +46,7 @@ impl ReaderPin {
 impl Drop for ReaderPin {
     fn drop(&mut self) {
         if !self.outlives {
-            // One that cannot be removed expires.
+            // A pin that cannot be removed expires.
             drop(std::fs::remove_file(&self.path));
         }
     }

@@ -1,4 +1,4 @@
-//! The disk: [`Storage`] over a folder of real files.
+//! [`Storage`] over a folder of real files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::files::mapping::Mapping;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-/// How often one call is made that signals interrupt.
+/// How often a call is repeated that signals interrupt.
 const INTERRUPTIONS_MAX: u32 = 1000;
-/// In so many bytes the system counts what a file takes of the disk, whatever its blocks are.
+/// The unit of `st_blocks`, whatever the blocks of the file system are.
 const UNIT_OF_ROOM_BYTES: u64 = 512;
-/// How much is written at once where room is taken by writing.
+/// The zeros that are written where the file system cannot allocate.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A store's folder.
@@ -32,11 +32,12 @@ pub struct FileStorage {
 }
 
 impl FileStorage {
-    /// The storage in `root`; where it is absent and `create` is set, it is made and made durable. A folder without
-    /// an identity may have been made by who ended, or failed, before its name was durable: it is made so again.
+    /// The storage in `root`. If the folder does not exist and `create` is set, it is created and made durable. A
+    /// folder without an identity may be left by a process that ended before the folder's name was durable, so it is
+    /// made durable again.
     ///
     /// # Errors
-    /// `Storage` where the folder is not there or cannot be made.
+    /// `Storage` if the folder does not exist or cannot be created.
     pub fn open(root: &Path, create: bool) -> Result<Self> {
         let name = root.display().to_string();
         let is_new = match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
@@ -55,17 +56,17 @@ impl FileStorage {
         Ok(Self { root: root.to_owned(), syncs: true, writable: true })
     }
 
-    /// The same storage, which claims to sync and does not: what is written survives the process,
-    /// and not the machine. For tests, which then open a store many times faster.
+    /// The same storage without syncs: what is written survives the process, but not the machine. For tests, which then
+    /// open a store many times faster.
     pub fn without_syncs(self) -> Self {
         Self { syncs: false, ..self }
     }
 
-    /// As [`Self::open`] for who only looks: every call that would change something is refused, and
-    /// files are opened for reading, so that a store that may only be read can be looked at.
+    /// As [`Self::open`], read-only: calls that change something are refused, and files are opened for reading, so that
+    /// a store without write permission can be read.
     ///
     /// # Errors
-    /// `Storage` where the folder is not there.
+    /// `Storage` if the folder does not exist.
     pub fn read_only(root: &Path) -> Result<Self> {
         Ok(Self { writable: false, ..Self::open(root, false)? })
     }
@@ -79,7 +80,7 @@ impl FileStorage {
         &self.root
     }
 
-    /// Where a file of the store lies.
+    /// The path of a file of the store.
     pub fn path_of(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -150,20 +151,20 @@ impl Storage for FileStorage {
     fn free_bytes(&self) -> Result<u64> {
         let found = retried(|| rustix::fs::statvfs(&self.root)).map_err(|errno| failed("statvfs", "", errno))?;
         if found.f_blocks == 0 {
-            // Some file systems tell nothing, and nothing is not a full disk.
+            // Some file systems report zeros, and that is not a full disk.
             return Err(failed("statvfs", "", Errno::NOSYS));
         }
-        // What is kept for the administrator is not free for a store.
+        // Space that is reserved for the administrator is not free for a store.
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 
-/// One open file; closed when the last holder lets go.
+/// One open file. The last owner closes it.
 #[derive(Debug)]
 struct RealFile {
     descriptor: OwnedFd,
     path: String,
-    /// Where the file is, for who maps it.
+    /// The path of the file, for mapping it.
     place: PathBuf,
     mapping: OnceLock<Option<Mapping>>,
     syncs: bool,
@@ -207,7 +208,7 @@ impl StorageFile for RealFile {
 
     #[cfg(target_os = "linux")]
     fn prefetch(&self, offset: u64, length: u64) {
-        // Advice: where it is refused, the read that follows waits as it would have anyway.
+        // It is advice: if it is refused, the next read waits as it would have anyway.
         let length = std::num::NonZeroU64::new(length);
         let _refused = rustix::fs::fadvise(&self.descriptor, offset, length, rustix::fs::Advice::WillNeed);
     }
@@ -235,7 +236,7 @@ impl StorageFile for RealFile {
 
     #[cfg(target_os = "linux")]
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
-        // Under another name it is somebody's copy, whose checkpoints may need what these do not.
+        // A file with another name is also in a copy, whose checkpoints may need what these do not.
         if rustix::fs::fstat(&self.descriptor).is_ok_and(|stat| stat.st_nlink > 1) {
             return Ok(true);
         }
@@ -282,8 +283,7 @@ impl RealFile {
         self.mapping.get_or_init(|| Mapping::open(&self.place, &self.path).ok()).as_ref()
     }
 
-    /// Takes room by writing what lies beyond the present end, for file systems that cannot
-    /// allocate.
+    /// Takes space by writing zeros behind the present end, for file systems that cannot allocate.
     fn fill_with_zeros(&self, length: u64) -> Result<()> {
         let mut at = self.length()?;
         while at < length {
@@ -306,8 +306,8 @@ fn sync_directory(path: &Path, name: &str) -> Result<()> {
     retried(|| rustix::fs::fsync(&folder)).map_err(|errno| failed("sync", name, errno))
 }
 
-/// Calls again where a signal came between. A call that is interrupted for ever has failed: some
-/// file systems answer so, and nobody is to wait for them without end.
+/// Repeats a call that a signal interrupted. A call that is interrupted again and again has failed: some file systems
+/// answer so, and no thread should wait for them without end.
 pub(crate) fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     for _ in 1..INTERRUPTIONS_MAX {
         match call() {
@@ -356,8 +356,8 @@ mod tests {
         SYNCED.take()
     }
 
-    /// The folder may be there because an open made it, and failed or ended before its name was durable. Whoever goes
-    /// on in it answers for that name, until the store has an identity, which is written behind it.
+    /// An earlier open may have created the folder and failed or ended before its name was durable. An open that goes
+    /// on in it makes the name durable, until the store has an identity, which is written afterwards.
     #[test]
     fn the_name_of_a_folder_without_an_identity_is_made_durable_by_every_open() {
         let parent = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Who may use a store: one process at a time, and never a child that was forked from it.
+//! The lock of a store: one process uses it at a time, and never a forked child.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,8 +35,8 @@ impl ProcessGuard {
         }
     }
 
-    /// True in the process that opened the store. Everything of a store asks this before it takes
-    /// a mutex: in a forked child the thread that held it is gone and it stays locked for ever.
+    /// True in the process that opened the store. Every call on a store checks this before it takes a mutex. In a
+    /// forked child, the thread that held the mutex does not exist, so it stays locked for ever.
     pub(crate) fn is_here(&self) -> bool {
         self.check().is_ok()
     }
@@ -59,8 +59,8 @@ fn current() -> u32 {
 /// The lock of one store, held until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct StoreLock {
-    // Never unlocked by name: closing the last descriptor does it. A forked child shares the open
-    // file, so that its closing its copy leaves the lock with its parent.
+    // Never unlocked explicitly: closing the last descriptor unlocks it. A forked child shares the open file, so when
+    // it closes its copy, its parent keeps the lock.
     _descriptor: OwnedFd,
 }
 
@@ -68,7 +68,7 @@ impl StoreLock {
     /// Takes the lock of the store in `root`.
     ///
     /// # Errors
-    /// `Locked` where somebody else holds it, this process included.
+    /// `Locked` if another holder has it, in any process.
     pub(crate) fn take(root: &Path) -> Result<Self> {
         let path = root.join(LOCK_FILE);
         let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
@@ -83,17 +83,17 @@ impl StoreLock {
     }
 }
 
-/// A lock that any number of readers may hold, and no writer beside them.
+/// A shared lock: any number of readers may hold it, but no writer at the same time.
 #[derive(Debug)]
 pub(crate) struct ReadersLock {
     _descriptor: Option<OwnedFd>,
 }
 
 impl ReadersLock {
-    /// Takes it for the store in `root`, without making the lock file where it is missing.
+    /// Takes the shared lock of the store in `root`. Does not create the lock file.
     ///
     /// # Errors
-    /// `Locked` where somebody has the store open.
+    /// `Locked` if a process has the store open.
     pub(crate) fn take(root: &Path) -> Result<Self> {
         let path = root.join(LOCK_FILE);
         let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
@@ -110,8 +110,8 @@ impl ReadersLock {
     }
 }
 
-/// The process that has the store in `root` open, as far as the kernel tells: from its list of
-/// locks, so that looking takes none. `None` also where it does not tell.
+/// The process that has the store in `root` open, by the kernel's list of locks, so that no lock is taken. `None` also
+/// if the kernel does not say.
 pub(crate) fn holder(root: &Path) -> Option<u32> {
     let stat = rustix::fs::stat(root.join(LOCK_FILE)).ok()?;
     let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));

@@ -1,5 +1,5 @@
-//! What an operator does: groups and subjects, listed and changed; dead letters brought back;
-//! messages expired. Whoever may change what is asked for is judged when the fact is applied.
+//! Administration: groups and subjects are listed and changed, dead letters redriven, messages expired. Apply decides
+//! whether a change is allowed.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
@@ -17,11 +17,11 @@ use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Ranges that one expire fact lists, at most: 256 KiB of them.
+/// The most ranges in one expire fact: 256 KiB of them.
 const EXPIRE_RANGES_MAX: usize = 1 << 14;
 
 impl Store {
-    /// All groups of subjects of users.
+    /// All groups on subjects of users.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
@@ -37,12 +37,11 @@ impl Store {
         self.look(|state| Ok(state.list_subjects()))
     }
 
-    /// Makes a group without consuming for it, and its subject where that is new. Returns when it is
-    /// durable.
+    /// Creates a group without consuming for it, and its subject if that is new. Returns when it is durable.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `group` where it is there already, or `subject` or `group` for a bad
-    /// name; `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `group` if it exists already, or `subject` or `group` for a bad name; `DiskFull`,
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn start_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
         let shared = self.checked(subject, group)?;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
@@ -55,12 +54,11 @@ impl Store {
         }
     }
 
-    /// Lets a group begin again: with the earliest message that is kept, or with the next one. What
-    /// it gave back and its dead letters stay. Returns when it is durable.
+    /// Resets a group: it starts again with the earliest kept message, or with the next one. Its retries and dead
+    /// letters stay. Returns when it is durable.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `group` where it is not there or somebody consumes for it;
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `group` if it does not exist or is consumed; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn reset_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
         let shared = self.checked(subject, group)?;
         let number = self.group_number(subject, group)?;
@@ -69,8 +67,7 @@ impl Store {
         judged(shared, &records, subject, group)
     }
 
-    /// Removes a group, with all that it gave back and its dead letters: these count as finished.
-    /// Returns when it is durable.
+    /// Removes a group with its retries and dead letters, which count as finished. Returns when it is durable.
     ///
     /// # Errors
     /// As [`Self::reset_group`].
@@ -82,12 +79,12 @@ impl Store {
         judged(shared, &records, subject, group)
     }
 
-    /// Gives up the ready messages of a subject that were due more than `older_than_ms` ago: those
-    /// that some group has not finished and no consumer holds. Returns how many, when it is durable.
+    /// Expires the ready messages of a subject that were due more than `older_than_ms` ago, if some group has not
+    /// finished them and no consumer holds them. Returns how many, when it is durable.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` where it is not there; `Storage` where a run could not be
-    /// read, and then nothing has expired; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `subject` if it does not exist; `Storage` if a run could not be read, and then nothing
+    /// has expired; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn expire(&self, subject: &str, older_than_ms: u64) -> Result<u64> {
         self.shared.check()?;
         check_name("subject", subject)?;
@@ -111,8 +108,8 @@ impl Store {
         Ok(count)
     }
 
-    /// The ready messages of a subject that were due before this time, by ranges of their numbers.
-    /// One whose row is damaged is left to who pulls it.
+    /// The ready messages of a subject that were due before this time, as ranges of their numbers. A damaged row is
+    /// left to the consumer that pulls it.
     fn ready_before(&self, subject: SubjectNumber, due_before: Millis) -> Result<Vec<NumberRange>> {
         let mut cursor = self.shared.lock_owner()?.get()?.owner.ready_cursor(subject);
         let mut numbers = Vec::new();
@@ -130,8 +127,7 @@ impl Store {
         }
     }
 
-    /// Looks at the state, in which everything is applied that was done before this call, what
-    /// consumers have queued included.
+    /// Calls `look` with the state, after everything before this call is applied, including what consumers have queued.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> Result<T>) -> Result<T> {
         let shared = &self.shared;
         shared.check()?;
@@ -155,7 +151,7 @@ impl Store {
         Ok(&self.shared)
     }
 
-    /// The number of a group that is there.
+    /// The number of an existing group.
     pub(crate) fn group_number(&self, subject: &str, group: &str) -> Result<GroupNumber> {
         self.look(|state| {
             let number = state.subjects.number(subject).and_then(|number| state.group_named(number, group));
@@ -164,7 +160,7 @@ impl Store {
     }
 }
 
-/// Asks for one change of a group, and says what came of it.
+/// Submits one change of a group. Returns its result.
 fn judged(shared: &Shared, records: &[u8], subject: &str, group: &str) -> Result<()> {
     match shared.ask(records, 1, Class::Finishing, true)?.first().copied().flatten() {
         Some(Outcome::HasConsumers(count)) => {

@@ -1,4 +1,4 @@
-//! Dead letters: looked at, and brought back.
+//! Dead letters: listed, and redriven.
 
 use std::collections::BTreeSet;
 
@@ -16,39 +16,38 @@ use crate::consume::delivery::Payload;
 use crate::names::Subject;
 use crate::store::Store;
 
-/// Dead letters brought back with one wait, at most.
+/// The most dead letters that are redriven with one wait.
 const REDRIVE_MAX: usize = 1_024;
-/// Bytes that one redrive takes in the log, at most.
+/// The most bytes that one redrive takes in the log.
 const REDRIVE_BYTES: usize = 64;
 
-/// A message that a consumer put away.
+/// A dead letter: a message that a consumer gave up.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// Its number among the dead letters of its group, from 0.
     pub number: ReadyNumber,
     /// The sequence of the message itself.
     pub sequence: Sequence,
-    /// When it was put away.
+    /// When it died.
     pub died: Millis,
-    /// How often it had been handed over.
+    /// How often it had been delivered.
     pub attempt: u32,
-    /// Why it was put away.
+    /// Why it died.
     pub reason: String,
     /// When the message was received.
     pub published: Option<Millis>,
     /// Its meta and body.
     pub payload: Option<Payload>,
-    /// What cannot be read of it, and why; such a field is empty above.
+    /// The part that cannot be read, and why. Such a field is empty above.
     pub damage: Option<String>,
 }
 
 impl Store {
-    /// The dead letters of a group, the oldest first, at most `limit`. Changes nothing; reads the log
-    /// where they died, so it is slow.
+    /// The dead letters of a group, the oldest first, at most `limit`. Changes nothing. It is slow, since it reads the
+    /// log where they died.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `group` where it is not there; `Storage`, `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
+    /// `InvalidArgument` naming `group` if it does not exist; `Storage`, `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn dead_letters(&self, subject: &str, group: &str, limit: usize) -> Result<Vec<DeadLetter>> {
         self.dead_letters_from(subject, group, ReadyNumber(0), limit)
     }
@@ -128,12 +127,12 @@ impl Store {
         Ok(numbers.iter().map(|number| entries.get(number).copied()).collect())
     }
 
-    /// Brings dead letters of a group back, the oldest first, at most `limit`: the group gets them
-    /// again now, their deliveries counted from 1. Returns how many, when it is durable; after an
-    /// error some may have been brought back, none of them twice.
+    /// Redrives dead letters of a group, the oldest first, at most `limit`: the group gets them again now, and their
+    /// attempts count from 1. Returns how many, when it is durable. After an error, some may have been redriven, none
+    /// of them twice.
     ///
     /// # Errors
-    /// As [`Self::dead_letters`]; `DiskFull` where the name of the retry subject finds no room.
+    /// As [`Self::dead_letters`]; `DiskFull` if the name of the retry subject finds no room.
     pub fn redrive(&self, subject: &str, group: &str, limit: Option<usize>) -> Result<u64> {
         let shared = self.checked(subject, group)?;
         self.group_number(subject, group)?;
@@ -175,7 +174,7 @@ impl Store {
     }
 }
 
-/// The reasons that can be read, and what kept others from it.
+/// The reasons that can be read, and the errors of the others.
 fn reasons_of(log: &LogReading, found: &[Option<Entry>]) -> (DeadLetterReasons, Option<Error>) {
     let wanted: BTreeSet<Sequence> = found.iter().flatten().map(Entry::sequence).collect();
     match log.reasons(&wanted) {

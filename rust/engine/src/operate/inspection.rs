@@ -1,4 +1,4 @@
-//! Looking at a store without its lock, while a pin keeps its files where they are.
+//! Inspection of a store without its lock, while a pin keeps its files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,33 +16,31 @@ use crate::files::storage::FileStorage;
 use crate::files::store_lock::holder;
 use crate::sync::thread;
 
-/// How long a pin holds files back where its reader died, in milliseconds.
+/// How long the pin of a dead reader keeps files, in milliseconds.
 const PIN_MS: u64 = 600_000;
-/// What looks damaged under a writer is read again so often, and so long apart.
+/// How often, and how far apart, something is read again that looks damaged while a process writes.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(150);
 
-/// What was seen.
+/// The result of an inspection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inspected {
     /// The store.
     pub inspection: Inspection,
-    /// The process that has it open, where the kernel tells.
+    /// The process that has it open, if the kernel says so.
     pub open_in: Option<u32>,
     /// When it was looked at, by the wall clock.
     pub seen: Millis,
-    /// Pins that have not expired, this reader's own not among them.
+    /// Pins that have not expired, without this reader's own.
     pub pins: Vec<Pin>,
 }
 
-/// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
-/// it reads, where the folder may be written to. Of a store that an open would refuse as damaged it
-/// shows what can be read, and says why. `keep` is how long files are kept by who
-/// opens it.
+/// Inspects the store in the folder `path`. Repairs nothing and changes no file, except for a pin while it reads, if
+/// the folder is writable. Of a store that is too damaged to open it shows what can be read, and the reason. `keep` is
+/// how long the process that opens the store keeps files.
 ///
 /// # Errors
-/// `NotAStore`, `NewerFormat`, `Storage`; `Corrupt`, `MissingFile` where nothing says whose files
-/// these are.
+/// `NotAStore`, `NewerFormat`, `Storage`; `Corrupt`, `MissingFile` if nothing says to which store the files belong.
 pub fn inspect(path: &Path, keep: &KeepFinished) -> Result<Inspected> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let now = SystemClock.read().wall();
@@ -62,11 +60,11 @@ pub fn inspect(path: &Path, keep: &KeepFinished) -> Result<Inspected> {
     Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
 }
 
-/// Looks at a store without its lock and changes no file, but for a pin that is left for so long, where the folder
-/// may be written to: nothing that `look` sees goes while the pin is there.
+/// Looks at a store without its lock. Changes no file, except for a pin that stays for so long, if the folder is
+/// writable: nothing that `look` sees is removed while the pin is there.
 ///
 /// # Errors
-/// `NotAStore`, `NewerFormat`, `Storage`, and those of `look`: what looks damaged under a writer is looked at again.
+/// `NotAStore`, `NewerFormat`, `Storage`, and those of `look`. What looks damaged while a process writes is read again.
 pub fn look_pinned<T>(
     path: &Path,
     for_ms: u64,
@@ -78,12 +76,12 @@ pub fn look_pinned<T>(
     Ok((seen, storage, pin))
 }
 
-/// One more pin for who goes on reading; the one before is dropped after it.
+/// Another pin, for a reader that goes on. Drop the one before after this call.
 pub fn pin_again(path: &Path, for_ms: u64) -> Option<ReaderPin> {
     ReaderPin::leave(path, SystemClock.read().wall(), "reader", for_ms)
 }
 
-/// As an open would read it, again and again where a writer may be in the middle of it.
+/// Reads as an open would, again and again while a writer may be in the middle of a change.
 fn sound<T>(storage: &Arc<dyn Storage>, path: &Path, look: impl Fn(&Identity) -> Result<T>) -> Result<T> {
     let identity = open_identity(storage.as_ref(), None)?;
     let mut tries = 1;
@@ -98,7 +96,7 @@ fn sound<T>(storage: &Arc<dyn Storage>, path: &Path, look: impl Fn(&Identity) ->
     }
 }
 
-/// A writer may have been in the middle of it.
+/// True if a writer may have been in the middle of a change.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. }) || error.is_not_found()
 }

@@ -1,4 +1,5 @@
-//! Rebuilding the runs of a store: planned and done in pieces by any process, without the lock; adopted by one that has it.
+//! Rebuilding the runs of a store. Any process plans and rebuilds pieces without the lock; a process with the lock
+//! adopts them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use crate::files::store_lock::StoreLock;
 use crate::opening::random;
 use crate::operate::inspection::look_pinned;
 
-/// How long what a plan names is held back from retention, in milliseconds: the pieces are read by other processes, which
-/// may come one after the other.
+/// How long retention keeps the files that a plan names, in milliseconds: other processes read the pieces, perhaps one
+/// after the other.
 const PLAN_PIN_MS: u64 = 3_600_000;
 
-/// Plans the rebuilding of the runs of the store in the folder `path`, as of its newest checkpoint, in pieces of at most
-/// so many sequences. The store may be open, and may be one that an open refuses. Nothing of it is removed by retention
-/// for an hour, where the folder may be written to.
+/// Plans to rebuild the runs of the store in the folder `path`, as of its newest checkpoint, in pieces of at most so
+/// many sequences. The store may be open, or too damaged to open. If the folder is writable, retention removes nothing
+/// of it for an hour.
 ///
 /// # Errors
 /// As [`delaymq_core::store::plan_rebuild`]; `NotAStore`.
@@ -35,8 +36,8 @@ pub fn plan_rebuild(path: &Path, piece_sequences: u32) -> Result<(RebuildPlan, V
     Ok(planned)
 }
 
-/// Rebuilds a piece of a plan, compares it with what is there, and, where that is asked for, writes its run beside the
-/// store. The store may be open.
+/// Rebuilds a piece of a plan, compares it with the existing run and, if asked to, writes its run next to the store.
+/// The store may be open.
 ///
 /// # Errors
 /// As [`delaymq_core::store::rebuild_piece`]; `NotAStore`.
@@ -56,23 +57,23 @@ pub fn rebuild_piece(path: &Path, plan: &RebuildPlan, index: u32, stage: bool) -
     Ok(rebuilt)
 }
 
-/// Looks whether somebody has the store open, before anything is rebuilt in vain.
+/// Refuses a store that is open, before anything is rebuilt in vain.
 ///
 /// # Errors
-/// `Locked` where somebody has; `NotAStore`, `NewerFormat`, `Storage`.
+/// `Locked` if it is open; `NotAStore`, `NewerFormat`, `Storage`.
 pub fn refuse_open(path: &Path) -> Result<()> {
     let storage = FileStorage::open(path, false)?;
     open_identity(&storage, None)?;
     StoreLock::take(path).map(drop)
 }
 
-/// Puts the rebuilt runs of all pieces in the place of those that are there, or changes nothing.
+/// Replaces the existing runs by the rebuilt runs of all pieces, or changes nothing.
 ///
 /// # Errors
-/// `Locked` where somebody has the store open; as [`delaymq_core::store::adopt_rebuilt`]; `NotAStore`.
+/// `Locked` if the store is open; as [`delaymq_core::store::adopt_rebuilt`]; `NotAStore`.
 pub fn adopt_rebuilt(path: &Path, plan: &RebuildPlan, pieces: &[(u32, Option<StagedRun>)]) -> Result<Adopted> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
-    // A folder of something else is refused before the lock file is made in it.
+    // Refuses the folder of something else before the lock file is made in it.
     open_identity(storage.as_ref(), None)?;
     let _lock = StoreLock::take(path)?;
     let identity = open_identity(storage.as_ref(), None)?;

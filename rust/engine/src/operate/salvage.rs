@@ -1,4 +1,4 @@
-//! Saving what can be saved of a damaged store into a new one. The damaged store is only read.
+//! Salvage: what can be read of a damaged store is written into a new store. The damaged store is only read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::options::Options;
 use crate::publish::batch::PublishBatch;
 use crate::store::Store;
 
-/// Messages, and about as many bytes, that are written at once.
+/// How many messages, and about as many bytes, are written at once.
 const BATCH_MESSAGES: usize = 1000;
 
-/// How far the writing has come.
+/// The progress of a salvage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SalvageProgress {
     /// Messages written.
@@ -27,24 +27,24 @@ pub struct SalvageProgress {
     pub whole: u64,
 }
 
-/// Says what is gone and what can be saved of the store in `path`, and changes nothing.
+/// What is lost and what can be salvaged of the store in `path`. Changes nothing.
 ///
 /// # Errors
-/// `Locked` where somebody has it open, `NotAStore`, `NewerFormat`, `Storage`.
+/// `Locked` if it is open, `NotAStore`, `NewerFormat`, `Storage`.
 pub fn preview_salvage(path: &Path) -> Result<Salvage> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let _lock = ReadersLock::take(path)?;
     salvage(&storage)
 }
 
-/// Writes what can be saved of the store in `path` into a new store in `into`, which must be
-/// absent or empty. Due times stay; a message that only some groups have not finished goes to these
-/// alone, as one of their retries; dead letters keep their reasons, as far as those can be read; attempts
-/// begin at 1 again. Series go on behind their last message. `progress` ends it by returning false.
+/// Salvages the store in `path` into a new store in `into`, which must be absent or empty. Due times stay. A message
+/// that only some groups have not finished goes to those groups, as one of their retries. Dead letters keep their
+/// reasons, as far as these can be read. Attempts begin at 1 again. Series go on behind their last message. `progress`
+/// ends the salvage by returning false.
 ///
 /// # Errors
-/// As [`preview_salvage`]; `InvalidArgument` naming `into`; `Closed` where it was ended; those of the new store, which is not
-/// complete then and is to be removed.
+/// As [`preview_salvage`]; `InvalidArgument` naming `into`; `Closed` if it was ended; errors of the new store, which is
+/// incomplete then and is to be removed.
 pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvageProgress) -> bool) -> Result<Salvage> {
     refuse_what_is_there(into)?;
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
@@ -64,10 +64,10 @@ pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvagePr
         if progress(SalvageProgress { written, whole }) { Ok(()) } else { Err(Error::Closed) }
     };
     if found.reasons_count() > 0 {
-        // While nothing else is there that a consumer could be given.
-        let mut burying = DeadLetterWriter::new(&store);
-        found.each(&mut |message| if burying.take(message)? { tell() } else { Ok(()) })?;
-        burying.finish()?;
+        // The store has nothing yet that a consumer could get.
+        let mut dead_letters = DeadLetterWriter::new(&store);
+        found.each(&mut |message| if dead_letters.take(message)? { tell() } else { Ok(()) })?;
+        dead_letters.finish()?;
     }
     found.each(&mut |message| {
         if dead_letter_of(message).is_some() {
@@ -119,7 +119,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Makes a group, from the earliest message on, where it is not there yet.
+    /// Creates a group that starts with the earliest message, if it does not exist.
     fn begin(&mut self, subject: &str, group: &str) -> Result<()> {
         if self.groups.insert((subject.to_owned(), group.to_owned())) {
             self.store.begin_named_group(subject, group)?;

@@ -1,5 +1,5 @@
-//! Dead letters of a damaged store, put away again in the new one. A reason stands in the fact that
-//! made the dead letter and nowhere else, so each is given to its group and put away by it once more.
+//! Dead letters of a damaged store, made dead letters of the new store again. Only the fact that made a dead letter has
+//! its reason, so the group gets each of them once and moves it to its dead letters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::options::SubscribeOptions;
 use crate::publish::batch::PublishBatch;
 use crate::store::Store;
 
-/// Dead letters published, and put away, together.
+/// How many dead letters are published, and moved, together.
 const BATCH_MESSAGES: usize = 1_000;
-/// What was published at once is ready at once: only a store that cannot write keeps it back so long.
+/// Only a store that cannot write keeps a published message back for so long.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const LOOK_UP: Duration = Duration::from_millis(500);
 
-/// Where a dead letter with a reason goes: its subject and its group.
+/// The subject and the group of a dead letter that has a reason.
 pub(crate) fn dead_letter_of<'a>(message: &SalvagedMessage<'a>) -> Option<(&'a str, &'a str)> {
     message.reason.and_then(|_| dead_letters_of(message.subject))
 }
@@ -26,7 +26,7 @@ pub(crate) fn dead_letter_of<'a>(message: &SalvagedMessage<'a>) -> Option<(&'a s
 /// Dead letters of one group that are not written yet.
 struct PendingBatch {
     batch: PublishBatch,
-    /// Of those in the batch, in order: when each died, and why.
+    /// For each message of the batch, in order: when it died, and why.
     deaths: Vec<(Millis, String)>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> DeadLetterWriter<'a> {
         Self { store, batches: BTreeMap::new() }
     }
 
-    /// Takes a dead letter that has its reason; false for every other message.
+    /// Takes a dead letter that has its reason. Returns false for every other message.
     pub(crate) fn take(&mut self, message: &SalvagedMessage<'_>) -> Result<bool> {
         let (Some((subject, group)), Some(reason)) = (dead_letter_of(message), message.reason) else {
             return Ok(false);
@@ -75,7 +75,7 @@ impl<'a> DeadLetterWriter<'a> {
     }
 }
 
-/// Publishes what is in the batch to the group's retries, and puts it away from there.
+/// Publishes the batch to the group's retries, and moves it from there to the dead letters.
 fn write_batch(store: &Store, subject: &str, group: &str, pending: &mut PendingBatch) -> Result<()> {
     if pending.batch.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Publishing: a batch that is encoded as it is filled, and a ticket for one under way.
+//! Publishing: a batch, encoded as it is filled, and a ticket for a publish under way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,20 +22,19 @@ use crate::shared::Shared;
 
 pub use crate::publish::receipts::Receipts;
 
-/// Messages on their way into the store, checked and encoded one by one. Made by
-/// [`crate::Store::batch`], used again after each publish; where there was no room for them, or the store
-/// failed, it still holds them.
+/// Messages on their way into the store, checked and encoded one by one. [`crate::Store::batch`] makes one. It is
+/// reused after each publish. If there was no room, or the store failed, it keeps its messages.
 pub struct PublishBatch {
     pub(crate) shared: Arc<Shared>,
     pub(crate) records: Vec<u8>,
     pub(crate) notes: Vec<ReceiptFields>,
-    /// What is asked of some of them.
+    /// The terms of its messages.
     pub(crate) terms: BatchConditions,
     pub(crate) new_subjects: Vec<Subject>,
-    /// Groups that must be there before the messages, which are theirs alone.
+    /// Groups that must exist before the messages, which are for them alone.
     new_groups: Vec<(SubjectNumber, String)>,
     last_subject: Option<Subject>,
-    /// The trusted time, and from when delays count, as of the first message.
+    /// The trusted time, and the time from which delays count, as of the first message.
     now: Option<(Millis, Millis)>,
     pub(crate) earliest_due: Millis,
 }
@@ -55,17 +54,17 @@ impl PublishBatch {
         }
     }
 
-    /// How many messages it holds.
+    /// How many messages there are.
     pub fn len(&self) -> usize {
         self.notes.len()
     }
 
-    /// True where it holds none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty()
     }
 
-    /// Forgets what it holds.
+    /// Removes all messages.
     pub fn clear(&mut self) {
         self.records.clear();
         self.notes.clear();
@@ -76,17 +75,17 @@ impl PublishBatch {
         self.earliest_due = NEVER;
     }
 
-    /// Adds a message. `meta` is as `record::message::encode_meta` gives it. A delay counts from
-    /// the first message that was added since the batch was empty.
+    /// Adds a message. `meta` is encoded by `record::message::encode_meta`. Delays count from the first message that
+    /// was added since the batch was empty.
     ///
     /// # Errors
-    /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`,
-    /// `attributes`, `body` or `messages`; the batch is as it was.
+    /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`, `attributes`, `body` or
+    /// `messages`; the batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
         self.push_with(subject, due, (meta, body), encode_message)
     }
 
-    /// As [`Self::push`], with the CRC-32 over meta and body that was seen to be right: it is stored.
+    /// As [`Self::push`], with the CRC-32 of meta and body, which was checked before: it is stored.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -94,7 +93,7 @@ impl PublishBatch {
         self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
     }
 
-    /// As [`Self::push_checked`], on terms.
+    /// As [`Self::push_checked`], with terms.
     ///
     /// # Errors
     /// As [`Self::push`]; `InvalidArgument` naming `key` or `message_id`.
@@ -175,11 +174,10 @@ impl PublishBatch {
         self.earliest_due = self.earliest_due.min(message.due);
     }
 
-    /// Adds a message as another store had it, on a subject that may be one of those which only
-    /// stores name.
+    /// Adds a message as another store had it, on a subject whose name users may not choose.
     ///
     /// # Errors
-    /// `TooLarge` naming `messages` where the batch is full; it is as it was.
+    /// `TooLarge` naming `messages` if the batch is full; it is as it was.
     pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
         self.check_room(message.meta.len().saturating_add(message.body.len()))?;
         let subject = self.shared.names.subject(subject)?;
@@ -214,8 +212,8 @@ impl PublishBatch {
         Ok(number)
     }
 
-    /// Hands all messages to the log's queue, in order and as one, waiting for room; the batch is
-    /// empty afterwards.
+    /// Hands all messages to the log's queue, in order and as one submission. Waits for room. The batch is empty
+    /// afterwards.
     pub(crate) fn submit(&mut self) -> Result<Ticket> {
         loop {
             let seen = self.shared.room.count();
@@ -226,7 +224,7 @@ impl PublishBatch {
         }
     }
 
-    /// As `submit`, with `None` where it would have to wait; the batch still holds all then.
+    /// As `submit`, but `None` if it would have to wait; then the batch keeps its messages.
     pub(crate) fn try_submit(&mut self) -> Result<Option<Ticket>> {
         if self.is_empty() {
             let receipts = Receipts {
@@ -293,7 +291,7 @@ impl PublishBatch {
 /// Later than everything.
 const NEVER: Millis = Millis(u64::MAX);
 
-/// What a record takes beside meta and body, rounded up.
+/// The bytes of a record without meta and body, rounded up.
 const RECORD_OVERHEAD: usize = 64;
 
 /// A publish under way.
@@ -301,27 +299,27 @@ pub struct Ticket {
     pub(crate) shared: Arc<Shared>,
     pub(crate) end: Sequence,
     pub(crate) receipts: Receipts,
-    /// What applying it finds, of a batch on terms.
+    /// The outcomes that decide the receipts, for a batch with terms.
     pub(crate) awaited: Option<Box<AwaitedOutcomes>>,
 }
 
 impl Ticket {
-    /// True where the publish is durable, as the store's durability says.
+    /// True if the publish is as durable as the store's durability promises.
     pub fn is_done(&self) -> bool {
         self.shared.is_visible(self.end)
     }
 
-    /// Waits until it is durable; `None` where that took longer than `timeout`.
+    /// Waits until it is durable; `None` if that took longer than `timeout`.
     ///
     /// # Errors
-    /// `Poisoned` where a write or sync failed: whether the messages are stored is known only after
-    /// the store was opened again. `ForkedProcess` in a forked child; as [`Self::receipts`].
+    /// `Poisoned` if a write or sync failed: then only the next opening says whether the messages are stored.
+    /// `ForkedProcess` in a forked child; as [`Self::receipts`].
     pub fn wait(&self, timeout: Duration) -> Result<Option<Receipts>> {
         self.shared.guard.check()?;
         if self.shared.wait_visible(self.end, Some(timeout))? { self.receipts().map(Some) } else { Ok(None) }
     }
 
-    /// Waits until it is durable; false where that took longer than `timeout`.
+    /// Waits until it is durable; false if that took longer than `timeout`.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -329,11 +327,11 @@ impl Ticket {
         self.shared.wait_visible(self.end, Some(timeout))
     }
 
-    /// The receipts, which mean nothing before the publish is durable. Those of a batch on terms are known once it is
-    /// applied: this waits for that.
+    /// The receipts. They mean nothing before the publish is durable. For a batch with terms, this waits until it is
+    /// applied.
     ///
     /// # Errors
-    /// Of a batch on terms: `KeyTaken`, `NamesFull`, and nothing of it was stored; `Poisoned`, `Closed`.
+    /// For a batch with terms `KeyTaken`, `NamesFull`: none of it was stored; `Poisoned`, `Closed`.
     pub fn receipts(&self) -> Result<Receipts> {
         match &self.awaited {
             None => Ok(self.receipts.clone()),
@@ -341,7 +339,7 @@ impl Ticket {
         }
     }
 
-    /// True where what becomes of it is known once it is applied, and not before.
+    /// True if the receipts are known only once the batch is applied.
     pub fn is_on_terms(&self) -> bool {
         self.awaited.is_some()
     }
@@ -355,7 +353,7 @@ impl Ticket {
         self.settle()
     }
 
-    /// As [`Self::finish`], where the caller has made sure of the process.
+    /// As [`Self::finish`], for a caller that has checked the process.
     pub(crate) fn settle(self) -> Result<Receipts> {
         if !is_on(Planted::AnswerBeforeVisible) {
             self.shared.wait_visible(self.end, None)?;
@@ -363,7 +361,7 @@ impl Ticket {
         self.receipts()
     }
 
-    /// The publish is durable when everything below this is visible.
+    /// The publish is durable when everything below this position is visible.
     pub fn end(&self) -> Sequence {
         self.end
     }

@@ -1,4 +1,4 @@
-//! What is asked by keys: of the pending messages of a subject that have them.
+//! Commands by key: cancel, move and look up pending messages by the keys of a subject.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,11 +17,11 @@ use crate::publish::conditional_publish::{key_of, with_a_key};
 use crate::publish::rescheduling::{CancelOutcome, MoveOutcome};
 use crate::store::Store;
 
-/// Bytes that one command takes in the log, with its row of terms.
+/// The bytes that one command takes in the log, with its row of terms.
 const COMMAND_BYTES: usize = 72 + TERMS_ROW_BYTES;
 /// Bytes of terms before their rows.
 const TERMS_BYTES: usize = 40;
-/// Keys that are looked up before others have their turn at the owner.
+/// Keys that are looked up before the owner lock is released for others.
 const LOOK_UPS_AT_ONCE: usize = 1_000;
 
 /// A command by one key.
@@ -29,27 +29,27 @@ const LOOK_UPS_AT_ONCE: usize = 1_000;
 struct Row {
     key: NameHash,
     command: KeyCommand,
-    /// By which one that comes again is told.
+    /// The id by which a repetition is recognised.
     id: Option<NameHash>,
 }
 
-/// Commands by keys of one subject, as whoever asks them has them.
+/// Commands by keys of one subject, as a caller asks for them.
 struct Asked {
     /// One for each key.
     rows: Vec<Row>,
-    /// The row of each key that was named, in the order in which they were.
+    /// The row of each key in the caller's list, in its order.
     places: Vec<usize>,
 }
 
-/// What is known when it is asked.
+/// What is known when a command is submitted.
 #[derive(Clone, Copy)]
 struct Seen {
     held: Option<Named>,
-    /// What the first one of its id came to.
+    /// The result of the first command of its id.
     before: Option<Named>,
 }
 
-/// A command that has no answer yet: its place among the rows, and what was seen last.
+/// A command without a result yet: its place among the rows, and what was seen last.
 #[derive(Clone, Copy)]
 struct Open {
     place: usize,
@@ -58,19 +58,19 @@ struct Open {
 }
 
 impl Store {
-    /// Cancels the pending message that has this key. `NotFound` where none has it, whatever there was before. One with an
-    /// id is answered as the first one that asked the same under it, for as long as ids are remembered.
+    /// Cancels the pending message that has this key. `NotFound` if none has it, whatever there was before. A command
+    /// with an id has the result of the first command with that id, for as long as ids are remembered.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, `key` or `command_id`; `NamesFull` where no more ids are remembered, and nothing was
-    /// cancelled; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `subject`, `key` or `command_id`; `NamesFull` if no more ids can be remembered, and
+    /// nothing was cancelled; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn cancel_key(&self, subject: &str, key: &str, id: Option<&str>) -> Result<CancelOutcome> {
         let outcomes = self.cancel_keys(subject, &[key], id)?;
         Ok(outcomes.first().copied().unwrap_or(CancelOutcome::NotFound))
     }
 
-    /// Cancels the pending messages of a subject that have these keys; the outcomes are in their order, each as
-    /// [`Self::cancel_key`] has it. They take one batch of facts and one wait, as far as they fit into one. A key that is named twice is asked
+    /// Cancels the pending messages of a subject that have these keys. The outcomes are in their order, each as of
+    /// [`Self::cancel_key`]. As many as fit take one batch of facts and one wait. A key that occurs twice is asked
     /// once, and has one outcome.
     ///
     /// # Errors
@@ -100,23 +100,23 @@ impl Store {
         Ok(asked.told(&is_done).map(outcome).collect())
     }
 
-    /// Moves the pending message that has this key to another time; it keeps the key. `NotFound`, and an id, as
-    /// [`Self::cancel_key`] has them.
+    /// Moves the pending message that has this key to another time. It keeps the key. `NotFound` and ids are as in
+    /// [`Self::cancel_key`].
     ///
     /// # Errors
-    /// As [`Self::cancel_key`]; `InvalidArgument` naming `due` where that is too far ahead.
+    /// As [`Self::cancel_key`]; `InvalidArgument` naming `due` if that is too far ahead.
     pub fn move_key(&self, subject: &str, key: &str, due: Due, id: Option<&str>) -> Result<MoveOutcome> {
         let outcomes = self.move_keys(subject, &[(key, due)], id)?;
         Ok(outcomes.first().copied().unwrap_or(MoveOutcome::NotFound))
     }
 
-    /// Moves the pending messages of a subject that have these keys to other times; the outcomes are in their order, each as
-    /// [`Self::move_key`] has it. They take one batch of facts and one wait, as far as they fit into one; what got another message
-    /// under its key meanwhile is asked again. Delays count from this call. A key that is named twice is asked once, and
+    /// Moves the pending messages of a subject that have these keys to other times. The outcomes are in their order,
+    /// each as of [`Self::move_key`]. As many as fit take one batch of facts and one wait. If a key got another message
+    /// meanwhile, its command is tried again. Delays count from this call. A key that occurs twice is asked once, and
     /// has one outcome.
     ///
     /// # Errors
-    /// As [`Self::move_key`], before any was moved, and `InvalidArgument` naming `key` where one is named with two times;
+    /// As [`Self::move_key`], before any was moved, and `InvalidArgument` naming `key` if one occurs with two times;
     /// `NamesFull` before any of the same batch was moved.
     pub fn move_keys<K: AsRef<str>>(
         &self,
@@ -152,7 +152,7 @@ impl Store {
         Ok(asked.told(&outcomes).collect())
     }
 
-    /// The receipt of the pending message that has this key. Reads nothing from disk.
+    /// The receipt of the pending message that has this key. Reads nothing from the disk.
     ///
     /// # Errors
     /// As [`Self::cancel_key`].
@@ -167,15 +167,15 @@ impl Store {
         Ok(held.and_then(|Named { key, subject, size }| book.receipt_of(key, subject, size)))
     }
 
-    /// The rows, as many at a time as are submitted together.
+    /// The rows, in portions that are submitted together.
     fn opened(&self, asked: &Asked) -> Vec<Vec<Open>> {
         let room = self.shared.submission_bytes_max().saturating_sub(TERMS_BYTES);
         let open: Vec<Open> = asked.rows.iter().enumerate().map(|(place, row)| Open::new(place, *row)).collect();
         open.chunks((room / COMMAND_BYTES).max(1)).map(<[Open]>::to_vec).collect()
     }
 
-    /// Finds the pending messages that have the keys, and what was answered under the ids. What was answered before this call
-    /// is found, and nothing is waited for.
+    /// Finds the pending messages that have the keys, and the results of the ids, as of all commands that were answered
+    /// before this call. Waits for nothing.
     fn see(&self, open: &mut [Open]) -> Result<()> {
         self.shared.apply_until(self.shared.positions.visible())?;
         let (now, _) = self.shared.now();
@@ -195,10 +195,10 @@ impl Store {
         known.unwrap_or_default()
     }
 
-    /// Submits these commands together, and waits for what applying them finds.
+    /// Submits these commands together, and waits for their outcomes.
     ///
     /// # Errors
-    /// `NamesFull` where no more ids are remembered.
+    /// `NamesFull` if no more ids can be remembered.
     fn ask_by_keys(&self, subject: &str, open: &[Open], earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
         let mut records = Vec::with_capacity(TERMS_BYTES + open.len().saturating_mul(COMMAND_BYTES));
         let has_ids = open.first().is_some_and(|one| one.row.id.is_some());
@@ -226,7 +226,7 @@ impl Store {
         Ok(found.split_off(ahead.min(found.len())))
     }
 
-    /// Tells what the first commands of the same ids came to, and returns the others.
+    /// Sets the results of ids that were used before, and returns the other commands.
     fn unanswered_before(&self, open: Vec<Open>, outcomes: &mut [MoveOutcome]) -> Result<Vec<Open>> {
         let mut unanswered = Vec::with_capacity(open.len());
         for one in open {
@@ -238,7 +238,7 @@ impl Store {
         Ok(unanswered)
     }
 
-    /// Asks for moves, and returns those that are to be asked again.
+    /// Submits moves, and returns those that must be tried again.
     fn ask_moves(
         &self,
         subject: &str,
@@ -246,7 +246,7 @@ impl Store {
         earliest_due: Millis,
         outcomes: &mut [MoveOutcome],
     ) -> Result<Vec<Open>> {
-        // It is asked even where nobody has the key: what was submitted before and is not applied comes first.
+        // It is submitted even if no message has the key: facts that are submitted and not yet applied come first.
         let found = self.ask_by_keys(subject, open, earliest_due)?;
         let mut again = Vec::new();
         for (one, found) in open.iter().zip(found) {
@@ -265,8 +265,7 @@ impl Store {
         }
         let asked: Vec<Option<DueKey>> = again.iter().map(|one| one.seen.held.map(|held| held.key)).collect();
         self.see(&mut again)?;
-        // Where another one has the key since, somebody else's command was done meanwhile, so that this does
-        // not go round for nothing.
+        // If another message has the key since, another command has succeeded meanwhile. So each round makes progress.
         let is_open = |(one, asked): (Open, Option<DueKey>)| {
             let is_the_same = one.seen.held.map(|held| held.key) == asked;
             let is_over = is_the_same || (one.row.id.is_none() && one.seen.held.is_none());
@@ -275,7 +274,7 @@ impl Store {
         Ok(again.into_iter().zip(asked).filter_map(is_open).collect())
     }
 
-    /// A message that was moved, or was not, by the first command of an id.
+    /// The result of the first command of an id, which moved a message or did not.
     fn moved(&self, from: Named, to: DueKey) -> Result<MoveOutcome> {
         if from.is_nothing() {
             return Ok(MoveOutcome::NotFound);
@@ -324,7 +323,7 @@ impl Asked {
         Ok(Self { rows, places })
     }
 
-    /// What came of each key that was named, from what came of each row.
+    /// The result of each key in the caller's list, from the results of the rows.
     fn told<T: Copy>(&self, of_rows: &[T]) -> impl Iterator<Item = T> {
         self.places.iter().filter_map(|place| of_rows.get(*place).copied())
     }

@@ -1,4 +1,4 @@
-//! Messages on terms: what is asked of each on its way in, and what applying them found.
+//! Publishing with terms, a key or an id: what is checked before the log, and the outcomes that apply finds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::publish::receipts::{ReceiptFields, ReceiptRows, Receipts};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BatchConditions {
     rows: Vec<MessageTerms>,
-    /// The keys among them; true where the message is to be refused if its key is taken.
+    /// The keys in the batch. True if the message is to be refused when its key is taken.
     keys: HashMap<NameHash, bool>,
 }
 
@@ -36,7 +36,7 @@ impl BatchConditions {
         self.keys.clear();
     }
 
-    /// What is asked of the message at this place, judged as far as that goes before it is stored.
+    /// The terms of the message at this place. Checks what can be checked before it is stored.
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `message_id`.
@@ -81,7 +81,7 @@ impl BatchConditions {
     }
 }
 
-/// What stands for a key in facts.
+/// The hash that stands for a key in facts.
 ///
 /// # Errors
 /// `InvalidArgument` naming `subject` or `key`.
@@ -92,13 +92,12 @@ pub(crate) fn key_of(subject: &str, key: &str) -> Result<NameHash> {
 }
 
 impl PublishBatch {
-    /// True where something is asked of one of its messages, so that what becomes of them is known once they
-    /// are applied and not before.
+    /// True if a message has terms, so that the receipts are known only once the batch is applied.
     pub fn is_on_terms(&self) -> bool {
         !self.terms.is_empty()
     }
 
-    /// As `try_submit`: the terms go ahead of the messages, in the order in which batches are submitted.
+    /// As `try_submit`, with the terms ahead of the messages. Batches take effect in the order of their submission.
     pub(crate) fn try_submit_conditional(&mut self) -> Result<Option<Ticket>> {
         let shared = Arc::clone(&self.shared);
         let messages = u32::try_from(self.notes.len()).unwrap_or(u32::MAX);
@@ -129,10 +128,10 @@ impl PublishBatch {
     }
 }
 
-/// The answers to the facts of a batch on terms, and what they came to once that was asked for.
+/// The outcomes of a batch with terms, and the receipts once they are known.
 pub(crate) struct AwaitedOutcomes {
     range: Range<Sequence>,
-    /// How many facts stand before the messages; the last of them are the terms.
+    /// How many facts stand before the messages. The last of these facts has the terms.
     facts: usize,
     found: OnceLock<Result<Receipts>>,
 }
@@ -164,7 +163,7 @@ impl Ticket {
 }
 
 impl Drop for Ticket {
-    /// Answers that nobody asked for are kept no longer.
+    /// Drops outcomes that no caller asked for.
     fn drop(&mut self) {
         if let Some(awaited) = self.awaited.as_ref().filter(|awaited| awaited.found.get().is_none()) {
             for sequence in awaited.range.start.0..awaited.range.end.0 {
@@ -174,13 +173,13 @@ impl Drop for Ticket {
     }
 }
 
-/// An id that comes with a key, which clients give by themselves, is one of three quarters of them: however many of these
-/// come, who asks for an id has the rest.
+/// Ids that come with a key, which clients add by themselves, may take three quarters of all ids. However many of these
+/// come, callers that ask for an id have the rest.
 pub(crate) const fn with_a_key(limits: TermsLimits) -> TermsLimits {
     TermsLimits { ids_max: limits.ids_max - limits.ids_max / 4, ..limits }
 }
 
-/// What the subjects and the terms take beside the rows, about.
+/// The bytes of subjects and terms without the rows, roughly.
 const AHEAD_BYTES: usize = 256;
 
 fn refusal(book: &ReceiptBook, notes: &[ReceiptFields], found: Option<Outcome>) -> Error {

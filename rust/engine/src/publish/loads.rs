@@ -1,4 +1,4 @@
-//! Bulk loads: staged runs are checked on the thread of whoever asks, and then one fact adopts them.
+//! Bulk loads: the caller's thread checks staged runs, and one fact adopts them.
 
 use std::collections::BTreeSet;
 
@@ -21,40 +21,40 @@ use crate::names::Subject;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Bytes of the facts that name new subjects in one submission, at most, as far as others must go before it.
+/// The most bytes of facts that name new subjects in one submission, if others must go before it.
 const NAMES_BYTES_MAX: usize = 64 << 10;
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loaded {
-    /// The sequence of its first message; the others have those behind it, run after run, each by due time.
+    /// The sequence of its first message. The others follow densely, run after run, each run by due time.
     pub base: Sequence,
     /// How many messages it has.
     pub count: u64,
-    /// True where a load of this job was adopted before, and nothing was done now.
+    /// True if a load of this job was adopted before, so that this call did nothing.
     pub again: bool,
 }
 
-/// Staged runs of which every byte was read.
+/// Staged runs whose every byte was read.
 struct Checked {
     subjects: Vec<Subject>,
     first_due: Millis,
 }
 
 impl Store {
-    /// Stores all messages of these staged runs, or none of them, by one fact. Returns when it is durable, as the store's
-    /// durability says, and applied. A job that was done within [`LOAD_JOB_KEPT_MS`] is answered as the first time,
-    /// whatever its runs are now and whether they are there.
+    /// Stores all messages of these staged runs, or none of them, by one fact. Returns when it is durable, as the
+    /// store's durability promises, and applied. A job that was done within [`LOAD_JOB_KEPT_MS`] has the result of the
+    /// first time, whatever its runs are now.
     ///
-    /// Every byte of the runs is read, on the thread of the caller, before anything is asked for.
+    /// The caller's thread reads every byte of the runs before anything is submitted.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `job` where that is no name, or was done with another number of messages; naming `runs`
-    /// where there are none, one is named twice, was adopted before or was staged more than [`LOAD_AGE_MS_MAX`] ago;
-    /// naming `due` where a message is due later than the store accepts. `TooLarge` naming `runs`, `messages` or
-    /// `subjects`. `MissingFile`, `Corrupt`, `NewerFormat` where a run is not there as it was staged. `NamesFull` naming
-    /// `job` or `runs` where as many are remembered as can be. `DiskFull`, `BelowMark`, `Storage`, `Closed`,
-    /// `ForkedProcess`. Nothing is stored then. `Poisoned`: the same job again, when the store was opened again, tells.
+    /// `InvalidArgument` naming `job` if that is no name, or was done with another number of messages; naming `runs` if
+    /// there are none, if one is named twice, was adopted before or was staged more than [`LOAD_AGE_MS_MAX`] ago;
+    /// naming `due` if a message is due later than the store accepts. `TooLarge` naming `runs`, `messages` or
+    /// `subjects`. `MissingFile`, `Corrupt`, `NewerFormat` if a run is not as it was staged. `NamesFull` naming `job`
+    /// or `runs` if no more can be remembered. `DiskFull`, `BelowMark`, `Storage`, `Closed`, `ForkedProcess`. Nothing
+    /// is stored then. After `Poisoned`, open the store again and repeat the job: it returns what happened.
     pub fn load(&self, job: &str, runs: &[StagedRun]) -> Result<Loaded> {
         let shared = &self.shared;
         shared.check()?;
@@ -63,7 +63,7 @@ impl Store {
         let count = check_described(runs)?;
         let known = self.look(|state| Ok(state.load_jobs.get(hash)))?;
         let (now, _) = shared.now();
-        // One that is over is forgotten by the next adoption.
+        // A job whose time is over is forgotten by the next adoption.
         let is_kept = |load: &LoadJob| now.since(load.adopted) < LOAD_JOB_KEPT_MS;
         if let Some(LoadJob { base, count: before, .. }) = known.filter(is_kept) {
             return answer_again(job, base, before, count);
@@ -81,7 +81,7 @@ impl Store {
 }
 
 impl Shared {
-    /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
+    /// Readers of payloads learn of loaded runs before any consumer gets their messages.
     pub(crate) fn tell_loads(&self, locked: &mut LockedOwner) {
         let changed = Some(locked.owner.loads_changed());
         if locked.loads_told != changed {
@@ -116,7 +116,7 @@ impl Shared {
         Ok(checked)
     }
 
-    /// Asks for the adoption, and for the names that it needs, and waits for what applying it finds.
+    /// Submits the adoption, with the subjects that it needs, and waits for its outcome.
     fn adopt_runs(
         &self,
         job: NameHash,
@@ -139,14 +139,14 @@ impl Shared {
         let room = self.submission_bytes_max().saturating_sub(records.len()).min(NAMES_BYTES_MAX);
         let mut names = encode_names(&mut subjects, room);
         while !subjects.is_empty() {
-            // A name without messages is no harm, and those behind it need not say it again.
+            // A subject without messages does no harm, and the submissions behind it need not name it again.
             self.ask(&names.records, names.subjects.len(), Class::Growing, false)?;
             self.names.submitted(&names.subjects);
             names = encode_names(&mut subjects, room);
         }
         let record_count = u32::try_from(names.subjects.len()).unwrap_or(u32::MAX).saturating_add(1);
         names.records.append(&mut records);
-        // Reading all of them takes a while. What the fact names and is gone by then stops the store.
+        // Reading all of them takes a while. A run that the fact names and that is gone by then would stop the store.
         runs.iter().try_for_each(|run| check_still_staged(self.storage.as_ref(), run))?;
         let submission =
             Submission { records: &names.records, record_count, adopts, class: Class::Growing, must_sync: false };
@@ -156,7 +156,7 @@ impl Shared {
         let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
         self.lead(range.end);
         self.wait_visible(range.end, None)?;
-        // Whatever went wrong with applying it, the fact is there: the same job again tells.
+        // Even if applying it failed, the fact is in the log: the same job again returns the result.
         self.apply_until(range.end).map_err(|error| self.check().err().unwrap_or(error))?;
         self.outcomes.take(fact).ok_or(Error::Closed)
     }
@@ -168,7 +168,7 @@ struct Names {
     subjects: Vec<Subject>,
 }
 
-/// Takes as many subjects as their facts have room, one at least where there is any.
+/// Takes as many subjects as their facts have room, at least one.
 fn encode_names(subjects: &mut Vec<Subject>, room: usize) -> Names {
     let mut names = Names { records: Vec::new(), subjects: Vec::new() };
     while let Some(subject) = subjects.pop() {
@@ -184,7 +184,7 @@ fn encode_names(subjects: &mut Vec<Subject>, room: usize) -> Names {
     names
 }
 
-/// How many messages these runs are said to have.
+/// The number of messages that the descriptions of these runs add up to.
 fn check_described(runs: &[StagedRun]) -> Result<u64> {
     at_most("runs", LOAD_RUNS_MAX, runs.len())?;
     let refused = |expected: &str, found: String| {

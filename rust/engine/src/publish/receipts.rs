@@ -1,4 +1,4 @@
-//! The receipts of a publish: what they are made of is kept, each is computed when it is asked for.
+//! The receipts of a publish. Each is computed when it is asked for, from a few numbers that are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
-/// What a receipt says about its message beside the sequence.
+/// The fields of a receipt, except the sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReceiptFields {
     pub(crate) due: Millis,
@@ -14,7 +14,7 @@ pub(crate) struct ReceiptFields {
     pub(crate) size: u32,
 }
 
-/// Who gives receipts out in this epoch.
+/// The fields that all receipts of this epoch share.
 #[derive(Debug)]
 pub(crate) struct Issuer {
     pub(crate) stream: [u8; 16],
@@ -47,7 +47,7 @@ pub struct Receipts {
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) first: Sequence,
     pub(crate) notes: ReceiptRows,
-    /// Those of messages that were there already, by their places.
+    /// Receipts of messages that were stored before, by their places in the batch.
     pub(crate) there: Option<Arc<BTreeMap<usize, Receipt>>>,
 }
 
@@ -62,7 +62,7 @@ impl Receipts {
         self.len() == 0
     }
 
-    /// The sequence of the first message; the others follow densely, but for those that were there already.
+    /// The sequence of the first message. The others follow densely, except those that were stored before.
     pub fn first_sequence(&self) -> Sequence {
         self.first
     }

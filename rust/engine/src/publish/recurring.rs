@@ -1,4 +1,4 @@
-//! What recurs: begun, ended and listed by users.
+//! Recurring series: users begin, end and list them.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
@@ -19,10 +19,10 @@ use crate::options::IfExists;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Bytes of the facts of an occurrence beside its message, at most.
+/// The most bytes of the facts of an occurrence, without its message.
 const OVERHEAD_BYTES: usize = 256;
 
-/// When a series happens.
+/// The rule of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recurs<'a> {
     /// Every so many milliseconds.
@@ -31,20 +31,20 @@ pub enum Recurs<'a> {
     Cron(&'a str),
 }
 
-/// A series as it is asked for.
+/// A series that a caller asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewRecurring<'a> {
-    /// Its name in its subject.
+    /// Its name, unique in its subject.
     pub name: &'a str,
     /// When it happens.
     pub recurs: Recurs<'a>,
-    /// The zone of a pattern, an IANA name; of an interval `UTC`.
+    /// The time zone of a pattern, an IANA name. `UTC` for an interval.
     pub zone: &'a str,
-    /// No occurrence is before this.
+    /// No occurrence is earlier.
     pub start: Option<Millis>,
-    /// What is done about what is missed.
+    /// What happens to missed occurrences.
     pub catch_up: CatchUp,
-    /// What becomes of it where the subject has one of its name.
+    /// What happens if the subject has a series of this name.
     pub if_exists: IfExists,
     /// Message id, tags and attributes of each message, encoded.
     pub meta: &'a [u8],
@@ -52,10 +52,10 @@ pub struct NewRecurring<'a> {
     pub body: &'a [u8],
 }
 
-/// A series that goes on.
+/// An active series.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecurringListed {
-    /// Its number, which no other one has: lists are in this order.
+    /// Its unique number: lists are in this order.
     pub number: u64,
     /// Its subject.
     pub subject: String,
@@ -65,19 +65,19 @@ pub struct RecurringListed {
     pub rule: String,
     /// The zone of the rule.
     pub zone: String,
-    /// What is done about what is missed.
+    /// What happens to missed occurrences.
     pub catch_up: CatchUp,
-    /// Its pending message; `None` where it owes one that is not stored yet.
+    /// Its pending message; `None` if the next occurrence is due to be stored.
     pub pending: Option<Receipt>,
 }
 
 impl Store {
     /// Begins a series of messages, of which one is pending at a time. Returns the series of that name when it is
-    /// durable: the new one, or the one that was there where [`IfExists::Keep`] says so.
+    /// durable: the new one, or, with [`IfExists::Keep`], the one that existed.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone` or `start`, and `name` where there is one
-    /// and [`IfExists::Refuse`] says so; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
+    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone` or `start`, and `name` if one exists and
+    /// [`IfExists::Refuse`] was given; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
     /// `Poisoned`, `Closed`, `ForkedProcess`. Nothing is stored then.
     pub fn recur(&self, subject: &str, new: &NewRecurring<'_>) -> Result<RecurringListed> {
         let shared = &self.shared;
@@ -107,11 +107,11 @@ impl Store {
             refused => return Err(refusal(subject, new.name, refused)),
         }
         let listed = self.look(|state| Ok(shared.listed(state, number, new.name)))?;
-        // Somebody has ended it meanwhile.
+        // Another thread has ended it meanwhile.
         listed.ok_or_else(|| unknown_series(subject, new.name))
     }
 
-    /// Begins a series that was saved from another store, behind what is saved of it as messages.
+    /// Begins a series that was salvaged from another store, behind its salvaged messages.
     ///
     /// # Errors
     /// `TooLarge` naming `series`, `NamesFull` naming `name`, `DiskFull`, `Poisoned`, `Closed`.
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Ends a series; its pending message is cancelled. False where there is none of that name. Returns when it is
+    /// Ends a series; its pending message is cancelled. False if there is none of that name. Returns when it is
     /// durable.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Store {
     /// Series with a number above `after`, of one subject or of all, by number, at most `count_max`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` where the store has none of that name; `Poisoned`, `Closed`,
+    /// `InvalidArgument` naming `subject` if the store has none of that name; `Poisoned`, `Closed`,
     /// `ForkedProcess`.
     pub fn recurring(&self, subject: Option<&str>, after: u64, count_max: usize) -> Result<Vec<RecurringListed>> {
         if let Some(subject) = subject {
@@ -171,7 +171,7 @@ impl Store {
 }
 
 impl Shared {
-    /// Proposes a series of the subject of this name, and its outcome.
+    /// Proposes a series on the subject of this name. Returns its outcome.
     fn begin_series(&self, subject: &str, series: NewSeries<'_>) -> Result<(SubjectNumber, Option<Outcome>)> {
         let named = self.names.subject(subject)?;
         let mut records = Vec::new();
@@ -186,7 +186,7 @@ impl Shared {
         Ok((named.number, found.last().copied().flatten()))
     }
 
-    /// The text of the rule, and the time after which its first occurrence is.
+    /// The text of the rule, and the time after which its first occurrence comes.
     fn rule_of(&self, new: &NewRecurring<'_>) -> Result<(String, Millis)> {
         let (part, text, rule) = match new.recurs {
             Recurs::Every(interval_ms) => {
@@ -220,7 +220,7 @@ impl Shared {
         Ok((text, Millis(after)))
     }
 
-    /// True where something recurs.
+    /// True if there is any active series.
     ///
     /// # Errors
     /// `Closed`, `Poisoned`.

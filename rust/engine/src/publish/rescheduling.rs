@@ -1,4 +1,4 @@
-//! Cancel and move: what its producer still decides over a message that is pending.
+//! Cancel and move: what a producer may still change while its message is pending.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
@@ -10,43 +10,42 @@ use crate::options::Due;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// What became of a message that was to be cancelled. The answer is durable when it is given.
+/// The outcome of a cancel. It is durable when the call returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CancelOutcome {
     /// It is cancelled and will not be delivered, by this call or an earlier one.
     Done,
-    /// It became ready before.
+    /// It had become ready before.
     AlreadyDispatched,
-    /// It is of another store, or this one no longer knows it.
+    /// It belongs to another store, or this store does not know it any more.
     NotFound,
 }
 
-/// What became of a message that was to be moved. The answer is durable when it is given.
+/// The outcome of a move. It is durable when the call returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveOutcome {
-    /// It is due at another time and has this receipt, by this call or an earlier one that asked for the same.
+    /// It has this receipt and the new due time, by this call or by an earlier one that asked for the same.
     Done(Receipt),
-    /// It became ready before.
+    /// It had become ready before.
     AlreadyDispatched,
-    /// It is cancelled, was moved elsewhere, is of another store, or this one no longer knows it.
+    /// It is cancelled, was moved elsewhere, belongs to another store, or this store does not know it any more.
     NotFound,
 }
 
-/// Bytes that one cancel, or one move, takes in the log, at most.
+/// The most bytes that one cancel or move takes in the log.
 const COMMAND_BYTES: usize = 64;
 
 impl Store {
     /// Cancels a message.
     ///
     /// # Errors
-    /// `InvalidArgument` for a receipt that was never given out; `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
+    /// `InvalidArgument` for a receipt that no store has given out; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn cancel(&self, receipt: &Receipt) -> Result<CancelOutcome> {
         let outcomes = self.cancel_many(std::slice::from_ref(receipt))?;
         Ok(outcomes.first().copied().unwrap_or(CancelOutcome::NotFound))
     }
 
-    /// Cancels messages; the outcomes are in the order of the receipts.
+    /// Cancels messages. The outcomes are in the order of the receipts.
     ///
     /// # Errors
     /// As [`Self::cancel`]; `InvalidArgument` before any was cancelled.
@@ -68,13 +67,13 @@ impl Store {
     /// Moves a message to another time.
     ///
     /// # Errors
-    /// As [`Self::cancel`]; `InvalidArgument` naming `due` where that is too far ahead.
+    /// As [`Self::cancel`]; `InvalidArgument` naming `due` if that is too far ahead.
     pub fn move_to(&self, receipt: &Receipt, due: Due) -> Result<MoveOutcome> {
         let outcomes = self.move_many(&[(*receipt, due)])?;
         Ok(outcomes.first().copied().unwrap_or(MoveOutcome::NotFound))
     }
 
-    /// Moves messages to other times; the outcomes are in their order. Delays count from this call.
+    /// Moves messages to other times. The outcomes are in the same order. Delays count from this call.
     ///
     /// # Errors
     /// As [`Self::move_to`]; `InvalidArgument` before any was moved.
@@ -105,7 +104,7 @@ impl Store {
         Ok(found.into_iter().zip(&receipts).map(outcome).collect())
     }
 
-    /// Refuses a due time that a publish and a move refuse now.
+    /// Refuses a due time that a publish or a move would refuse now.
     ///
     /// # Errors
     /// `InvalidArgument` naming `due`.
@@ -114,8 +113,8 @@ impl Store {
         self.shared.due_time(due, now, from).map(drop)
     }
 
-    /// Submits one command for each receipt that may be of a message here, encoded by `encode` with its place,
-    /// and waits for what applying them finds; none for the others.
+    /// Submits one command for each receipt that may belong to a message of this store, and waits for the outcomes.
+    /// `encode` encodes a command with its place. Other receipts get no command.
     fn command(
         &self,
         receipts: &[Receipt],
@@ -145,10 +144,10 @@ impl Store {
 }
 
 impl Shared {
-    /// When something is due that is asked for now; `from` is from when delays count.
+    /// The due time of a request. `from` is the time from which delays count.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `due` where that is too far ahead.
+    /// `InvalidArgument` naming `due` if that is too far ahead.
     pub(crate) fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
         let delay_ms_max = self.options.delay_ms_max;
         let time = match due {

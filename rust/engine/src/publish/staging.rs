@@ -1,4 +1,4 @@
-//! Staging beside a store, which may be open meanwhile: nothing of it changes but its folder `loads`.
+//! Staging next to a store, which may be open meanwhile: only its folder `loads` changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::clock::system_clock::{Clock, SystemClock};
 use crate::files::storage::FileStorage;
 use crate::opening::random;
 
-/// A stager whose files lie where the store in this folder looks for them.
+/// A stager that writes its files where the store in this folder looks for them.
 ///
 /// # Errors
 /// `NotAStore` where the folder holds something else; those of the storage.
@@ -22,7 +22,7 @@ pub fn stager_at(path: &Path, limits: StagingLimits) -> Result<Stager<'static>> 
     storage.create_folder(LOAD_FOLDER)?;
     storage.sync_folder("")?;
     let mut nonce = u128::from_le_bytes(random()?);
-    // One random number for the first file and those behind it are as rarely somebody else's as a random one for each.
+    // One random number for the first file, counted up for the others, collides as rarely as a random number for each.
     let name = move || {
         nonce = nonce.wrapping_add(1);
         LoadName { staged: SystemClock.read().wall(), nonce: nonce.to_le_bytes() }

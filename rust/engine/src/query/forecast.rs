@@ -1,5 +1,5 @@
-//! How much is due when. The totals by minute are kept; what is of one subject stands in the cells of runs, which
-//! are read with nobody waiting; by the second it is counted.
+//! Forecasts: how much is due when. Totals by minute are always kept. Those of one subject are in the cells of runs,
+//! which are read without a lock. Totals by second are counted.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,19 +16,19 @@ use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Entries that are counted between two looks.
+/// Entries that are counted under one hold of the owner lock.
 const PIECE_ENTRIES: usize = 32_768;
 
 impl Store {
-    /// How many messages and bytes of bodies are due in each minute, or each second, of all subjects together or of
-    /// one. What is overdue, while dispatch is held or behind, stands where it was due.
+    /// How many messages and bytes of bodies are due in each minute or second, for one subject or for all. Overdue
+    /// messages, while dispatch is held or late, are at their due time.
     ///
-    /// By minutes of all subjects it looks at no message; of one subject, at those that came since the last checkpoint,
-    /// and at what the runs say of it; by seconds, at each message that is due in that time.
+    /// By minute for all subjects, no message is read. For one subject, the messages since the last checkpoint and the
+    /// cells of runs are read. By second, each message that is due in that time is read.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, where the store does not have it, or `due_before`; `Storage` where a run
-    /// could not be read; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `subject`, if it does not exist, or `due_before`; `Storage` if a run could not be read;
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn forecast(&self, query: &ForecastQuery) -> Result<Forecast> {
         let shared = &self.shared;
         shared.check()?;
@@ -46,7 +46,7 @@ impl Store {
         }
         let minutes = minutes_of(&range);
         let Some((_, number)) = subject else {
-            // Others wait while the pages are shared, and not while they are looked through.
+            // Other threads wait while the pages are shared, and not while they are read.
             let view = shared.lock_owner()?.get()?.owner.state().due_by_minute_view(minutes.start, minutes.end);
             return Ok(Forecast::of_minutes(view.iter(), 0));
         };
@@ -60,13 +60,13 @@ impl Store {
         let sizes = Sizes::new(&shared.storage);
         let told = view.read(&|entry| sizes.of(entry).unwrap_or_default())?;
         sizes.into_result()?;
-        // Of one subject they stand in the order of minutes.
+        // For one subject they are in the order of minutes.
         let due = told.cells.into_iter().map(|((_, minute), tally)| (minute, tally));
         let asked = due.filter(|(minute, _)| is_within(&minutes, *minute));
         Ok(Forecast::of_minutes(asked, told.hidden_rows))
     }
 
-    /// Counts what is due in a time, piece by piece; each piece is as of its own moment.
+    /// Counts what is due in a time, in pieces. Each piece is as of its own moment.
     fn by_second(&self, subject: Option<&String>, range: &Range<Millis>) -> Result<Forecast> {
         let shared = &self.shared;
         let of = subject.map_or_else(|| PendingOf::Prefix(String::new()), |name| PendingOf::Subject(name.clone()));
@@ -85,7 +85,7 @@ impl Store {
                 PendingLook::View(view) => {
                     let piece = scan.read(view, PIECE_ENTRIES)?;
                     piece.entries.iter().for_each(&mut count);
-                    // A block that reaches over two pieces is named by both.
+                    // Both pieces name a block that reaches over them.
                     hidden.extend(piece.hidden.iter().map(|one| ((one.block.run, one.block.block), one.rows)));
                 }
             }
@@ -97,7 +97,7 @@ impl Store {
 }
 
 impl Shared {
-    /// Minutes in which more is due than the options allow are told, each once.
+    /// Reports minutes in which more is due than the options allow for, each once.
     pub(crate) fn report_hot(&self, minutes: &[HotMinute]) {
         for hot in minutes {
             let (start, messages) = (hot.minute.start(), hot.tally.messages);
@@ -106,7 +106,7 @@ impl Shared {
     }
 }
 
-/// The last minute has all that lies behind it, and so no end.
+/// The last minute includes everything behind it, so it has no end.
 fn is_within(minutes: &Range<Minute>, minute: Minute) -> bool {
     minutes.contains(&minute) || (minute.0 == u32::MAX && minutes.end.0 == u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Counters of the engine. They cost an addition each and are read by nobody in a hurry.
+//! Counters of the engine. Each costs an addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,13 +50,13 @@ counters! {
     prepared_segments,
     /// Files retired.
     retired_files,
-    /// Bytes of segments and runs that were given back as holes.
+    /// Bytes of segments and runs that were released as holes.
     punched_bytes,
-    /// Damaged messages given up.
+    /// Damaged messages that were voided.
     voided,
     /// Messages that an operator let expire.
     expired,
-    /// Dead letters brought back.
+    /// Dead letters that were redriven.
     redriven,
 }
 

@@ -1,5 +1,5 @@
-//! What is pending: looked up by receipt, listed, counted. Nothing here is in the way of what is due:
-//! the owner is held for a bounded look at a time, and files are read without it.
+//! Pending messages: look-up by receipt, lists, counts. They do not delay what is due: the owner lock is held for a
+//! bounded time, and files are read without it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Looks that one page takes, at most: where next to nothing is of the subjects that are asked for, a
-/// page comes empty rather than late.
+/// The most looks at the state for one page. If few messages match, a page may be empty rather than late.
 const LOOKS_MAX: usize = 256;
 
-/// What became of a message.
+/// The state of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It waits for its time.
@@ -27,33 +26,33 @@ pub enum Fate {
     Dispatched,
     /// It was cancelled.
     Cancelled,
-    /// It is of another store, or this one no longer knows it.
+    /// It belongs to another store, or this store does not know it any more.
     NotFound,
 }
 
-/// What a look-up by receipt found.
+/// The result of a look-up by receipt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LookedUp {
-    /// What became of it.
+    /// The state of the message.
     pub fate: Fate,
-    /// Its subject, as the receipt says; empty where this store does not know it.
+    /// Its subject, as the receipt names it. Empty if this store does not know it.
     pub subject: Arc<str>,
     /// When it is or was due, as the receipt says.
     pub due: Millis,
-    /// Bytes of its body, as the receipt says; `None` where it does not.
+    /// Bytes of its body, as the receipt says; `None` if it does not.
     pub size: Option<u32>,
 }
 
 /// A message that is pending.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// Its subject; a retry subject where a group gave it back.
+    /// Its subject: the retry subject if a group gave it back.
     pub subject: Arc<str>,
-    /// Its receipt, without a size: it cancels as any other.
+    /// Its receipt, without a size. It cancels as any other.
     pub receipt: Receipt,
-    /// Which delivery it waits for, from 1.
+    /// The number of the delivery that it waits for, from 1.
     pub attempt: u16,
-    /// The sequence that the message itself was published under.
+    /// The sequence of the published message.
     pub published: Sequence,
 }
 
@@ -62,11 +61,11 @@ pub struct Pending {
 pub struct PendingPage {
     /// In the order of due time and sequence.
     pub entries: Vec<Pending>,
-    /// Blocks of runs whose entries are not among them because they cannot be read.
+    /// Blocks of runs that cannot be read, so that their entries are missing.
     pub hidden: Vec<HiddenBlock>,
 }
 
-/// A list of what is pending, under way.
+/// A list of pending messages, page by page.
 pub struct PendingReader {
     shared: Arc<Shared>,
     scan: PendingScan,
@@ -75,16 +74,16 @@ pub struct PendingReader {
 }
 
 impl Store {
-    /// What became of a message. Reads nothing from disk.
+    /// The state of a message. Reads nothing from the disk.
     ///
     /// # Errors
-    /// `InvalidArgument` for a receipt that was never given out; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` for a receipt that no store has given out; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn look_up(&self, receipt: &Receipt) -> Result<LookedUp> {
         let found = self.look_up_many(std::slice::from_ref(receipt))?;
         found.into_iter().next().ok_or(Error::Closed)
     }
 
-    /// What became of messages, in the order of the receipts, as of one moment.
+    /// The states of messages, in the order of the receipts, as of one moment.
     ///
     /// # Errors
     /// As [`Self::look_up`].
@@ -93,7 +92,7 @@ impl Store {
         shared.check()?;
         let book = shared.receipts.get().ok_or(Error::Closed)?;
         let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
-        // What was answered before this call is found, and nothing is waited for.
+        // What was answered before this call is found. Waits for nothing.
         shared.apply_until(shared.positions.visible())?;
         let states: Vec<EntryState> = {
             let mut guard = shared.lock_owner()?;
@@ -109,9 +108,8 @@ impl Store {
         Ok(found.collect())
     }
 
-    /// Begins to list what is pending, in the order of due time and sequence. What is pending from now
-    /// until the list has come to its place is shown once; what comes, is cancelled or becomes ready
-    /// meanwhile may be shown.
+    /// Begins a list of pending messages, in the order of due time and sequence. A message that stays pending until the
+    /// list reaches it appears once. A message that arrives, is cancelled or becomes ready meanwhile may appear.
     ///
     /// # Errors
     /// `InvalidArgument` naming `due_before`, `after` or `subject`; `Poisoned`, `Closed`, `ForkedProcess`.
@@ -123,7 +121,7 @@ impl Store {
         Ok(PendingReader { shared: Arc::clone(shared), scan, names: HashMap::new() })
     }
 
-    /// How many messages are pending of each subject that is asked for, by name.
+    /// How many messages are pending, by the name of each matching subject.
     ///
     /// # Errors
     /// As `PendingOf::check`; `Poisoned`, `Closed`, `ForkedProcess`.
@@ -138,12 +136,10 @@ impl Store {
 }
 
 impl PendingReader {
-    /// The next page, of at most `limit` messages; `None` at the end. It may have none where there are
-    /// more behind it.
+    /// The next page, of at most `limit` messages; `None` at the end. A page may be empty although more follow.
     ///
     /// # Errors
-    /// `Storage` where a run could not be read, and then nothing was passed; `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
+    /// `Storage` if a run could not be read, and then nothing was skipped; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn next_page(&mut self, limit: usize) -> Result<Option<PendingPage>> {
         self.shared.check()?;
         let mut hidden = Vec::new();
@@ -166,12 +162,12 @@ impl PendingReader {
         Ok(Some(PendingPage { entries: Vec::new(), hidden }))
     }
 
-    /// Where the list has come to, to go on from some day.
+    /// The place of the list, to go on from later.
     pub fn cursor(&self) -> PendingCursor {
         self.scan.cursor()
     }
 
-    /// True where everything was shown.
+    /// True if the list is at its end.
     pub fn is_done(&self) -> bool {
         self.scan.is_done()
     }

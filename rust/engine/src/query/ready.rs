@@ -1,4 +1,4 @@
-//! Looking at what is ready without taking it.
+//! A look at ready messages, without taking them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::names::check_name;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// A message that is ready, seen without taking it.
+/// A ready message that nobody has taken.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// The sequence of the message itself.
@@ -20,7 +20,7 @@ pub struct Ready {
     pub due: Millis,
     /// When it was received.
     pub published: Millis,
-    /// Which delivery it would be, from 1.
+    /// The number of the delivery that it waits for, from 1.
     pub attempt: u32,
     /// The subject it was published to.
     pub subject: Arc<str>,
@@ -29,13 +29,13 @@ pub struct Ready {
 }
 
 impl Store {
-    /// What is ready in a subject, in the order in which it would be handed over, nothing of it
-    /// taken: for a group what none of its consumers has, retries included; without a group, or for
-    /// one that does not exist yet, what some group has not finished. Does first what is due.
+    /// The ready messages of a subject, in the order of their delivery, without taking them. For a group: those that
+    /// none of its consumers has, retries included. Without a group, or for one that does not exist yet: those that
+    /// some group has not finished. Dispatches what is due first.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` or `group`; `Poisoned`, `Closed`, `ForkedProcess`;
-    /// `DamagedPayload`, `Storage` where a message cannot be read.
+    /// `InvalidArgument` naming `subject` or `group`; `Poisoned`, `Closed`, `ForkedProcess`; `DamagedPayload`,
+    /// `Storage` if a message cannot be read.
     pub fn ready(&self, subject: &str, group: Option<&str>) -> Result<Vec<Ready>> {
         self.shared.check()?;
         check_name("subject", subject)?;

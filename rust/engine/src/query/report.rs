@@ -1,4 +1,4 @@
-//! What the store tells about itself: events for a log, and a snapshot of its state.
+//! Reports, which are events for a log, and the status, a snapshot of the store.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::event_loop::notifier::{Notifier, Notifiers};
 use crate::held;
 use crate::sync::{Condvar, Instant, Mutex};
 
-/// An event that somebody who runs the store wants to read in a log.
+/// An event that is worth a line in an operator's log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The end of the log was not vouched for: its good part was kept, the rest set aside.
@@ -27,25 +27,25 @@ pub enum Report {
         /// What is wrong with it.
         reason: String,
     },
-    /// A damaged message was given up by a durable fact.
+    /// A damaged message was voided by a durable fact.
     Voided {
-        /// The subject's name; empty where it is not known.
+        /// The subject's name; empty if it is not known.
         subject: String,
         /// The sequence of the damaged payload.
         sequence: Sequence,
         /// What was found where.
         reason: String,
     },
-    /// A ready message whose entry cannot be read was given up by a durable fact.
+    /// A ready message whose entry cannot be read was voided by a durable fact.
     VoidedReady {
-        /// The subject's name; empty where it is not known.
+        /// The subject's name; empty if it is not known.
         subject: String,
         /// Its number in the subject.
         number: ReadyNumber,
         /// What was found where.
         reason: String,
     },
-    /// An operator let messages expire that nobody had taken.
+    /// An operator expired messages that no consumer had taken.
     Expired {
         /// The subject's name.
         subject: String,
@@ -54,7 +54,7 @@ pub enum Report {
         /// They were due before this.
         due_before: Millis,
     },
-    /// A damaged block of a run was met; what it held is read from the log or given up by name.
+    /// A block of a run is damaged. Its entries were read from the log, or are voided by name.
     RunDamaged {
         /// The file, relative to the store.
         path: String,
@@ -63,14 +63,14 @@ pub enum Report {
     },
     /// The disk is full: publishes are refused, everything else goes on.
     DiskFull,
-    /// Less of the disk is free than the mark of which somebody is told.
+    /// Free room is below the mark for warnings.
     RoomLow {
         /// So much is free.
         free_bytes: u64,
         /// The mark.
         mark_bytes: u64,
     },
-    /// Less of the disk is free than the mark below which publishes are refused; everything else goes on.
+    /// Free room is below the mark for refusals: publishes are refused, everything else goes on.
     BelowMark {
         /// So much is free.
         free_bytes: u64,
@@ -81,7 +81,7 @@ pub enum Report {
     RoomAgain,
     /// The wall clock did not go on as the boot-time clock did, by a second or more.
     ClockStepped {
-        /// By so many milliseconds ahead; less than 0 where it went back.
+        /// By so many milliseconds ahead; negative if it went back.
         by_ms: i64,
     },
     /// More messages are due in one minute than the options allow for.
@@ -98,23 +98,23 @@ pub enum Report {
     },
     /// Dispatch goes on.
     DispatchResumed,
-    /// A series cannot go on, since nobody can tell when its next message is due; until the store is opened again.
+    /// A series pauses until the store is opened again: this release cannot compute when its next message is due.
     SeriesRests {
         /// The subject's name.
         subject: String,
         /// Its name in the subject.
         name: String,
-        /// What of its rule is wrong.
+        /// The part of its rule that is wrong.
         reason: String,
     },
-    /// A series ended by itself: its rule does not happen any more.
+    /// A series ended by itself: its rule has no further occurrence.
     SeriesOver {
         /// The subject's name.
         subject: String,
         /// Its name in the subject.
         name: String,
     },
-    /// The file system has no holes: what is finished in the midst of a segment or a run stays until the file goes.
+    /// The file system punches no holes: finished parts of a segment or a run stay until the whole file goes.
     NoHoles,
     /// Work in the background failed and is tried again.
     BackgroundFailed {
@@ -225,7 +225,7 @@ impl fmt::Display for Report {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a snapshot has as many flags as there are conditions")]
 pub struct Status {
-    /// When answers leave.
+    /// When calls return.
     pub durability: Durability,
     /// The stream's identity.
     pub stream: [u8; 16],
@@ -253,13 +253,13 @@ pub struct Status {
     pub held: bool,
     /// Steps of the wall clock of a second and more since this open.
     pub clock_steps: u64,
-    /// Publishes are refused because the disk is full, or what is free below its mark.
+    /// Publishes are refused because the disk is full, or free room is below its mark.
     pub disk_full: bool,
-    /// Less is free than the mark of which somebody is told.
+    /// Free room is below the mark for warnings.
     pub room_low: bool,
-    /// What was free at the last look; `None` where no mark is set.
+    /// Free room at the last measurement; `None` if no mark is set.
     pub free_bytes: Option<u64>,
-    /// Why the store refuses everything, where it does.
+    /// Why the store refuses everything, if it does.
     pub poisoned: Option<String>,
     /// The store is closed.
     pub closed: bool,
@@ -271,17 +271,17 @@ pub struct Status {
     pub aside: Vec<String>,
     /// Minutes in which more messages are due than the options allow for.
     pub hot_minutes: u64,
-    /// Damaged messages given up since this open.
+    /// Damaged messages that were voided since this open.
     pub voided: u64,
     /// Messages that have expired since this open.
     pub expired: u64,
-    /// True where this open created the store.
+    /// True if this open created the store.
     pub created: bool,
     /// Counters of the engine.
     pub metrics: crate::query::metrics::Snapshot,
 }
 
-/// Reports that nobody has read yet; the oldest go where nobody reads.
+/// Reports that were not fetched yet. If nobody fetches them, the oldest are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     waiting: Mutex<VecDeque<Report>>,
@@ -292,7 +292,7 @@ pub(crate) struct Reports {
 impl Reports {
     const KEPT: usize = 1_024;
 
-    /// None yet; the notifiers tell of each.
+    /// No reports yet. The notifiers wake for each.
     pub(crate) fn new(notifiers: Arc<Notifiers>) -> Self {
         Self { notifiers, ..Self::default() }
     }
@@ -302,7 +302,7 @@ impl Reports {
         self.tell();
     }
 
-    /// As [`Self::add`] for who holds a lock that whoever is woken may want: [`Self::tell`] is to follow.
+    /// As [`Self::add`], for a thread that holds a lock that a woken thread may want. Call [`Self::tell`] afterwards.
     pub(crate) fn put(&self, report: Report) {
         let mut waiting = held(&self.waiting);
         if waiting.len() >= Self::KEPT {
@@ -312,7 +312,7 @@ impl Reports {
         self.arrived.notify_all();
     }
 
-    /// Wakes who listens for reports.
+    /// Wakes the threads that wait for reports.
     pub(crate) fn tell(&self) {
         self.notifiers.each(Notifier::report);
     }
@@ -332,7 +332,7 @@ impl Reports {
         }
     }
 
-    /// Lets those who wait look up, so that a closing store keeps nobody.
+    /// Wakes all waiting threads, since the store closes.
     pub(crate) fn wake(&self) {
         self.arrived.notify_all();
     }

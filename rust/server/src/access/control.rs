@@ -109,7 +109,7 @@ impl AccessControl {
         }
     }
 
-    /// True where somebody may switch consumers.
+    /// True if somebody may switch consumers.
     pub(crate) const fn has_administrator(&self) -> bool {
         self.options.admin_token.is_some()
     }

@@ -155,7 +155,7 @@ impl Peer {
         self.has_left.get()
     }
 
-    /// Lets a request wait; false where nothing is waited for any more. It holds up no other where it is
+    /// Lets a request wait; false if nothing is waited for any more. It holds up no other where it is
     /// set `apart` and there is room for that: else it is one of those that are under way.
     pub(crate) fn hold(&self, id: RequestId, apart: bool) -> bool {
         let mut connection = self.connection.borrow_mut();
@@ -216,7 +216,7 @@ impl Peer {
         drop(self.connection.borrow_mut().answer_error(id, error, self.state.now()));
     }
 
-    /// Sends what was not asked for; false where there is no room now.
+    /// Sends what was not asked for; false if there is no room now.
     pub(crate) fn push(&self, command: i16, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
         if !self.has_answer_room() {
             return Ok(false);
@@ -234,7 +234,7 @@ impl Peer {
         self.wake.notify_one();
     }
 
-    /// The socket is closed; true where something was under way.
+    /// The socket is closed; true if something was under way.
     pub(crate) fn cut_off(&self) -> bool {
         self.is_cut_off.set(true);
         self.wake.notify_one();

@@ -17,7 +17,7 @@ impl ConnectionQuota {
         Self(Rc::new(RefCell::new(ConnectionCounts::new(limit(all_max), limit(each_max)))))
     }
 
-    /// A place; `None` where there are as many as there may be.
+    /// A place; `None` if there are as many as there may be.
     pub(crate) fn take(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let address = counted(address);
         let is_open = self.0.borrow_mut().open(address);

@@ -37,7 +37,7 @@ pub(crate) async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io:
     }
 }
 
-/// True where it is only not ready, or was interrupted.
+/// True if it is only not ready, or was interrupted.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Reads what is switched off; nobody is where there is no file.
 ///
 /// # Errors
-/// `Corrupt` where the file is not what was written; `Storage`.
+/// `Corrupt` if the file is not what was written; `Storage`.
 pub(crate) fn read(path: &Path) -> Result<BTreeSet<ConsumerKey>> {
     let file = match File::open(path) {
         Ok(file) => file,

@@ -39,7 +39,7 @@ pub(crate) struct Name {
     pub(crate) subject: String,
     pub(crate) group: String,
     pub(crate) consumer: String,
-    /// True where it gets every message of the subject. It has no group then.
+    /// True if it gets every message of the subject. It has no group then.
     pub(crate) is_broadcast: bool,
 }
 
@@ -109,7 +109,7 @@ impl Consumers {
         self.by_number.borrow().get(&number).cloned()
     }
 
-    /// The session of a consumer, with this number where it is new; `None` where there are as many as may
+    /// The session of a consumer, with this number where it is new; `None` if there are as many as may
     /// be.
     pub(crate) fn session(&self, name: Name, number: u64, is_stored: bool) -> Option<Rc<Session>> {
         if let Some(known) = self.known(&name) {

@@ -230,7 +230,7 @@ pub(crate) fn bytes_max(request: &PendingPull) -> usize {
 }
 
 /// Chooses what of these messages is answered, the first of which has the offset `first`; also what does
-/// not pass. `None` where nothing does.
+/// not pass. `None` if nothing does.
 pub(crate) fn choose_of(
     request: &PendingPull,
     first: PullOffset,
@@ -249,7 +249,7 @@ pub(crate) fn choose_of(
     (found, filtered)
 }
 
-/// True where a message passes. One that cannot be read is for its consumer to judge.
+/// True if a message passes. One that cannot be read is for its consumer to judge.
 fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
     if filters.is_empty() {
         return true;

@@ -50,7 +50,7 @@ impl Attached {
         }
     }
 
-    /// True where it must be attached anew.
+    /// True if it must be attached anew.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Shared(shared) if shared.consumer.is_gone())
     }

@@ -136,7 +136,7 @@ impl SharedConsumer {
         Ok(read.run)
     }
 
-    /// What of these is answered; what does not pass counts as done. `None` where nothing passes.
+    /// What of these is answered; what does not pass counts as done. `None` if nothing passes.
     async fn choose(
         &self,
         state: &Rc<ServerState>,

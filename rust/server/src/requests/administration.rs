@@ -41,7 +41,7 @@ pub(crate) fn look(responder: Responder, look: impl FnOnce(&Store) -> Result<Vec
     spawn_local(async move { tell(responder, Pool::look(place, move || look(&store)).await) });
 }
 
-/// Answers with the body that was made; `None` where who made it panicked.
+/// Answers with the body that was made; `None` if who made it panicked.
 pub(crate) fn tell(responder: Responder, done: Option<Result<Vec<u8>>>) {
     match done {
         Some(Ok(body)) => responder.answer_with(|out| {

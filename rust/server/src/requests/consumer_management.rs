@@ -71,7 +71,7 @@ async fn end_everywhere(state: &Rc<ServerState>, name: &Name) -> Result<u64> {
     ended_of(name.id(), &ended)
 }
 
-/// Ends one after all that its client asked before; how many messages it held, `None` where there is none.
+/// Ends one after all that its client asked before; how many messages it held, `None` if there is none.
 async fn end_one(state: &Rc<ServerState>, name: &Name) -> Result<Option<u64>> {
     if let Some(session) = state.consumers.known(name) {
         let (tell, told) = oneshot::channel();

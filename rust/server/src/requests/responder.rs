@@ -34,7 +34,7 @@ impl Responder {
         self.peer.state()
     }
 
-    /// True where nobody wants to hear that it was done.
+    /// True if nobody wants to hear that it was done.
     pub(crate) fn is_one_way(&self) -> bool {
         self.is_one_way
     }
@@ -56,7 +56,7 @@ impl Responder {
         self.peer.answer(self.id, answer::SUCCESS, fill).map(drop)
     }
 
-    /// Lets it wait, without holding up others where it is set `apart`; false where nothing is waited for.
+    /// Lets it wait, without holding up others where it is set `apart`; false if nothing is waited for.
     pub(crate) fn hold(&self, apart: bool) -> bool {
         self.peer.hold(self.id, apart)
     }

@@ -40,7 +40,7 @@ pub(crate) enum Done {
 }
 
 impl BlockingTask {
-    /// True where it brings messages.
+    /// True if it brings messages.
     pub(crate) fn is_pull(&self) -> bool {
         matches!(self, Self::Pull { .. })
     }

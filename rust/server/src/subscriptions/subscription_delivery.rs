@@ -106,12 +106,12 @@ impl SubscriptionDelivery {
         }
     }
 
-    /// True where messages wait for room in the connection.
+    /// True if messages wait for room in the connection.
     pub(crate) fn is_starved(&self) -> bool {
         self.waits_for_room.get() || !self.ready.borrow().is_empty()
     }
 
-    /// True where what is pulled can be sent.
+    /// True if what is pulled can be sent.
     fn has_room(&self) -> bool {
         let has_room = self.peer.upgrade().is_some_and(|peer| peer.has_answer_room());
         self.waits_for_room.set(!has_room);
@@ -185,7 +185,7 @@ impl SubscriptionDelivery {
         self.ready.borrow_mut().extend(messages);
     }
 
-    /// True where all is sent that was ready.
+    /// True if all is sent that was ready.
     fn send_ready(&self) -> bool {
         let Some(peer) = self.peer.upgrade() else { return false };
         loop {
@@ -242,12 +242,12 @@ impl SubscriptionDelivery {
         })
     }
 
-    /// True where nothing is under way that a flush would have to wait for.
+    /// True if nothing is under way that a flush would have to wait for.
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_busy.get() && self.tasks.borrow().is_empty()
     }
 
-    /// True where nothing more may be asked for until some of it is done.
+    /// True if nothing more may be asked for until some of it is done.
     pub(crate) fn is_crowded(&self) -> bool {
         self.task_messages.get() >= TASK_MESSAGES_MAX
     }
@@ -362,7 +362,7 @@ impl SubscriptionDelivery {
     }
 }
 
-/// True where a message passes all filters. One that cannot be read is for its consumer to judge.
+/// True if a message passes all filters. One that cannot be read is for its consumer to judge.
 fn passes(filters: &[Filter], message: &Delivered) -> bool {
     if message.payload.is_opaque() {
         let Some(meta) = MetaView::read(message.payload.meta()) else { return true };

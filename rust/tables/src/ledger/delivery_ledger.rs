@@ -42,7 +42,7 @@ pub(crate) enum Gone {
 /// One message.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
-    /// `None` where it is not known of which message the entry is.
+    /// `None` if it is not known of which message the entry is.
     pub(crate) sequence: Option<Sequence>,
     /// The entry that it has now.
     pub(crate) entry: Sequence,
@@ -85,7 +85,7 @@ pub(crate) struct Ledger {
     pub(crate) ended_groups: HashMap<GroupNumber, Time>,
     /// Groups that have surely ended: facts behind that change nothing.
     pub(crate) gone_groups: HashSet<GroupNumber>,
-    /// Numbers of what is not finished, by entries, where the log does not say them; `None` where it says all.
+    /// Numbers of what is not finished, by entries, where the log does not say them; `None` if it says all.
     pub(crate) numbered: Option<HashMap<Sequence, u64>>,
     /// Some of that could not be read.
     pub(crate) is_doubtful: bool,

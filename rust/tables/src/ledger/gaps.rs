@@ -98,7 +98,7 @@ pub(crate) fn subjects_of_groups(state: &State, parties: &Parties) -> HashMap<Su
     found
 }
 
-/// What became of a delivery, by the state alone: `None` where it is finished.
+/// What became of a delivery, by the state alone: `None` if it is finished.
 pub(crate) fn unfinished_by_state(
     ledger: &Ledger,
     delivery: &Delivery,
@@ -124,7 +124,7 @@ pub(crate) fn unfinished_by_state(
     }
 }
 
-/// What a group has not finished; `None` where it has.
+/// What a group has not finished; `None` if it has.
 pub(crate) fn word_of(state: &State, group: GroupNumber, number: u64, waits: &'static str) -> Option<&'static str> {
     let group = state.groups.get(&group)?;
     if group.done.contains(number) {

@@ -235,7 +235,7 @@ impl Ledger {
     }
 }
 
-/// The delivery that a number of a group's subject is; `None` where the group gets nothing of it. What was given
+/// The delivery that a number of a group's subject is; `None` if the group gets nothing of it. What was given
 /// back is not what it was: its number in the subject is finished.
 fn given(
     slots: &mut [Slot],

@@ -67,7 +67,7 @@ fn untold(ledger: &Ledger) -> Outcome {
     unfinished(if is_known { "finished" } else { "unknown" })
 }
 
-/// What a message came to that was never ready; `None` where nothing is known but a command that came too late.
+/// What a message came to that was never ready; `None` if nothing is known but a command that came too late.
 fn before_ready(ledger: &Ledger, slot: &Slot, state: &State) -> Option<Outcome> {
     let finished = |word| Some(Outcome { word, ended: slot.ended });
     match state.schedule.state(slot.entry) {

@@ -9,7 +9,7 @@ const ESCAPED_BYTES: std::ops::RangeInclusive<u32> = 0xDC80..=0xDCFF;
 const HIGH: std::ops::RangeInclusive<u32> = 0xD800..=0xDBFF;
 const LOW: std::ops::RangeInclusive<u32> = 0xDC00..=0xDFFF;
 
-/// The texts of a list, in order; `None` where it is no such list, or has more than `most`.
+/// The texts of a list, in order; `None` if it is no such list, or has more than `most`.
 pub(super) fn list(text: &str, most: usize) -> Option<Vec<String>> {
     let mut reader = Reader(text.chars().peekable());
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn list(text: &str, most: usize) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Keys and values of an object, in order; `None` where it is no such object, or has more than `most`.
+/// Keys and values of an object, in order; `None` if it is no such object, or has more than `most`.
 pub(super) fn object(text: &str, most: usize) -> Option<Vec<(String, Vec<u8>)>> {
     let mut reader = Reader(text.chars().peekable());
     let mut found = Vec::new();

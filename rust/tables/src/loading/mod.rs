@@ -53,7 +53,7 @@ impl Loader {
     /// say that nothing goes on behind it.
     ///
     /// # Errors
-    /// `InvalidArgument` where a column is missing, has another type or is unknown: then no row was taken. Those of
+    /// `InvalidArgument` if a column is missing, has another type or is unknown: then no row was taken. Those of
     /// the storage, where a file had to be written: some rows may have been taken, and nothing is to be done but to
     /// [abandon](Self::abandon) all.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<Vec<BadRow>> {
@@ -80,7 +80,7 @@ impl Loader {
         Ok(bad)
     }
 
-    /// True where rows are taken behind one that is none.
+    /// True if rows are taken behind one that is none.
     pub fn goes_on(&self) -> bool {
         self.rules.goes_on
     }

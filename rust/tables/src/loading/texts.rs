@@ -20,7 +20,7 @@ impl<'a> Texts<'a> {
         short.or_else(|| any.downcast_ref().map(Self::Large)).or_else(|| any.downcast_ref().map(Self::View))
     }
 
-    /// The text at a place of the array; `None` where it is null.
+    /// The text at a place of the array; `None` if it is null.
     pub(super) fn at(self, place: usize) -> Option<&'a str> {
         match self {
             Self::Short(array) => array.is_valid(place).then(|| array.value(place)),
@@ -49,7 +49,7 @@ impl<'a> Bodies<'a> {
         known.or_else(|| Texts::of(array).map(Self::Texts))
     }
 
-    /// The bytes at a place of the array; `None` where it is null.
+    /// The bytes at a place of the array; `None` if it is null.
     pub(super) fn at(self, place: usize) -> Option<&'a [u8]> {
         match self {
             Self::Short(array) => array.is_valid(place).then(|| array.value(place)),

@@ -36,7 +36,7 @@ pub struct Asked {
 /// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
 ///
 /// # Errors
-/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero, or a table of files is asked for some of
+/// `InvalidArgument` if bounds are upside down or `split_bytes` is zero, or a table of files is asked for some of
 /// its rows; `Storage`; of what is pending or ready also `Corrupt`, `MissingFile`, `NewerFormat`.
 pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, asked: &Asked) -> Result<Vec<Range>> {
     check(asked)?;
@@ -203,7 +203,7 @@ fn check(asked: &Asked) -> Result<()> {
 }
 
 /// # Errors
-/// `InvalidArgument` where a range ends before it begins.
+/// `InvalidArgument` if a range ends before it begins.
 fn upright<T: PartialOrd + Copy>(
     argument: &'static str,
     from: Option<T>,

@@ -89,7 +89,7 @@ impl Range {
     /// Checks that it is of this store.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is of another one.
+    /// `InvalidArgument` if it is of another one.
     pub fn check_stream(&self, stream: &Stream) -> Result<()> {
         if self.stream.id == stream.id { Ok(()) } else { Err(malformed("one of another store")) }
     }

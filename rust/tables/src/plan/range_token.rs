@@ -66,7 +66,7 @@ impl Range {
     /// Reads what [`Self::to_token`] made.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is something else, or of another release.
+    /// `InvalidArgument` if it is something else, or of another release.
     pub fn from_token(token: &[u8]) -> Result<Self> {
         let mut from = TokenReader::new(token)?;
         let (version, table) = (from.number()?, from.number()?);

@@ -12,10 +12,10 @@ use delaymq_core::units::{Epoch, Location, Millis, Sequence};
 pub(crate) struct At {
     pub(crate) fact: Sequence,
     pub(crate) location: Location,
-    /// `None` where the header of its batch is damaged, as of the next two.
+    /// `None` if the header of its batch is damaged, as of the next two.
     pub(crate) epoch: Option<Epoch>,
     pub(crate) trusted: Option<Millis>,
-    /// What is due by then is ready by its own fact; `None` where dispatch was held, too.
+    /// What is due by then is ready by its own fact; `None` if dispatch was held, too.
     pub(crate) ready_by: Option<Millis>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn each_record<'a>(
 /// What a record says. The payload of a message is not checked here.
 ///
 /// # Errors
-/// `Corrupt` where that cannot be read.
+/// `Corrupt` if that cannot be read.
 pub(crate) fn fact_of<'a>(record: &RawRecord<'a>, at: &At, path: &str) -> Result<Fact<'a>> {
     let fact = decode(record).filter(|fact| matches!(fact, Fact::Message(_)) || record.payload_is_whole());
     fact.ok_or_else(|| {

@@ -56,7 +56,7 @@ impl PendingReader {
         Ok(Self { replay: part.replay, owner, scan: scan_of(range, part)?, payloads, named: BTreeSet::new() })
     }
 
-    /// Goes on with another part: false where that is one of another schedule.
+    /// Goes on with another part: false if that is one of another schedule.
     pub(crate) fn turns_to(&mut self, range: &Range, part: &PendingPart) -> Result<bool> {
         self.scan = scan_of(range, part)?;
         Ok(self.replay == part.replay)

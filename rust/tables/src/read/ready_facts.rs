@@ -174,7 +174,7 @@ impl Begun {
 /// Which message an entry is of, as far as the log says it.
 #[derive(Default)]
 pub(crate) struct Messages {
-    /// Those of entries that moves, retries and redrives made; `None` where the log does not say it any more.
+    /// Those of entries that moves, retries and redrives made; `None` if the log does not say it any more.
     of: HashMap<Sequence, Option<Sequence>>,
     first: Sequence,
     next: Sequence,
@@ -225,7 +225,7 @@ impl Messages {
 struct Marks(HashMap<u64, [u64; 8]>);
 
 impl Marks {
-    /// Marks a sequence; false where it was before.
+    /// Marks a sequence; false if it was before.
     fn mark(&mut self, sequence: Sequence) -> bool {
         let page = self.0.entry(sequence.0 / 512).or_default();
         let place = usize::try_from(sequence.0 / 64 % 8).unwrap_or_default();

@@ -31,7 +31,7 @@ pub(crate) const OLDER_STEP: u64 = 1 << 16;
 /// From where on numbers are known in some pieces that follow each other, and what they are there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Numbering {
-    /// The place of a piece among them, and so many finds of it are passed; `None` where none is known.
+    /// The place of a piece among them, and so many finds of it are passed; `None` if none is known.
     pub(crate) from: Option<(u64, u64)>,
     pub(crate) next: BTreeMap<SubjectNumber, u64>,
 }
@@ -93,7 +93,7 @@ impl Counts {
         self.known_from = known_from;
     }
 
-    /// Counts what one find made ready; false where something of it is lost. `gap` is told of each fact with the sequence
+    /// Counts what one find made ready; false if something of it is lost. `gap` is told of each fact with the sequence
     /// behind it, and says where something is lost between it and the one before.
     fn find(
         &mut self,

@@ -17,7 +17,7 @@ pub(crate) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// `None` where the meta of a payload that passed its check cannot be read. A message of QMQ that cannot be
+    /// `None` if the meta of a payload that passed its check cannot be read. A message of QMQ that cannot be
     /// read is all body, as it is for consumers.
     #[inline]
     pub(crate) fn of(message: &Message<'a>) -> Option<Self> {

@@ -17,13 +17,13 @@ pub(crate) struct MessageRow<'a> {
     pub(crate) epoch: Option<Epoch>,
     pub(crate) subject: Option<&'a str>,
     pub(crate) key: Option<NameHash>,
-    /// `None` where no column is of it.
+    /// `None` if no column is of it.
     pub(crate) content: Option<Content<'a>>,
     pub(crate) published: Option<Millis>,
     pub(crate) due: Millis,
     pub(crate) file: &'a str,
     pub(crate) offset: u32,
-    /// `None` where the record was not read.
+    /// `None` if the record was not read.
     pub(crate) payload_check: Option<u32>,
     pub(crate) published_sequence: Sequence,
 }

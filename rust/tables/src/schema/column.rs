@@ -273,7 +273,7 @@ impl Column {
         }
     }
 
-    /// True where it is read out of the payload, which is checked then.
+    /// True if it is read out of the payload, which is checked then.
     pub(crate) const fn is_of_payload(self) -> bool {
         matches!(self, Self::MessageId | Self::Tags | Self::Attributes | Self::Body | Self::BodyBytes)
     }

@@ -26,7 +26,7 @@ pub(crate) fn name_of(moment: &Moment, stream: &Stream) -> Vec<u8> {
 /// The moment that a name of a snapshot of this stream says.
 ///
 /// # Errors
-/// `InvalidArgument` where it is something else, of another release, or of another store.
+/// `InvalidArgument` if it is something else, of another release, or of another store.
 pub(crate) fn moment(name: &[u8], stream: &Stream) -> Result<Moment> {
     let (of, moment) = read(name).map_err(|error| match error {
         Error::InvalidArgument { found, .. } => refused(found),

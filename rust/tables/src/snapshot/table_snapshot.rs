@@ -60,7 +60,7 @@ impl TableSnapshot {
     /// Takes one that was taken before again, by its [`Self::name`]: it is of the same fact, while its files are kept.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is no name of a snapshot of this store, and those of [`Self::take`].
+    /// `InvalidArgument` if it is no name of a snapshot of this store, and those of [`Self::take`].
     pub fn take_again(storage: &Arc<dyn Storage>, identity: &Identity, name: &[u8]) -> Result<Self> {
         let moment = moment(name, &identity.stream)?;
         Ok(Self::of(&visible_state_at(storage, identity, &moment)?, identity))

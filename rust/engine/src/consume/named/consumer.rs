@@ -1,9 +1,8 @@
-//! A consumer that a client named: it outlives its connection, this process and an open of the store,
-//! and ends when [`NamedConsumer::end`] says so. What it holds comes again under the offsets that it had.
+//! A consumer that a client named. It outlives its connection, this process and an open of the store, and lives until
+//! [`NamedConsumer::end`]. Messages that it holds come again under the offsets that they had.
 //!
-//! It consumes one subject for one group and nothing else: the retry subject of its group is a subject
-//! like others, for a consumer of its own. Its messages are numbered by pull offsets without gaps, but
-//! for those that a crash made void and those whose bytes are damaged.
+//! It consumes one subject for one group. To consume the retry subject of its group, use another named consumer. Pull
+//! offsets number its messages without gaps, except for those that a crash voided and those whose bytes are damaged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,10 +24,10 @@ use crate::sync::{AtomicBool, Mutex};
 /// The longest name of a consumer, in bytes of UTF-8.
 pub const CONSUMER_NAME_BYTES_MAX: usize = 1_024;
 
-/// Who consumes, by the names that a client gave.
+/// A named consumer, by the names that a client gave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ConsumerId<'a> {
-    /// The subject; one of a group's own (`%RETRY%…`, `%DEAD_RETRY%…`), too.
+    /// The subject. It may be one of a group's own subjects (`%RETRY%…`, `%DEAD_RETRY%…`).
     pub subject: &'a str,
     /// The group.
     pub group: &'a str,
@@ -54,13 +53,13 @@ impl ConsumerId<'_> {
     }
 }
 
-/// How a named consumer begins, where it is new.
+/// Options of a new named consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NamedOptions {
-    /// Where a group that is new starts; one that exists goes on where it is.
+    /// Where a new group starts. An existing group goes on where it is.
     pub start: GroupStart,
-    /// How many messages are reserved for it from the start, so that its first pull need not wait for
-    /// that: as many as it may have in flight.
+    /// How many messages are reserved from the start, so that the first pull does not wait for a reserve: as many as
+    /// may be in flight.
     pub in_flight_max: u32,
 }
 
@@ -70,12 +69,12 @@ impl Default for NamedOptions {
     }
 }
 
-/// What one pull asks for.
+/// The bounds of one pull.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PullBounds {
     /// At most this many messages.
     pub count_max: usize,
-    /// Payloads of so many bytes together, or one message more: what is over it comes with a later pull.
+    /// The payloads have at most so many bytes together, or there is one message more; a later pull brings the rest.
     pub bytes_max: usize,
     /// The consumer never has more unfinished messages than this.
     pub in_flight_max: u32,
@@ -84,45 +83,44 @@ pub struct PullBounds {
 /// Messages with neighbouring pull offsets.
 #[derive(Clone, Debug)]
 pub struct GivenRun {
-    /// The offset of the first; each other has the next one.
+    /// The offset of the first message. The others follow densely.
     pub first: PullOffset,
     /// The messages, at least one.
     pub messages: Vec<Delivered>,
-    /// How each is held, in the same order: small, and all that is needed to read it again or to settle
-    /// it.
+    /// The delivery of each message, in the same order: all that is needed to read it again or to settle it.
     pub deliveries: Vec<Delivery>,
 }
 
-/// What a pull that does not wait came to.
+/// The result of a pull that does not wait.
 #[derive(Clone, Debug)]
 pub enum TriedRun {
     /// Messages.
     Run(GivenRun),
-    /// Nothing now. The listener is told, under the group's token, when there may be something.
+    /// Nothing now. The listener is woken, under the group's token, when there may be something.
     Nothing,
-    /// As `Nothing`, but something is ready: it comes once facts are durable that are on their way, and
-    /// the listener is told then. The waiting twin waits for them.
+    /// As `Nothing`, but something is ready. It can be pulled once facts on their way are durable, and the listener is
+    /// woken then. [`NamedConsumer::pull`] waits for that.
     Soon,
-    /// It would have to wait: the waiting twin does.
+    /// It would have to wait: use [`NamedConsumer::pull`].
     WouldWait,
 }
 
 /// Messages that were read again.
 #[derive(Clone, Debug, Default)]
 pub struct ReadAgain {
-    /// The first run of neighbours that could be read; `None` where none could.
+    /// The first run of neighbours that could be read; `None` if none could.
     pub run: Option<GivenRun>,
-    /// Offsets whose messages are damaged and were given up, by a durable fact: nobody holds them now.
+    /// Offsets whose messages are damaged. They were voided by a durable fact, and no consumer holds them now.
     pub damaged: Vec<PullOffset>,
 }
 
-/// What a consumer holds.
+/// The messages that a consumer holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holding {
     /// The offset that the next message will have.
     pub next: PullOffset,
-    /// What it was given and has not finished. Each counts as one attempt more than when it was given,
-    /// since it will be handed over again.
+    /// The unfinished messages. Each counts one attempt more than when it was pulled, since it will be handed over
+    /// again.
     pub held: BTreeMap<PullOffset, Delivery>,
 }
 
@@ -137,13 +135,13 @@ pub struct NamedConsumerListed {
     pub held: u64,
 }
 
-/// How many subjects and groups may be made for clients that are not known: a message of QMQ or a
-/// named consumer that needs one more is refused. All there are count, whoever made them.
+/// How many subjects and groups clients may create. A message of QMQ or a named consumer that needs one more is
+/// refused. All existing ones count, whoever created them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CreationLimits {
-    /// Subjects, those of groups' own included; a group of a retry subject comes with it.
+    /// Subjects, including groups' own. A group of a retry subject comes with it.
     pub subjects_max: u32,
-    /// Groups that named consumers begin.
+    /// Groups that named consumers create.
     pub groups_max: u32,
     /// Consumers of one group.
     pub consumers_max: u32,
@@ -155,7 +153,7 @@ impl Default for CreationLimits {
     }
 }
 
-/// What was assigned and not handed over.
+/// Messages that are assigned and not handed over.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     pub(crate) unread: VecDeque<Delivery>,
@@ -184,7 +182,7 @@ impl NamedConsumer {
         ConsumerId { subject: &self.subject.name, group: &self.group, consumer: &self.name }
     }
 
-    /// The number of its group: one of another life of the group has another.
+    /// The number of its group. A group that was removed and created again has another number.
     pub fn group_number(&self) -> GroupNumber {
         self.consuming.group
     }
@@ -194,13 +192,13 @@ impl NamedConsumer {
         self.subject.number
     }
 
-    /// True where it has ended, or its group has: whoever wants it asks the store for it again. It is
-    /// known at the latest from the first call that answers `Closed`.
+    /// True if it has ended, or its group has: ask the store for it again. The first call that fails with `Closed` sets
+    /// this, at the latest.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// It has ended: nobody finds it any more.
+    /// It has ended: the registry forgets it.
     pub(crate) fn went(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
         self.shared.named.forget(self);
@@ -213,9 +211,9 @@ impl NamedConsumer {
         if self.is_gone() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// From now on this listener is told, under this token, whenever its group gets something new, room
-    /// under a consumer's bound included; one listener and token for each group, and the last one counts.
-    /// It is told after the news, so who pulled before, found nothing, and waits, misses none.
+    /// From now on this listener is woken, under this token, when its group gets something new, or room under a
+    /// consumer's bound. Each group has one listener and token; the last one counts. The wake-up comes after the event,
+    /// so a caller that pulls, finds nothing and waits misses none.
     ///
     /// # Errors
     /// `ForkedProcess`.

@@ -1,4 +1,4 @@
-//! What a named consumer is given: new messages, and those that it holds, once more.
+//! Pulls of named consumers: new messages, and again those that the consumer holds.
 
 use std::collections::BTreeMap;
 use std::sync::TryLockError;
@@ -19,25 +19,24 @@ use crate::drive::driver::OwnerGuard;
 use crate::files::payload_reader::PayloadReader;
 use crate::held;
 
-/// How long a pull waits for facts on their way by which something ready may be handed over.
+/// How long a pull waits for facts on their way that make something ready.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How a payload was read, or why not.
+/// The result of reading a payload.
 enum Read {
     Message(Box<Delivered>),
-    /// It was given up.
+    /// It is damaged, and was voided.
     Damaged,
-    /// Not now.
+    /// It cannot be read now.
     Later(Option<Error>),
 }
 
 impl NamedConsumer {
-    /// New messages, without waiting: one run of neighbouring offsets. Where what was assigned is over
-    /// the bounds, or could not be read now, it comes first with the next pull.
+    /// New messages, without waiting: one run of neighbouring offsets. A message that was assigned but is over the
+    /// bounds, or could not be read now, comes first with the next pull.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `in_flight_max`; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
-    /// gone.
+    /// `InvalidArgument` naming `in_flight_max`; `Poisoned`, `ForkedProcess`; `Closed`, also if the consumer is gone.
     pub fn try_pull(&self, bounds: PullBounds) -> Result<TriedRun> {
         check_in_flight(bounds.in_flight_max)?;
         self.check()?;
@@ -46,7 +45,7 @@ impl NamedConsumer {
             Err(TryLockError::WouldBlock) => return Ok(TriedRun::WouldWait),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
-        // By a clock that is turned by hand nothing comes later by itself; a test has the time.
+        // With a manual clock nothing arrives later by itself, and a test may wait.
         let mut is_settled = self.shared.time.activity().is_none();
         while hands.unread.is_empty() {
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(TriedRun::WouldWait) };
@@ -68,11 +67,11 @@ impl NamedConsumer {
         })
     }
 
-    /// Has what is on its way to the log written soon, and says where that ends: once everything below is
-    /// visible, a pull gives what [`TriedRun::Soon`] spoke of.
+    /// Has everything on its way to the log written soon, and returns where that ends. Once everything below is
+    /// visible, a pull returns what [`TriedRun::Soon`] announced.
     ///
     /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also if the consumer is gone.
     pub fn hasten(&self) -> Result<Sequence> {
         self.check()?;
         let end = self.shared.with_commits(|commits| commits.next_sequence());
@@ -80,11 +79,11 @@ impl NamedConsumer {
         Ok(end)
     }
 
-    /// As [`Self::try_pull`], waiting for what it needs, though not for messages; `None` where there is
+    /// As [`Self::try_pull`], but waits for the disk and for other threads, though not for messages; `None` if there is
     /// nothing now.
     ///
     /// # Errors
-    /// As [`Self::try_pull`]; `Storage` where payloads cannot be read now.
+    /// As [`Self::try_pull`]; `Storage` if payloads cannot be read now.
     pub fn pull(&self, bounds: PullBounds) -> Result<Option<GivenRun>> {
         check_in_flight(bounds.in_flight_max)?;
         let mut hands = held(&self.hands);
@@ -114,7 +113,7 @@ impl NamedConsumer {
         }
     }
 
-    /// Lets the owner decide what it gets; what that is goes to `hands`.
+    /// Lets the owner assign messages. They go to `hands`.
     fn ask(&self, mut guard: OwnerGuard<'_>, bounds: PullBounds, hands: &mut InFlight) -> Result<Pull> {
         let shared = &self.shared;
         let locked = guard.get()?;
@@ -137,8 +136,8 @@ impl NamedConsumer {
         Ok(pulled)
     }
 
-    /// A run of what was assigned, from its first on; `None` where there is none, or with `near` where
-    /// that would have to wait.
+    /// A run of the assigned messages, from the first on; `None` if there is none, or with `near` if that would have to
+    /// wait.
     fn read_unread(
         &self,
         hands: &mut InFlight,
@@ -197,12 +196,11 @@ impl NamedConsumer {
         }
     }
 
-    /// All that it holds, to begin with after a reconnect or an open. What was assigned and not handed
-    /// over yet is among it, and does not come with a pull any more. Waits for the disk.
+    /// All messages that it holds, to begin with after a reconnect or an open. Messages that are assigned and not
+    /// handed over are among them, and do not come with a pull any more. Waits for the disk.
     ///
     /// # Errors
-    /// `Storage` where the disk cannot be read; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
-    /// gone.
+    /// `Storage` if the disk cannot be read; `Poisoned`, `ForkedProcess`; `Closed`, also if the consumer is gone.
     pub fn holding(&self) -> Result<Holding> {
         self.check()?;
         let mut hands = held(&self.hands);
@@ -210,7 +208,7 @@ impl NamedConsumer {
         self.hold(&mut hands)
     }
 
-    /// As [`Self::holding`], where all is applied that was decided for it.
+    /// As [`Self::holding`], if everything that was decided for it is applied.
     pub(crate) fn holding_as_applied(&self) -> Result<Holding> {
         self.check()?;
         self.hold(&mut held(&self.hands))
@@ -227,8 +225,8 @@ impl NamedConsumer {
         Ok(Holding { next, held })
     }
 
-    /// What it holds, with everything applied that was decided before, and its next offset; `None` where
-    /// it has ended. Nobody may pull for it meanwhile.
+    /// The messages that it holds, with all earlier decisions applied, and its next offset; `None` if it has ended. No
+    /// thread may pull for it meanwhile.
     pub(crate) fn everything_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
         self.shared.catch_up()?;
         self.all_held()
@@ -257,12 +255,11 @@ impl NamedConsumer {
         }
     }
 
-    /// Reads messages that it holds once more: the first of these deliveries, ascending and without gaps,
-    /// as far as `bytes_max` goes (one message more at most) and without waiting; `None` where the first
-    /// would have to wait. Where the run stops, the rest comes by another call.
+    /// Reads held messages again, without waiting: the first of these deliveries, which ascend without gaps, up to
+    /// `bytes_max` (one message more at most); `None` if the first would have to wait. Another call brings the rest.
     ///
     /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also if the consumer is gone.
     pub fn try_read_again(&self, deliveries: &[Delivery], bytes_max: usize) -> Result<Option<ReadAgain>> {
         self.check()?;
         let read = self.read_held(deliveries, bytes_max, Some(self.shared.nearest()))?;
@@ -272,7 +269,7 @@ impl NamedConsumer {
     /// As [`Self::try_read_again`], waiting for the disk.
     ///
     /// # Errors
-    /// As [`Self::try_read_again`]; `Storage` where the first cannot be read now.
+    /// As [`Self::try_read_again`]; `Storage` if the first cannot be read now.
     pub fn read_again(&self, deliveries: &[Delivery], bytes_max: usize) -> Result<ReadAgain> {
         self.check()?;
         self.read_held(deliveries, bytes_max, None)
@@ -302,7 +299,7 @@ impl NamedConsumer {
 }
 
 impl GivenRun {
-    /// True where one of this offset may be the next.
+    /// True if a message with this offset may be the next.
     fn takes(&self, offset: PullOffset) -> bool {
         self.messages.is_empty() || self.first.plus(self.messages.len() as u64) == offset
     }

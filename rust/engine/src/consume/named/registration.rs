@@ -1,4 +1,4 @@
-//! A named consumer that is being made: a fact, which takes no thread until it is durable.
+//! The registration of a named consumer: a fact. No thread waits until it is durable.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,18 +23,18 @@ use crate::sync::Mutex;
 
 type GroupKey = (SubjectNumber, Box<str>);
 
-/// How many consumers are being made, by their group.
+/// How many consumers are being registered, by group.
 #[derive(Default)]
 pub(crate) struct UnderWay(Mutex<HashMap<GroupKey, Counts>>);
 
 #[derive(Clone, Copy, Default)]
 struct Counts {
     consumers: u64,
-    /// The group is being made with them.
+    /// The group is new, and is created with them.
     is_new: bool,
 }
 
-/// One of those that are being made.
+/// Counts one registration for as long as it lives.
 struct Counted {
     shared: Arc<Shared>,
     group: GroupKey,
@@ -52,7 +52,7 @@ impl Drop for Counted {
     }
 }
 
-/// Facts of which somebody asks what applying them finds. Nobody is told who does not wait.
+/// Facts whose outcomes are expected. Dropping it drops the outcomes.
 struct Facts {
     shared: Arc<Shared>,
     range: Range<Sequence>,
@@ -66,7 +66,7 @@ impl Drop for Facts {
     }
 }
 
-/// The fact that makes a consumer, in the log's queue.
+/// The fact that registers a consumer, in the log's queue.
 pub(crate) struct AttachRequest {
     facts: Facts,
     subject: Subject,
@@ -75,8 +75,8 @@ pub(crate) struct AttachRequest {
     _counted: Option<Counted>,
 }
 
-/// A named consumer that was asked for. Once everything below its position is visible it is there, and
-/// getting it waits for no sync.
+/// A named consumer that was asked for. Once everything below its position is visible it exists, and `finish` waits for
+/// no sync.
 pub struct Registration {
     shared: Arc<Shared>,
     position: Sequence,
@@ -92,14 +92,14 @@ impl Store {
     /// Asks for the consumer of these names, as [`Store::named_consumer`], without waiting for a sync.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Store::named_consumer`].
     pub fn register_named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Registration> {
         let shared = &self.shared;
         shared.check()?;
         id.check()?;
         check_in_flight(options.in_flight_max)?;
         let (registered, position) = if let Some(there) = shared.named.get(id) {
-            // All that was decided for it comes before what it holds is told.
+            // All earlier decisions for it come before the list of what it holds.
             let Some(position) = shared.send_all(None)? else { return Err(Error::Closed) };
             (Registered::There(there), position)
         } else {
@@ -113,13 +113,13 @@ impl Store {
 }
 
 impl Registration {
-    /// Where the log must be visible up to.
+    /// The registration is durable when everything below this position is visible.
     pub fn position(&self) -> Sequence {
         self.position
     }
 
-    /// The consumer, and what it holds, as [`NamedConsumer::holding`]. Waits until the position is visible,
-    /// and for the disk where what it holds must be read.
+    /// The consumer, and what it holds, as of [`NamedConsumer::holding`]. Waits until the position is visible, and for
+    /// the disk if it holds messages.
     ///
     /// # Errors
     /// As [`Store::named_consumer`] and [`NamedConsumer::holding`].
@@ -137,7 +137,7 @@ impl Registration {
 }
 
 impl AttachRequest {
-    /// Hands the fact to the log's queue; waits for room there, and for other threads.
+    /// Hands the fact to the log's queue. Waits for room there, and for other threads.
     pub(crate) fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
         let subject = shared.names.subject_within(id.subject, shared.named.limits().subjects_max)?;
         let (counted, is_new) = shared.admit(subject.number, id)?;
@@ -158,7 +158,7 @@ impl AttachRequest {
         Ok(Self { facts, subject, group: Box::from(group), consumer: Box::from(consumer), _counted: counted })
     }
 
-    /// Where it ends in the log.
+    /// The end of the fact in the log.
     pub(crate) fn end(&self) -> Sequence {
         self.facts.range.end
     }
@@ -179,9 +179,9 @@ impl AttachRequest {
 }
 
 impl Shared {
-    /// Counts a consumer that is about to be made, where it may be; true where its group comes to be by that: a new
-    /// consumer of a group that is there finishes what is stored. Those that are being made count, too, for a moment twice: near a limit one may be refused
-    /// that a little later would not be.
+    /// Counts a consumer that is about to be registered, if the limits allow it. Returns whether its group is new; a
+    /// new consumer of an existing group finishes what is stored. Consumers that are being registered count, for a
+    /// moment even twice: near a limit, one may be refused that a little later would not be.
     ///
     /// # Errors
     /// `TooLarge` naming `groups` or `consumers`.

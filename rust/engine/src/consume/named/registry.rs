@@ -1,4 +1,4 @@
-//! How named consumers begin, and who has them: the same one for everybody who asks for its names.
+//! The registry of named consumers: every caller that asks for the same names gets the same consumer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::held;
 use crate::store::Store;
 use crate::sync::Mutex;
 
-/// Named consumers that somebody has asked for in this process, until they end.
+/// Named consumers that this process has asked for, until they end.
 #[derive(Default)]
 pub(crate) struct NamedConsumers {
     limits: Mutex<CreationLimits>,
@@ -25,7 +25,7 @@ pub(crate) struct NamedConsumers {
 #[derive(Default)]
 struct Table {
     by_id: HashMap<String, Arc<NamedConsumer>>,
-    /// How many of each group.
+    /// How many consumers of each group.
     counts: HashMap<GroupNumber, usize>,
 }
 
@@ -43,7 +43,7 @@ impl NamedConsumers {
         held(&self.table).by_id.get(&key_of(id)).cloned()
     }
 
-    /// Keeps one, unless somebody else was sooner: then that one.
+    /// Adds one, unless another thread was faster. Returns the one that is registered.
     pub(crate) fn keep(&self, new: NamedConsumer) -> Arc<NamedConsumer> {
         let mut table = held(&self.table);
         let key = key_of(new.id());
@@ -59,7 +59,7 @@ impl NamedConsumers {
         new
     }
 
-    /// One that has ended, and the watch over its group where nobody else has it.
+    /// Removes one that has ended, and the watch over its group if no other consumer needs it.
     pub(crate) fn forget(&self, gone: &NamedConsumer) {
         let mut table = held(&self.table);
         let key = key_of(gone.id());
@@ -69,12 +69,12 @@ impl NamedConsumers {
         }
     }
 
-    /// Those of a group.
+    /// The consumers of a group.
     pub(crate) fn of_group(&self, group: GroupNumber) -> Vec<Arc<NamedConsumer>> {
         held(&self.table).by_id.values().filter(|one| one.consuming.group == group).cloned().collect()
     }
 
-    /// Lets go of all: the store closes.
+    /// Removes all: the store closes.
     pub(crate) fn clear(&self) {
         *held(&self.table) = Table::default();
     }
@@ -94,20 +94,19 @@ impl Table {
 }
 
 impl Store {
-    /// From now on these limits hold.
+    /// Sets the limits, from now on.
     pub fn limit_creation(&self, limits: CreationLimits) {
         *held(&self.shared.named.limits) = limits;
     }
 
-    /// The consumer of these names, with its subject and group, each made where it is not there. The
-    /// same consumer for everybody who asks for these names. Returns when it is durable: one wait for
-    /// the disk, its first reserve included. A group that is new on its own retry or dead-letter subject
-    /// starts with the first message there, whatever the options say.
+    /// The consumer of these names. Creates its subject, group and itself if they do not exist. All callers with the
+    /// same names get the same consumer. Returns when it is durable, with its first reserve, after one wait for the
+    /// disk. A new group on its own retry or dead-letter subject starts with the first message there, whatever the
+    /// options say.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, `group`, `consumer` or `in_flight_max`; `TooLarge` naming
-    /// `subjects`, `groups` or `consumers` where no more may be made; `DiskFull`, `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
+    /// `InvalidArgument` naming `subject`, `group`, `consumer` or `in_flight_max`; `TooLarge` naming `subjects`,
+    /// `groups` or `consumers` if no more may be created; `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Arc<NamedConsumer>> {
         self.shared.check()?;
         id.check()?;
@@ -120,7 +119,7 @@ impl Store {
         asked.finish()
     }
 
-    /// All named consumers there are: after an open, those whose leases begin anew. Waits.
+    /// All named consumers. After an open, their leases begin anew. Waits.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.

@@ -1,4 +1,4 @@
-//! How an operator sees who consumes for a group, and ends a consumer whose client does not come back.
+//! For operators: the consumers of a group, and the removal of a consumer whose client does not come back.
 
 use std::sync::Arc;
 
@@ -12,11 +12,10 @@ use crate::operate::administration::unknown_group;
 use crate::store::Store;
 
 impl Store {
-    /// Who consumes for a group, on its own retry subject, too.
+    /// The consumers of a group, including its own retry subject.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` or `group`, also where it is not there; `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
+    /// `InvalidArgument` naming `subject` or `group`, also if it does not exist; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn consumers(&self, subject: &str, group: &str) -> Result<Vec<ConsumerListed>> {
         self.shared.check()?;
         check_qmq_subject("subject", subject)?;
@@ -24,11 +23,11 @@ impl Store {
         self.look(|state| state.list_consumers(subject, group).ok_or_else(|| unknown_group(subject, group)))
     }
 
-    /// Ends the consumer of this name wherever it consumes for the group, its own retry subject included, as
+    /// Ends the consumer of this name everywhere in the group, including the group's retry subject, as
     /// [`Self::end_named_consumer`] does. Returns how many messages it held.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `consumer` where there is none; else as [`Self::end_named_consumer`].
+    /// `InvalidArgument` naming `consumer` if there is none; otherwise as [`Self::end_named_consumer`].
     pub fn end_consumer(&self, id: ConsumerId<'_>, rule: RetryRule) -> Result<u64> {
         id.check()?;
         let mut ended = Vec::new();
@@ -38,8 +37,8 @@ impl Store {
         ended_of(id, &ended)
     }
 
-    /// Ends the named consumer of these names: what it holds goes on as the rule says. Returns when it is
-    /// durable, with how many messages it held; `None` where there is none.
+    /// Ends the named consumer of these names. The messages that it holds go on as the rule says. Returns when it is
+    /// durable, with how many messages it held; `None` if there is none.
     ///
     /// # Errors
     /// `InvalidArgument` naming `subject`, `group` or `consumer`; as [`NamedConsumer::end`].
@@ -54,7 +53,7 @@ impl Store {
         Ok(Some(held))
     }
 
-    /// The consumer of these names where there is one, in this process or left by an earlier one.
+    /// The consumer of these names, if it exists: in this process, or from an earlier one.
     fn find_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
         let shared = &self.shared;
         if let Some(there) = shared.named.get(id) {
@@ -73,10 +72,10 @@ impl Store {
     }
 }
 
-/// How many messages a consumer held in all, of what ending it found in each place.
+/// How many messages a consumer held, over all subjects in which it was ended.
 ///
 /// # Errors
-/// `InvalidArgument` naming `consumer` where it was in none.
+/// `InvalidArgument` naming `consumer` if it was in none.
 pub fn ended_of(id: ConsumerId<'_>, ended: &[Option<u64>]) -> Result<u64> {
     let found = ended.iter().flatten().copied().reduce(u64::saturating_add);
     found.ok_or_else(|| Error::InvalidArgument {

@@ -1,4 +1,4 @@
-//! How deliveries of named consumers end, and the consumers themselves.
+//! How deliveries of named consumers end, and how the consumers end.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ use crate::options::GroupStart;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Bytes that one delivery and one range take in the log together, at most.
+/// The most bytes that one delivery and one range take in the log together.
 const ENDED_BYTES: usize = 512;
-/// How often a live group is reset where a consumer begins meanwhile.
+/// How often the reset of a live group is tried again because a consumer began meanwhile.
 const RESETS_MAX: usize = 100;
 
-/// What one submission ends.
+/// The deliveries that one submission ends.
 #[derive(Clone, Copy, Default)]
 struct Part<'a> {
     done: &'a [NumberRange],
@@ -32,7 +32,7 @@ struct Part<'a> {
     is_end: bool,
 }
 
-/// Where the deliveries of one settlement go on, by name.
+/// The subjects to which the deliveries of one settlement move, by name.
 struct Targets {
     rule: RetryRule,
     now: Millis,
@@ -49,7 +49,7 @@ impl Targets {
         RetryPlaces { rule: *rule, now: *now, from: *from, again: again.number, dead, reason }
     }
 
-    /// The subjects that these need and whose facts must go along.
+    /// The new subjects among them, whose facts must go along.
     fn new_subjects(&self, passed_over: &[Delivery]) -> Vec<Subject> {
         let places = self.places();
         let any_dead = passed_over.iter().any(|one| places.is_dead(one));
@@ -60,14 +60,13 @@ impl Targets {
 }
 
 impl NamedConsumer {
-    /// Finishes these offsets, and gives these deliveries to the group's retry subject, or puts them away
-    /// as dead letters: in one submission, all or nothing, which is durable when everything below the
-    /// position is visible. What is not held changes nothing. `None` where it would have to wait, and
-    /// then nothing was done.
+    /// Finishes these offsets, and moves these deliveries to the group's retry subject or to the dead letters. That is
+    /// one submission, all or nothing, which is durable when everything below the position is visible. Offsets that are
+    /// not held change nothing. `None` if it would have to wait; then nothing was done.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `delay`, where anything is given; `Poisoned`, `ForkedProcess`; `Closed`,
-    /// also where it is gone.
+    /// `InvalidArgument` naming `delay`, if there are deliveries; `Poisoned`, `ForkedProcess`; `Closed`, also if the
+    /// consumer is gone.
     pub fn try_settle(
         &self,
         done: &[Range<PullOffset>],
@@ -84,8 +83,8 @@ impl NamedConsumer {
         Ok(end.inspect(|end| self.shared.hasten(*end)))
     }
 
-    /// As [`Self::try_settle`], waiting for room and for other threads, and never for the disk. What is
-    /// too much for one submission of a small log takes several, in the order given.
+    /// As [`Self::try_settle`], but waits for room and for other threads, never for the disk. With a small log it may
+    /// take several submissions, in the order given.
     ///
     /// # Errors
     /// As [`Self::try_settle`].
@@ -94,12 +93,12 @@ impl NamedConsumer {
         self.settle_all(&ranges(done), passed_over, rule, false)
     }
 
-    /// Ends it: all that it holds goes to the group's retry subject or becomes dead letters, as the rule
-    /// says, and then it is gone; in one submission, durable when everything below the position is
-    /// visible. Waits for the disk. `None` where it had ended before.
+    /// Ends the consumer: the messages that it holds go to the group's retry subject or become dead letters, as the
+    /// rule says, and then it is gone. That is one submission, durable when everything below the position is visible.
+    /// Waits for the disk. `None` if it had ended before.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `delay`; `Storage` where the disk cannot be read: then it goes on;
+    /// `InvalidArgument` naming `delay`; `Storage` if the disk cannot be read, and then the consumer goes on;
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn end(&self, rule: RetryRule) -> Result<Option<Sequence>> {
         Ok(self.end_counted(rule)?.map(|(end, _)| end))
@@ -145,7 +144,7 @@ impl NamedConsumer {
         Ok(last)
     }
 
-    /// Where these go on; `None` where there are none, so that what is only finished needs no rule.
+    /// The subjects to which these move; `None` if there are no deliveries, so that finishing alone needs no rule.
     fn targets(&self, rule: RetryRule, passed_over: &[Delivery]) -> Result<Option<Targets>> {
         if passed_over.is_empty() {
             return Ok(None);
@@ -190,7 +189,7 @@ impl NamedConsumer {
         Parts(parts)
     }
 
-    /// Hands one part to the log's queue, where there is room; its end.
+    /// Hands one part to the log's queue, if there is room. Returns its end.
     fn submit_part(
         &self,
         locked: &mut LockedOwner,
@@ -229,7 +228,7 @@ impl NamedConsumer {
     }
 }
 
-/// What is submitted one after the other; mostly one.
+/// The submissions of one settlement, in order; mostly one.
 struct Parts<'a>(Vec<Part<'a>>);
 
 impl<'a> Parts<'a> {
@@ -247,14 +246,13 @@ fn ranges(done: &[Range<PullOffset>]) -> Vec<NumberRange> {
 }
 
 impl Store {
-    /// Lets a group begin again although named consumers have it: these end, what they hold is the
-    /// group's, and the group begins with the earliest message that is kept or with the next one. They
-    /// are gone then ([`NamedConsumer::is_gone`]) and begin again as new ones, with offsets above all
-    /// that they had. Returns when it is durable.
+    /// Resets a group although named consumers use it. They end, the group has what they hold, and it starts again with
+    /// the earliest kept message or with the next one. The consumers are gone then ([`NamedConsumer::is_gone`]) and
+    /// begin again as new ones, with offsets above all that they had. Returns when it is durable.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` or `group`, where it is not there or has consumers that no
-    /// client named; `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `InvalidArgument` naming `subject` or `group`, if it does not exist or has consumers that no client named;
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn reset_live_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
         let shared = &self.shared;
         shared.check()?;
@@ -280,11 +278,11 @@ impl Store {
 }
 
 impl Shared {
-    /// Hands the end of all consumers of a group and its reset to the log's queue; `None` where there was
-    /// no room for them, or the group has ended.
+    /// Hands the end of all consumers of a group, and its reset, to the log's queue; `None` if there was no room, or
+    /// the group has ended.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `group` where it has consumers that no client named.
+    /// `InvalidArgument` naming `group` if it has consumers that no client named.
     fn submit_reset(
         &self,
         group: GroupNumber,

@@ -35,7 +35,7 @@ impl Default for Answering {
 }
 
 impl Peer {
-    /// True where messages may be gathered for it now.
+    /// True if messages may be gathered for it now.
     pub(crate) fn has_answer_room(&self) -> bool {
         if !self.connection.borrow().has_answer_room() {
             return false;
@@ -62,7 +62,7 @@ impl Peer {
         }
     }
 
-    /// Waits until a list may be made, before which it is in nobody's memory; `None` where nobody reads it.
+    /// Waits until a list may be made, before which it is in nobody's memory; `None` if nobody reads it.
     pub(crate) async fn turn_to_list(&self) -> Option<MutexGuard<'_, ()>> {
         let turn = self.answering.lists.lock().await;
         loop {

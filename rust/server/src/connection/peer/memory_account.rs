@@ -22,7 +22,7 @@ impl Drop for MemoryReservation {
 }
 
 impl Peer {
-    /// Keeps so many bytes until that is dropped; `None` where there is no room to stay.
+    /// Keeps so many bytes until that is dropped; `None` if there is no room to stay.
     pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
         let has_room = bytes == 0 || self.state.scales.borrow().has_room_to_stay(self.counted);
         let is_kept = has_room && self.connection.borrow_mut().keep_on(bytes);

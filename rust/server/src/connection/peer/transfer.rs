@@ -17,7 +17,7 @@ const INPUT_BYTES_FREE: usize = 64 << 10;
 const PIECES: usize = 16;
 
 impl Peer {
-    /// True where something was read.
+    /// True if something was read.
     pub(super) fn read(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         if !connection.wants_input() {
@@ -65,7 +65,7 @@ impl Peer {
         self.state.input_bytes.set(all);
     }
 
-    /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
+    /// Writes until there is nothing left or the socket takes no more; true if it takes no more.
     pub(super) fn write(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         while connection.output_bytes() > 0 {
@@ -84,7 +84,7 @@ impl Peer {
     }
 }
 
-/// True where the peer sends no more, whether all that it sent was read or not.
+/// True if the peer sends no more, whether all that it sent was read or not.
 pub(super) fn is_closed_there(socket: &TcpStream) -> bool {
     let ready = pin!(socket.ready(Interest::READABLE));
     let found = ready.poll(&mut Context::from_waker(Waker::noop()));
