@@ -1,5 +1,5 @@
-//! Threads for what may have to wait, few and bounded. Each sort of work has a share of its own, so that
-//! none waits for another, however long the disk takes.
+//! The blocking pool: a few threads for work that may wait for the disk or for other threads. Each kind of work has
+//! threads of its own, so that no kind waits for another, however slow the disk is.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,31 +7,31 @@ use std::rc::Rc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// What a thread is wanted for.
+/// The kinds of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// What a subscription pulls and settles, one piece at a time for each.
+    /// The pulls and settlements of subscriptions, one at a time for each.
     Subscription,
-    /// Something is looked up: that waits for others, and for no sync.
+    /// A look-up: it waits for other threads, but for no sync.
     LookUp,
-    /// Messages for a consumer of QMQ.
+    /// Pulls of QMQ's consumers.
     Pull,
-    /// What a consumer of QMQ settles.
+    /// Settlements of QMQ's consumers.
     Settle,
-    /// A subscription or a consumer ends, which waits until that is durable.
+    /// The end of a subscription or consumer, which waits until it is durable.
     End,
-    /// What was staged is read and adopted.
+    /// A bulk load.
     Load,
 }
 
-/// How many threads each sort of work may have at once.
+/// How many threads each kind of work has.
 const THREADS_OF_REQUESTS: usize = 4;
 const THREADS_OF_SUBSCRIPTIONS: usize = 4;
 const THREADS_OF_LOOK_UPS: usize = 3;
 const THREADS_OF_PULLS: usize = 3;
 const THREADS_OF_SETTLING: usize = 3;
 const THREADS_OF_ENDS: usize = 3;
-/// Files are read whole, as fast as that goes: nobody gains where two are, and who asks again waits for the first time.
+/// A load reads whole files as fast as the disk can, so two at once gain nothing. A repeated load waits for the first.
 const THREADS_OF_LOADS: usize = 1;
 /// All of them.
 pub(crate) const THREADS: usize = THREADS_OF_REQUESTS
@@ -55,7 +55,7 @@ pub(crate) struct Pool {
     waiting_max: usize,
 }
 
-/// A request's place among those that wait.
+/// The place of a request among those that wait.
 pub(crate) struct Place(Rc<Pool>);
 
 impl Drop for Place {
@@ -79,7 +79,7 @@ impl Pool {
         })
     }
 
-    /// A place for a request; `None` if as many wait as may.
+    /// A place for a request; `None` if too many wait.
     pub(crate) fn place(self: &Rc<Self>) -> Option<Place> {
         let waiting = self.waiting.get();
         (waiting < self.waiting_max).then(|| {
@@ -93,18 +93,17 @@ impl Pool {
         self.waiting.get()
     }
 
-    /// Does a request's work; `None` if it panicked.
+    /// Runs the work of a request; `None` if it panicked.
     pub(crate) async fn ask<T: Send + 'static>(place: Place, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         in_turn(&place.0.requests, work).await
     }
 
-    /// As [`Self::ask`], for a request that only looks something up: those that wait for a sync do not
-    /// hold it up.
+    /// As [`Self::ask`], for a request that only looks something up: requests that wait for a sync do not delay it.
     pub(crate) async fn look<T: Send + 'static>(place: Place, look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         in_turn(&place.0.look_ups, look).await
     }
 
-    /// Does a piece of work after those of its sort that came before; `None` if it panicked.
+    /// Runs work after earlier work of its kind; `None` if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         sort: Work,

@@ -1,4 +1,4 @@
-//! What a server counts. All of it on one thread.
+//! The counters of a server, all on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ impl Counter {
     }
 }
 
-/// The commands that are counted each by itself, and what they are called.
+/// The commands with a counter of their own, and their names.
 const COMMANDS: [(i16, &str); 42] = [
     (own::PUBLISH, "publish"),
     (own::PUBLISH_ON_TERMS, "publish_on_terms"),
@@ -70,7 +70,7 @@ const COMMANDS: [(i16, &str); 42] = [
     (own::LOAD, "load"),
 ];
 
-/// Requests, by their commands.
+/// Requests, by command.
 #[derive(Debug)]
 pub(crate) struct Requests {
     known: [Counter; COMMANDS.len()],
@@ -89,14 +89,14 @@ impl Requests {
         place.and_then(|place| self.known.get(place)).unwrap_or(&self.others).add(1);
     }
 
-    /// The name of each command, and how many there were.
+    /// The name and the count of each command.
     pub(crate) fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let known = COMMANDS.iter().zip(&self.known).map(|((_, name), count)| (*name, count.read()));
         known.chain([("other", self.others.read())])
     }
 }
 
-/// Things that are counted by a word or number of theirs, of which there are few.
+/// Counts by a word or number, of which there are few.
 #[derive(Debug)]
 pub(crate) struct Kinds<K>(RefCell<BTreeMap<K, u64>>);
 
@@ -118,7 +118,7 @@ impl<K: Copy + Ord> Kinds<K> {
     }
 }
 
-/// Upper bounds of the steps of a lateness, in milliseconds.
+/// The upper bounds of the lateness buckets, in milliseconds.
 pub(crate) const LATENESS_STEPS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 60_000, 3_600_000];
 
 /// How late messages were.
@@ -139,7 +139,7 @@ impl Lateness {
         self.sum_ms.add(late_ms);
     }
 
-    /// Each bound with how many were no later, then how many there were and their sum.
+    /// For each bound, how many messages were no later; then their number and their sum.
     pub(crate) fn read(&self) -> (Vec<(u64, u64)>, u64, u64) {
         let mut so_far = 0_u64;
         let steps = LATENESS_STEPS_MS.iter().zip(&self.steps).map(|(bound, step)| {
@@ -155,7 +155,7 @@ impl Lateness {
 pub(crate) struct Counters {
     /// Connections taken.
     pub(crate) accepted: Counter,
-    /// Connections closed at once, for want of room.
+    /// Connections that were closed at once, for want of a slot.
     pub(crate) refused: Kinds<&'static str>,
     /// Connections closed because of what their peers sent, or because they were too slow.
     pub(crate) cut_off: Kinds<&'static str>,
@@ -163,7 +163,7 @@ pub(crate) struct Counters {
     pub(crate) requests: Requests,
     /// Answers with another code than 0.
     pub(crate) failed: Kinds<i16>,
-    /// Requests that were told that too much is under way.
+    /// Requests that were refused because too much was under way.
     pub(crate) busy: Counter,
     /// Bytes read.
     pub(crate) bytes_in: Counter,
@@ -171,7 +171,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_out: Counter,
     /// Messages sent to subscriptions.
     pub(crate) delivered: Counter,
-    /// How late they were, the first time.
+    /// How late they were, for first deliveries.
     pub(crate) lateness: Lateness,
 }
 

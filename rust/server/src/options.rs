@@ -1,4 +1,4 @@
-//! What a server is started with, and why one does not start.
+//! The options of a server, and the errors of its start.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,74 +17,71 @@ const PORT: u16 = 20_801;
 /// The usual port of plain HTTP.
 const HTTP_PORT: u16 = 20_880;
 
-/// The options of a server. Addresses that others than this machine reach need a token and an address
-/// to advertise.
+/// The options of a server. If other machines can reach its addresses, it needs a token and an address to advertise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
-    /// Where connections are taken; port 0 takes any that is free.
+    /// The address for connections; port 0 is any free port.
     pub listen: SocketAddr,
-    /// Where plain HTTP is answered; port 0 takes any that is free.
+    /// The address for plain HTTP; port 0 is any free port.
     pub http: Option<SocketAddr>,
-    /// What `/meta/address` and registrations tell clients, as `host:port`; where it listens, by
-    /// itself.
+    /// The address that `/meta/address` and registrations tell clients, as `host:port`; by default the address of
+    /// `listen`.
     pub advertised_address: Option<String>,
-    /// How long after it came a QMQ message without the delay bit is due, in milliseconds. QMQ's
-    /// delay server has ten seconds; here the same listener takes what is due now.
+    /// When a QMQ message without the delay bit is due, in milliseconds after it arrived. QMQ's delay server has ten
+    /// seconds. Here the same listener serves messages that are due now.
     pub undelayed_ms: u64,
-    /// The release that a client's hello is answered with.
+    /// The release that the answer to a client's hello names.
     pub release: String,
-    /// Who may ask.
+    /// Access control.
     pub access: AccessOptions,
-    /// The file that keeps which consumers are switched off; without it they are all on when a server
-    /// starts.
+    /// The file of consumers that are switched off. Without it, all are on when a server starts.
     pub switched_off: Option<PathBuf>,
-    /// Connections in all, those of plain HTTP not counted.
+    /// Connections in all, without plain HTTP.
     pub connections_max: usize,
-    /// Connections from one address; of IPv6, from one network of 64 bits, here and below.
+    /// Connections of one address. Here and below, an IPv6 address stands for its network of 64 bits.
     pub connections_per_address_max: usize,
-    /// Those of them whose peers have not given the token.
+    /// Connections whose peers have not sent the token.
     pub strangers_max: usize,
-    /// Those of these from one address.
+    /// The same, of one address.
     pub strangers_per_address_max: usize,
     /// Connections of plain HTTP.
     pub http_connections_max: usize,
-    /// Those of them from one address.
+    /// The same, of one address.
     pub http_connections_per_address_max: usize,
-    /// How long a request of plain HTTP may take to arrive whole, and its answer to be read, in
-    /// milliseconds.
+    /// How long a request of plain HTTP may take to arrive, and its answer to be read, in milliseconds.
     pub http_ms_max: u64,
     /// Subscriptions of one connection.
     pub subscriptions_max: usize,
-    /// How long a QMQ consumer may be silent before what it holds goes to its group's retry subject.
+    /// How long a QMQ consumer may be silent before its messages go to its group's retry subject.
     pub lease_ms: u64,
-    /// How long a message waits there.
+    /// How long a message waits in the retry subject.
     pub retry_delay_ms: u64,
-    /// A message that was delivered so often is a dead letter instead.
+    /// A message that was delivered so often becomes a dead letter instead.
     pub attempts_max: u32,
-    /// Pulls that wait and hold up nothing, in all; those of one address are at most half of them. Further
-    /// ones wait as well, among the requests of their connection that are under way.
+    /// Parked pulls that delay nothing, in all; one address may have half of them. Further pulls are parked as well,
+    /// and count as requests under way of their connection.
     pub held_pulls_max: u32,
-    /// Consumers of QMQ in all, and what they and QMQ's producers may make of subjects and groups.
+    /// Consumers of QMQ in all; the next options limit the groups and subjects that they and QMQ's producers may
+    /// create.
     pub consumers_max: usize,
     /// See `consumers_max`.
     pub groups_max: u32,
     /// See `consumers_max`.
     pub subjects_max: u32,
-    /// Requests that wait for a thread of their own, in all: further ones are told that too much is
-    /// under way.
+    /// Requests that wait for a thread, in all. Further requests are refused as busy.
     pub waiting_requests_max: usize,
-    /// Publishes that wait for room in the log, in all, and their bytes.
+    /// Publishes that wait for room in the log, in all.
     pub waiting_publishes_max: usize,
-    /// See `waiting_publishes_max`.
+    /// The bytes of these publishes.
     pub waiting_publish_bytes_max: usize,
-    /// Bytes of requests that are not there whole, of all connections together: over it those end that
-    /// want more than a little.
+    /// Bytes of unfinished requests of all connections together. Beyond it, connections that want more than a little
+    /// are closed.
     pub input_bytes_max: usize,
-    /// What connections may make the server keep, of whatever it is.
+    /// The memory that connections may make the server keep.
     pub scales: ScalesLimits,
-    /// What one address may begin of requests and never finish.
+    /// The unfinished requests that one address may leave.
     pub unfinished: UnfinishedLimits,
-    /// What one connection may take.
+    /// The limits of one connection.
     pub connection: ConnectionLimits,
 }
 
@@ -125,8 +122,8 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Makes sure that what they let messages wait is no longer than a store lets anything wait: it would
-    /// refuse each of these messages, for good.
+    /// Checks that the delays of these options are not above the store's longest delay: otherwise it would refuse each
+    /// such message.
     ///
     /// # Errors
     /// `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`.
@@ -147,7 +144,7 @@ impl ServerOptions {
 /// Why a server did not start.
 #[derive(Clone, PartialEq, Eq, Debug, Described)]
 pub enum ServerError {
-    /// The address cannot be listened on.
+    /// It cannot listen on the address.
     #[error("cannot listen on {address}: {reason}")]
     Listen {
         /// Which.
@@ -155,13 +152,13 @@ pub enum ServerError {
         /// What the system says.
         reason: String,
     },
-    /// The system gives no thread.
+    /// The system has no thread for it.
     #[error("cannot start the server's thread: {reason}")]
     Thread {
         /// What the system says.
         reason: String,
     },
-    /// The store, or an option that is refused.
+    /// The store failed, or refuses an option.
     #[error(transparent)]
     Store(#[from] Error),
 }

@@ -1,4 +1,4 @@
-//! Who waits for which position of the log.
+//! Replies that wait until the log is visible up to a position.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ impl<T> Default for PendingReplies<T> {
 }
 
 impl<T> PendingReplies<T> {
-    /// Waits until everything below `position` is visible; the number that it has among those who wait for
-    /// that, and true if nothing waits for less.
+    /// Adds something that waits until everything below `position` is visible. Returns its number among those of the
+    /// position, and true if nothing waits for an earlier position.
     pub(crate) fn add(&mut self, position: Sequence, waiting: T) -> (u64, bool) {
         let is_first = self.first().is_none_or(|first| position < first);
         let number = self.next;
@@ -28,7 +28,7 @@ impl<T> PendingReplies<T> {
         (number, is_first)
     }
 
-    /// This one waits no longer.
+    /// Removes one that waits no longer.
     pub(crate) fn take(&mut self, position: Sequence, number: u64) -> Option<T> {
         self.waiting.remove(&(position, number))
     }
@@ -38,13 +38,13 @@ impl<T> PendingReplies<T> {
         self.waiting.first_key_value().map(|((position, _), _)| *position)
     }
 
-    /// The next one that waited for no more than this.
+    /// Removes the next one whose position is reached.
     pub(crate) fn take_reached(&mut self, visible: Sequence) -> Option<T> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= visible).then(|| first.remove())
     }
 
-    /// All that wait, in order.
+    /// Removes all, in order.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         std::mem::take(&mut self.waiting).into_values().collect()
     }

@@ -1,4 +1,4 @@
-//! A running server: how it starts, where it listens, how it stops.
+//! A running server: its start, its addresses, its stop.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -23,22 +23,22 @@ use crate::http::switched_off;
 use crate::options::{ServerError, ServerOptions};
 use crate::server_state::ServerState;
 
-/// How long subscriptions may take to be closed after every connection has gone, and threads to end.
+/// How long subscriptions may take to close after every connection has gone, and threads to end.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// Connections that may wait to be taken: all clients come at once when a server is back.
+/// Connections that may wait to be accepted: all clients come at once when a server is back.
 const BACKLOG: u32 = 1_024;
 /// The longest patience of a stop.
 const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a server stopped.
+/// The result of a stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped {
-    /// Connections that were ended with something under way.
+    /// Connections that were closed with something under way.
     pub cut_off: usize,
 }
 
-/// Tells the thread that waits how the server stopped, however its own thread ends.
+/// Reports how the server stopped to the thread that waits, in whatever way the server's thread ends.
 struct Ending {
     stopped: Mutex<Option<Stopped>>,
     happened: Condvar,
@@ -64,7 +64,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the server's thread is made of.
+/// The parts that the server's thread is given.
 struct Parts {
     store: Arc<Store>,
     options: ServerOptions,
@@ -74,12 +74,12 @@ struct Parts {
     notices: NoticeLog,
     listener: TcpListener,
     http: Option<TcpListener>,
-    /// Those of QMQ that the store holds.
+    /// QMQ's consumers that the store has.
     consumers: Vec<NamedConsumerListed>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
-/// The addresses of a server that has no store yet: they are its own, and nobody is heard there.
+/// The addresses of a server that has no store yet. They are taken, and nothing listens there.
 pub struct Places {
     options: ServerOptions,
     socket: TcpSocket,
@@ -87,11 +87,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// Takes the addresses, and refuses what can be refused of the options before there is a store.
+    /// Takes the addresses, and checks the options as far as possible without a store.
     ///
     /// # Errors
-    /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
-    /// `server.token_hash` or `server.advertised_address` where one is needed, or `advertised_address`.
+    /// `Listen` if it cannot listen on an address; `Store` with `InvalidArgument` naming `server.token_hash` or
+    /// `server.advertised_address` if one is needed, or `advertised_address`.
     pub fn take(options: ServerOptions) -> Result<Self, ServerError> {
         control::check(&options)?;
         if let Some(advertised) = &options.advertised_address {
@@ -115,9 +115,9 @@ impl Server {
     /// As [`Self::start`], at addresses that were taken before.
     ///
     /// # Errors
-    /// `Listen` where somebody else listens there by now; what is wrong with the file of what is switched
-    /// off; `Store` with `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`
-    /// where that is longer than the store's longest delay; what the store fails with; `Thread`.
+    /// `Listen` if another process listens there by now; errors of the file of consumers that are switched off; `Store`
+    /// with `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds` if that is longer
+    /// than the store's longest delay; errors of the store; `Thread`.
     pub fn start_at(places: Places, store: Arc<Store>) -> Result<Self, ServerError> {
         let Places { options, socket, http } = places;
         options.check_delays(store.delay_ms_max())?;
@@ -161,25 +161,24 @@ impl Server {
         Ok(Self { store, address, http_address, notices, deadline, ending, thread: Some(thread) })
     }
 
-    /// Where connections are taken.
+    /// The address for connections.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where plain HTTP is answered.
+    /// The address for plain HTTP.
     pub const fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// What there is to tell of peers, and how many things more there were than are kept. They are kept
-    /// until this is called, a few, and counted beyond.
+    /// Notices about peers, and how many more there were than are kept. A few are kept until this is called.
     pub fn notices(&self) -> (Vec<Notice<IpAddr>>, u64) {
         self.notices.take()
     }
 
-    /// Begins to stop: no connection and no request is taken any more, what is under way is answered
-    /// for as long as `patience`, then every connection is closed. A later call with less patience
-    /// counts instead. Returns at once.
+    /// Begins to stop: no new connection and no new request is accepted, requests under way are answered for at most
+    /// `patience`, then every connection is closed. A later call with less patience replaces an earlier one. Returns at
+    /// once.
     pub fn stop(&self, patience: Duration) {
         let now = Instant::now();
         let deadline = now.checked_add(patience.min(PATIENCE_MAX)).unwrap_or(now);
@@ -211,7 +210,7 @@ impl Drop for Server {
 fn bound(address: SocketAddr) -> Result<TcpSocket, ServerError> {
     let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
-    // A server that starts again finds connections of the last one on their way out.
+    // After a restart, connections of the last server may still be closing.
     socket.set_reuseaddr(true).map_err(failed)?;
     socket.bind(address).map_err(failed)?;
     Ok(socket)
@@ -243,7 +242,7 @@ async fn run(parts: Parts) -> Stopped {
     let taking = spawn_local(take_peers(Rc::clone(&state), listener));
     let answering = http.map(|http| spawn_local(take_http(Rc::clone(&state), http)));
     let attending = spawn_local(Rc::clone(&state).run());
-    // The server's handle lives for as long as this does, or has told it to end.
+    // The server's handle lives longer than this, or has sent the deadline.
     drop(deadline.wait_for(Option::is_some).await);
     taking.abort();
     state.drain();
@@ -256,8 +255,8 @@ async fn run(parts: Parts) -> Stopped {
     Stopped { cut_off }
 }
 
-/// Waits until every connection has gone, cuts off those that have not at the deadline, and waits
-/// until their subscriptions are closed; how many were cut off.
+/// Waits until every connection has gone, closes the others at the deadline, and waits until their subscriptions are
+/// closed. Returns how many were closed.
 async fn left(state: &ServerState, deadline: &mut watch::Receiver<Option<Instant>>) -> usize {
     loop {
         let until = deadline.borrow_and_update().unwrap_or_else(Instant::now);

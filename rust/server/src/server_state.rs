@@ -1,4 +1,4 @@
-//! What all connections of a server share, and the waiting for the log.
+//! The state that all tasks of a server share, and the waits for the log.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -28,11 +28,11 @@ use crate::qmq::consumers::Consumers;
 use crate::requests::publish::{Promise, PublishRequest};
 use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
 
-/// How soon a publish that found no room is tried again, where nothing tells of room.
+/// How soon a publish that found no room is tried again, if no event comes before.
 const ROOM_WAIT: Duration = Duration::from_millis(5);
-/// How often the registry forgets who is silent.
+/// How often the registry forgets silent clients.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
-/// Batches that are kept to be filled again.
+/// Batches that are kept for reuse.
 const SPARE_BATCHES: usize = 4;
 
 /// See the module.
@@ -45,20 +45,19 @@ pub(crate) struct ServerState {
     pub(crate) counters: Counters,
     pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
     pub(crate) access: AccessControl,
-    /// How many there may be, in all and of each address: connections, those of them that nothing is
-    /// known of yet, and connections of plain HTTP.
+    /// The quotas of connections, in all and for each address: all, strangers, and those of plain HTTP.
     pub(crate) connections: ConnectionQuota,
     pub(crate) strangers: ConnectionQuota,
     pub(crate) http_connections: ConnectionQuota,
-    /// Bytes that were read of requests which are not there whole.
+    /// Bytes of unfinished requests of all connections.
     pub(crate) input_bytes: Cell<usize>,
-    /// What all connections make the server keep.
+    /// The memory that connections make the server keep.
     pub(crate) scales: RefCell<Scales<IpAddr>>,
-    /// Connections that wait until less is kept.
+    /// Connections that wait for memory.
     pub(crate) awaiting_memory: RefCell<Vec<Weak<Peer>>>,
-    /// What addresses began and never finished.
+    /// Requests that addresses began and did not finish.
     pub(crate) unfinished: RefCell<Unfinished<IpAddr>>,
-    /// What is switched off is written by one at a time.
+    /// Held while the file of consumers that are switched off is written.
     pub(crate) switching: Mutex<()>,
     /// Subscriptions whose connection is gone and that are not closed yet.
     pub(crate) closing: Cell<usize>,
@@ -77,7 +76,7 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// `news` is raised by the ear.
+    /// The listener raises `news`.
     pub(crate) fn new(
         store: Arc<Store>,
         options: ServerOptions,
@@ -124,12 +123,12 @@ impl ServerState {
         }
     }
 
-    /// The time by which connections are judged: it never goes back.
+    /// The time for connections, which never goes back.
     pub(crate) fn now(&self) -> Millis {
         Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// A number that nothing else here has.
+    /// A number that is unique in this server.
     pub(crate) fn number(&self) -> u64 {
         let number = self.next_number.get();
         self.next_number.set(number.wrapping_add(1));
@@ -141,12 +140,12 @@ impl ServerState {
         self.store.check().is_ok()
     }
 
-    /// True if nothing new is taken.
+    /// True if nothing new is accepted.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
 
-    /// Nothing new is taken from now on; what is under way is answered.
+    /// Accepts nothing new from now on. Requests under way are answered.
     pub(crate) fn drain(&self) {
         self.is_draining.set(true);
         let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
@@ -160,13 +159,13 @@ impl ServerState {
         self.peers.borrow().is_empty() && self.closing.get() == 0
     }
 
-    /// Ends every connection; how many there were with something under way.
+    /// Closes every connection. Returns how many had something under way.
     pub(crate) fn cut_off(&self) -> usize {
         let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
         peers.iter().filter(|peer| peer.cut_off()).count()
     }
 
-    /// A connection from there makes the server keep so many bytes now, and made it keep so many before.
+    /// Accounts that a connection of this address keeps `after` bytes instead of `before`.
     pub(crate) fn account_memory(&self, address: IpAddr, before: usize, after: usize) {
         let has_eased = self.scales.borrow_mut().weigh(address, before, after);
         let awaiting_memory = if has_eased { self.awaiting_memory.take() } else { Vec::new() };
@@ -180,7 +179,7 @@ impl ServerState {
         self.spare.borrow_mut().pop().unwrap_or_else(|| self.store.batch())
     }
 
-    /// A batch that is not needed any more.
+    /// Takes back a batch that is not needed any more.
     pub(crate) fn give_back(&self, mut batch: PublishBatch) {
         batch.clear();
         let mut spare = self.spare.borrow_mut();
@@ -189,7 +188,7 @@ impl ServerState {
         }
     }
 
-    /// Hands a publish to the log, or lets it wait for room where others do.
+    /// Hands a publish to the log, or queues it behind others that wait for room.
     pub(crate) fn publish(&self, request: PublishRequest) {
         let has_to_wait = !self.waiting.borrow().is_empty();
         if let Some(request) = if has_to_wait { Some(request) } else { request.begin(self) } {
@@ -226,7 +225,7 @@ impl ServerState {
         self.put_off(position, promise);
     }
 
-    /// As [`Self::promise`]; the number that it waits under.
+    /// As [`Self::promise`]. Returns the number under which it waits.
     fn put_off(&self, position: Sequence, promise: Promise) -> u64 {
         let position = if is_on(Planted::AnswerBeforeVisible) { Sequence(0) } else { position };
         let (number, is_first) = self.pending_replies.borrow_mut().add(position, promise);
@@ -239,17 +238,17 @@ impl ServerState {
     /// Waits until everything below `position` is visible, on no thread.
     ///
     /// # Errors
-    /// What the store ended with.
+    /// The error of a store that failed or closed.
     pub(crate) async fn reached(&self, position: Sequence) -> Result<()> {
         let (told, hears) = oneshot::channel();
         self.promise(position, Promise::Task(told));
         hears.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// As [`Self::reached`], for so long at most; false if that was too short.
+    /// As [`Self::reached`], for at most `patience`. Returns false if that was too short.
     ///
     /// # Errors
-    /// What the store ended with.
+    /// The error of a store that failed or closed.
     pub(crate) async fn reached_within(&self, position: Sequence, patience: Duration) -> Result<bool> {
         let (told, hears) = oneshot::channel();
         let number = self.put_off(position, Promise::Task(told));
@@ -260,10 +259,10 @@ impl ServerState {
         Ok(false)
     }
 
-    /// Looks something up on a thread: it waits for others, but for no sync.
+    /// Runs a look-up on the blocking pool: it waits for other threads, but for no sync.
     ///
     /// # Errors
-    /// As what it looks up; `Closed` if that died.
+    /// Those of the look-up; `Closed` if it panicked.
     pub(crate) async fn look_up<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> Result<T> + Send + 'static,
@@ -298,8 +297,8 @@ impl ServerState {
         }
     }
 
-    /// These messages are sent. The first time alone counts: what comes later says nothing of how late
-    /// the server was.
+    /// Counts the lateness of messages that are sent, for first deliveries only: later ones do not show how late the
+    /// server was.
     pub(crate) fn note_lateness<'a>(&self, messages: impl Iterator<Item = &'a Delivered>) {
         let now = self.store.now();
         for first in messages.filter(|message| message.attempt == 1 && !message.redelivered) {
@@ -312,12 +311,12 @@ impl ServerState {
         (self.pending_replies.borrow().len(), self.waiting.borrow().len())
     }
 
-    /// How many subscriptions hear their news.
+    /// How many subscriptions are watched.
     pub(crate) fn subscription_count(&self) -> usize {
         self.deliveries.borrow().len()
     }
 
-    /// From now on this subscription hears its news.
+    /// From now on this subscription is woken for its events.
     pub(crate) fn watch_subscription(&self, delivery: &Rc<SubscriptionDelivery>) {
         self.deliveries.borrow_mut().insert(delivery.token, Rc::downgrade(delivery));
         if delivery.subscription.watch_by(&self.listener, delivery.token).is_err() {
@@ -325,29 +324,29 @@ impl ServerState {
         }
     }
 
-    /// This subscription hears nothing any more.
+    /// This subscription is not woken any more.
     pub(crate) fn unwatch_subscription(&self, token: u64) {
         self.deliveries.borrow_mut().remove(&token);
     }
 
-    /// From now on news of this consumer's group comes under this token.
+    /// From now on events of this consumer's group come under this token.
     pub(crate) fn watch_group(&self, consumer: &NamedConsumer, token: u64) -> Result<()> {
         consumer.watch_by(&self.listener, token)
     }
 
-    /// From now on news of this subject comes under this token.
+    /// From now on events of this subject come under this token.
     pub(crate) fn watch_subject(&self, reader: &SubjectReader, token: u64) -> Result<()> {
         reader.watch_by(&self.listener, token)
     }
 
-    /// Somebody looks what time it is at this time at the latest.
+    /// The time is checked at this time, at the latest.
     pub(crate) fn look_by(&self, time: Millis) {
         if time < self.consumers.looks_at.get() {
             self.news.notify_one();
         }
     }
 
-    /// How long there may be nothing to attend to.
+    /// How long the loop may sleep.
     fn idle_time(&self) -> Duration {
         let now = self.now();
         let wait = if self.waiting.borrow().is_empty() { EXPIRE_EVERY } else { ROOM_WAIT };
@@ -358,7 +357,7 @@ impl ServerState {
         wait
     }
 
-    /// Attends to the store's news until the server ends.
+    /// Handles the store's events until the server ends.
     pub(crate) async fn run(self: Rc<Self>) {
         let mut expired = Instant::now();
         loop {

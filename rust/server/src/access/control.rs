@@ -1,5 +1,5 @@
-//! Who may ask what: by token, or by where a QMQ client comes from; and what is told of those who may
-//! not.
+//! Access control: which peers may ask what, by their token or by the address of a QMQ client, and the notices about
+//! peers that may not.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -15,36 +15,36 @@ use crate::access::token::TokenHash;
 use crate::counters::Counter;
 use crate::options::ServerOptions;
 
-/// Wrong tokens that an address may send at once, and after how long it may send another.
+/// How many wrong tokens an address may send at once, and how long it then waits for another try.
 const WRONG_TOKENS: u32 = 10;
 const WRONG_TOKEN_MS: u64 = 10_000;
-/// Addresses that are remembered for their wrong tokens.
+/// Addresses whose wrong tokens are remembered.
 const WRONG_ADDRESSES_MAX: usize = 10_000;
-/// Things that are told of at once.
+/// Notices that are kept at the same time.
 const NOTICES_MAX: usize = 64;
 
-/// Who may ask.
+/// Options of access control.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccessOptions {
-    /// The token that a peer must give; none is needed without it, which only addresses of this machine
-    /// alone may be served with.
+    /// The token that a peer must send. Without it no token is needed, which is allowed only for addresses that no
+    /// other machine reaches.
     pub token: Option<TokenHash>,
-    /// The token that switches consumers on and off; nobody can without it.
+    /// The token that switches consumers on and off. Without it no one can.
     pub admin_token: Option<TokenHash>,
-    /// Where QMQ's clients come from, which know no token.
+    /// Networks of QMQ's clients, which send no token.
     pub qmq_clients_from: Vec<Network>,
 }
 
-/// What became of a token.
+/// The verdict on a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Right,
     Wrong,
-    /// It was not looked at.
+    /// It was not checked.
     Unheard,
 }
 
-/// What is told of peers, from the server's thread to whoever logs it.
+/// Notices about peers, from the server's thread to the thread that logs them.
 #[derive(Clone, Debug)]
 pub(crate) struct NoticeLog(Arc<Mutex<Notices<IpAddr>>>);
 
@@ -69,11 +69,11 @@ pub(crate) struct AccessControl {
     log: NoticeLog,
     /// Tokens that were wrong.
     pub(crate) wrong_tokens: Counter,
-    /// Tokens that were not looked at.
+    /// Tokens that were not checked.
     pub(crate) unheard_tokens: Counter,
-    /// Requests of peers that had not given the token.
+    /// Requests of peers that had not sent the token.
     pub(crate) unauthorized: Counter,
-    /// QMQ clients that were turned away.
+    /// QMQ clients that were refused by their address.
     pub(crate) turned_away: Counter,
 }
 
@@ -90,7 +90,7 @@ impl AccessControl {
         }
     }
 
-    /// What is known of a peer by its address.
+    /// The standing of a peer, by its address.
     pub(crate) fn standing(&self, address: IpAddr) -> Standing {
         if self.options.token.is_none() {
             Standing::Trusted
@@ -101,7 +101,7 @@ impl AccessControl {
         }
     }
 
-    /// Judges the token of a hello.
+    /// Checks the token of a hello.
     pub(crate) fn enter(&self, address: IpAddr, token: &[u8], now: Millis) -> Verdict {
         match &self.options.token {
             Some(expected) => self.judge(expected, address, token, now),
@@ -109,12 +109,12 @@ impl AccessControl {
         }
     }
 
-    /// True if somebody may switch consumers.
+    /// True if consumers can be switched at all.
     pub(crate) const fn has_administrator(&self) -> bool {
         self.options.admin_token.is_some()
     }
 
-    /// Judges the token of who switches consumers.
+    /// Checks the token of a request that switches consumers.
     pub(crate) fn administer(&self, address: IpAddr, token: &[u8], now: Millis) -> Verdict {
         match &self.options.admin_token {
             Some(expected) => self.judge(expected, address, token, now),
@@ -139,25 +139,25 @@ impl AccessControl {
         Verdict::Wrong
     }
 
-    /// A peer asked before it had given the token.
+    /// A peer sent a request before its token.
     pub(crate) fn refused(&self, address: IpAddr) {
         self.unauthorized.add(1);
         self.note(NoticeKind::Unauthorized, address, "");
     }
 
-    /// A QMQ client came from where none is expected.
+    /// A QMQ client came from an address that is not expected.
     pub(crate) fn turned_away(&self, address: IpAddr) {
         self.turned_away.add(1);
         self.note(NoticeKind::QmqClientRefused, address, "");
     }
 
-    /// Tells whoever logs it.
+    /// Adds a notice for the log.
     pub(crate) fn note(&self, kind: NoticeKind, address: IpAddr, detail: &str) {
         self.log.note(kind, address, detail);
     }
 }
 
-/// Refuses to listen where strangers come by without what keeps them out.
+/// Refuses options that would serve strangers without a token.
 pub(crate) fn check(options: &ServerOptions) -> Result<()> {
     let refused = |argument, expected: &str, found: &str| {
         Err(Error::InvalidArgument { argument, expected: expected.to_owned(), found: found.to_owned() })
@@ -181,7 +181,7 @@ pub(crate) fn check(options: &ServerOptions) -> Result<()> {
     }
 }
 
-/// True for an address that stands for all of a machine's, at which no client can connect.
+/// True for an address that stands for all addresses of a machine: no client can connect to it.
 fn leads_nowhere(address: &str) -> bool {
     address.parse().is_ok_and(|address: SocketAddr| address.ip().is_unspecified())
 }
@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(access.enter(bad, b"admin", Millis(0)), Verdict::Wrong);
             assert_eq!(access.administer(bad, b"token", Millis(0)), Verdict::Wrong);
         }
-        // Even a right one, and from any address of the same owner.
+        // Even a right token, from any address of the same owner.
         assert_eq!(access.enter(address("2001:db8::ffff"), b"token", Millis(0)), Verdict::Unheard);
         assert_eq!(access.administer(bad, b"admin", Millis(WRONG_TOKEN_MS - 1)), Verdict::Unheard);
         assert_eq!(access.enter(good, b"token", Millis(0)), Verdict::Right);

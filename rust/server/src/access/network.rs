@@ -1,10 +1,10 @@
-//! Addresses of peers: which network they are in, and by what they are counted.
+//! Networks: ranges of addresses, and the address by which a peer is counted.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use delaymq_core::error::{Error, Result};
 
-/// Bits of an IPv6 address that one customer of a provider has for himself.
+/// The bits of an IPv6 address that one customer of a provider has.
 const COUNTED_BITS: u32 = 64;
 
 /// Addresses that begin with the same bits.
@@ -18,8 +18,8 @@ impl Network {
     /// Reads `10.1.0.0/16`, `2001:db8::/32`, or one address.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `argument`: it is none, its address has bits behind its length, or it is
-    /// an IPv4 address written as IPv6, which no peer has.
+    /// `InvalidArgument` naming `argument` if it is not a network, has bits behind its length, or is an IPv4 address
+    /// written as IPv6, which no peer has.
     pub fn parse(argument: &'static str, text: &str) -> Result<Self> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let is_number = |bits: &str| !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
@@ -39,7 +39,7 @@ impl Network {
         })
     }
 
-    /// True for an address in it. An IPv4 address that a socket shows as IPv6 is the one it stands for.
+    /// True for an address in it. An IPv4 address that a socket shows as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         width(address) == width(self.first) && masked(address, self.bits) == self.first
@@ -50,7 +50,7 @@ const fn width(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// An address with the bits behind the first so many cleared.
+/// An address with only so many leading bits; the others are zero.
 fn masked(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -64,7 +64,7 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// By what a peer is counted: its IPv4 address, or the network that an IPv6 address is one of many of.
+/// The address by which a peer is counted: its IPv4 address, or the network of its IPv6 address.
 pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address @ IpAddr::V4(_) => address,

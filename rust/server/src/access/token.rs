@@ -1,7 +1,7 @@
-//! Tokens, of which a server keeps only the hashes.
+//! Tokens. A server keeps only their hashes.
 //!
-//! A token is 256 random bits, so its SHA-256 tells nothing of it: nobody can try as many. A slow or
-//! salted hash is for what people choose, and would let strangers keep the server's one thread busy.
+//! A token has 256 random bits, so its SHA-256 gives nothing away: no one can try so many. A slow or salted hash is for
+//! passwords that people choose. Here it would let strangers keep the server's only thread busy.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl TokenHash {
     /// Reads `sha256:` and 64 hexadecimal digits.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `argument`; the text is not repeated, for it may be the token itself.
+    /// `InvalidArgument` naming `argument`. The error does not repeat the text, which may be the token itself.
     pub fn parse(argument: &'static str, text: &str) -> Result<Self> {
         let digits = text.strip_prefix(PREFIX).map(str::as_bytes).filter(|digits| digits.len() == BYTES * 2);
         digits.and_then(read).map(Self).ok_or_else(|| {
@@ -34,8 +34,7 @@ impl TokenHash {
         })
     }
 
-    /// True for the token that this is the hash of. How long it takes says nothing of how much of it
-    /// was right.
+    /// True for the token with this hash. The time that it takes gives nothing away.
     pub fn is_of(&self, token: &[u8]) -> bool {
         Self::of(token).0.ct_eq(&self.0).into()
     }

@@ -1,4 +1,4 @@
-//! Taking connections, as many as there is room for.
+//! Accepting connections, within the quotas.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -16,17 +16,17 @@ use crate::connection::sockets::tune;
 use crate::http::routes;
 use crate::server_state::ServerState;
 
-/// How long to wait where the system gives no more descriptors.
+/// How long to wait if the system has no more descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
-/// The places that a connection takes.
+/// The slots of a connection in the quotas.
 struct ConnectionSlots {
     connection: ConnectionSlot,
-    /// Given back once the peer is known.
+    /// Released once the peer is known.
     stranger: Option<ConnectionSlot>,
 }
 
-/// Takes connections until it is aborted.
+/// Accepts connections until it is aborted.
 pub(crate) async fn take_peers(state: Rc<ServerState>, listener: TcpListener) {
     loop {
         let (socket, address) = next(&listener).await;
@@ -39,13 +39,13 @@ pub(crate) async fn take_peers(state: Rc<ServerState>, listener: TcpListener) {
     }
 }
 
-/// Places for a connection, or of which sort there are as many as there may be.
+/// The slots of a new connection, or the name of the quota that is full.
 fn slots(state: &ServerState, address: IpAddr, standing: Standing) -> Result<ConnectionSlots, &'static str> {
     if state.is_draining() {
         return Err("stopping");
     }
     let connection = state.connections.take(address).ok_or("connections")?;
-    // Those who may be anybody do not take the places of those who are known.
+    // Strangers take no slots of known peers.
     let stranger = match standing {
         Standing::Stranger => Some(state.strangers.take(address).ok_or("strangers")?),
         Standing::QmqClient | Standing::Trusted => None,
@@ -58,7 +58,7 @@ fn refuse(state: &ServerState, address: IpAddr, full: &'static str) {
     state.access.note(NoticeKind::ConnectionRefused, address, full);
 }
 
-/// Takes connections of plain HTTP until it is aborted.
+/// Accepts connections of plain HTTP until it is aborted.
 pub(crate) async fn take_http(state: Rc<ServerState>, listener: TcpListener) {
     loop {
         let (socket, address) = next(&listener).await;
@@ -69,7 +69,7 @@ pub(crate) async fn take_http(state: Rc<ServerState>, listener: TcpListener) {
         };
         let state = Rc::clone(&state);
         spawn_local(async move {
-            // A connection that breaks is its own matter.
+            // A connection that fails affects no other.
             drop(routes::answer(&state, &socket, address).await);
             drop(room);
         });
@@ -87,7 +87,7 @@ async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 
 fn begin(state: &Rc<ServerState>, address: IpAddr, standing: Standing, slots: ConnectionSlots, socket: TcpStream) {
     state.counters.accepted.add(1);
-    // A socket that refuses any of it is over already.
+    // A socket that refuses an option is closed already.
     drop(tune(&socket));
     let ConnectionSlots { connection, stranger } = slots;
     let (number, peer) = (state.number(), Peer::new(state, address, standing, stranger));

@@ -38,9 +38,9 @@ mod transfer;
 
 pub(crate) use memory_account::MemoryReservation;
 
-/// Requests that are served before others have their turn.
+/// Requests that are served before other connections have their turn.
 const TURN_REQUESTS: usize = 64;
-/// How often it is looked whether a peer that is not read is still there.
+/// How often the server checks that a peer that it does not read is still there.
 const LOOK_MS: u64 = 1_000;
 
 /// See the module.
@@ -48,40 +48,40 @@ pub(crate) struct Peer {
     me: Weak<Self>,
     state: Rc<ServerState>,
     address: IpAddr,
-    /// What its address is counted by.
+    /// The address by which it is counted.
     counted: IpAddr,
     standing: Cell<Standing>,
     connection: RefCell<Connection>,
-    /// Its place among those that nothing is known of.
+    /// Its slot among the strangers.
     stranger: RefCell<Option<ConnectionSlot>>,
-    /// There is something to write, or to look at.
+    /// There is something to write, or to check.
     wake: Notify,
     pub(crate) deliveries: RefCell<HashMap<u32, Rc<SubscriptionDelivery>>>,
-    /// Subscriptions that are being made.
+    /// Subscriptions that are being created.
     pub(crate) subscribing: RefCell<Vec<u32>>,
     /// Parked pulls, by their numbers in the server's state.
     pub(crate) held: RefCell<HashSet<u64>>,
-    /// Requests are there whole that wait for the next turn.
+    /// Complete requests wait for the next turn.
     has_backlog: Cell<bool>,
-    /// Bytes of this one among those of all.
+    /// This connection's part of the input bytes of all.
     input_bytes: Cell<usize>,
-    /// What it weighs on the scales, and whether it waits for room there.
+    /// The bytes that are accounted for this connection.
     accounted_bytes: Cell<usize>,
     awaits_memory: Cell<bool>,
     answering: Answering,
-    /// What it may read of a large request.
+    /// The limit of what it may read of unfinished requests.
     pub(crate) read_quota: ReadQuota,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
-    /// It was closed because of what all peers together have under way.
+    /// It was closed because all peers together had too much under way.
     is_sent_away: Cell<bool>,
 }
 
-/// How a turn ended.
+/// The result of a turn.
 enum Turn {
     /// There may be more to do at once.
     Again,
-    /// Nothing to do until something happens.
+    /// There is nothing to do until something happens.
     Wait,
     /// The socket may be closed.
     Finished,
@@ -124,7 +124,7 @@ impl Peer {
         &self.state
     }
 
-    /// Judges the token of a hello, and lets in who gave the right one.
+    /// Checks the token of a hello, and admits a peer that sent the right one.
     pub(crate) fn enter(&self, token: &[u8]) -> Verdict {
         let verdict = self.state.access.enter(self.address, token, self.state.now());
         if verdict == Verdict::Right {
@@ -135,7 +135,7 @@ impl Peer {
         verdict
     }
 
-    /// It sent a request that is one.
+    /// It sent a well-formed request.
     pub(crate) fn prove(&self) {
         self.connection.borrow_mut().prove();
     }
@@ -144,41 +144,41 @@ impl Peer {
         self.address
     }
 
-    /// Requests under way, and how many of them are held.
+    /// Requests under way, and how many of these are parked.
     pub(crate) fn under_way(&self) -> (usize, usize) {
         let connection = self.connection.borrow();
         (connection.open_count(), connection.held_count())
     }
 
-    /// True once nobody reads what is answered.
+    /// True if the peer reads no more answers.
     pub(crate) fn has_left(&self) -> bool {
         self.has_left.get()
     }
 
-    /// Lets a request wait; false if nothing is waited for any more. It holds up no other where it is
-    /// set `apart` and there is room for that: else it is one of those that are under way.
+    /// Parks a request. Returns false if the connection ends. With `apart`, and if there is room for that, it delays no
+    /// other request; otherwise it counts as under way.
     pub(crate) fn hold(&self, id: RequestId, apart: bool) -> bool {
         let mut connection = self.connection.borrow_mut();
         let was_paused = connection.is_paused();
         if apart && connection.hold(id) && was_paused {
-            // There may be room for the next one, which is there already.
+            // The next request, which has arrived already, may have room now.
             self.wake.notify_one();
         }
         connection.ending().is_none()
     }
 
-    /// A request makes the server keep so many bytes beside its frame.
+    /// A request keeps so many bytes in addition to its frame.
     pub(crate) fn keep(&self, id: RequestId, bytes: usize) {
         self.connection.borrow_mut().keep(id, bytes);
         self.account_memory();
     }
 
-    /// How many bytes an answer should not exceed now.
+    /// The largest answer that has room now, in bytes.
     pub(crate) fn answer_bytes_max(&self) -> usize {
         self.connection.borrow().answer_bytes_max()
     }
 
-    /// Where nothing more is read, nothing is waited for.
+    /// Ends what is parked once nothing more is read.
     fn end_held(&self) {
         if self.connection.borrow().ending().is_some() {
             self.end_waiting();
@@ -212,11 +212,11 @@ impl Peer {
     pub(crate) fn answer_error(&self, id: RequestId, error: &RemoteError) {
         self.wake.notify_one();
         self.state.counters.failed.add(error.code.number());
-        // The words of an error are shortened to what it may have, and its details are few.
+        // Long texts of an error are shortened, and it has few details.
         drop(self.connection.borrow_mut().answer_error(id, error, self.state.now()));
     }
 
-    /// Sends what was not asked for; false if there is no room now.
+    /// Sends a frame that is not an answer. Returns false if there is no room now.
     pub(crate) fn push(&self, command: i16, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
         if !self.has_answer_room() {
             return Ok(false);
@@ -227,14 +227,14 @@ impl Peer {
         pushed
     }
 
-    /// Nothing more is read.
+    /// Reads nothing more.
     pub(crate) fn drain(&self) {
         self.connection.borrow_mut().drain(self.state.now());
         self.end_held();
         self.wake.notify_one();
     }
 
-    /// The socket is closed; true if something was under way.
+    /// Closes the socket. Returns true if something was under way.
     pub(crate) fn cut_off(&self) -> bool {
         self.is_cut_off.set(true);
         self.wake.notify_one();
@@ -247,7 +247,7 @@ impl Peer {
         loop {
             match self.turn(&socket, ready) {
                 Ok(Turn::Again) => {
-                    // Others have their turn, however much this one sends.
+                    // Other connections have their turn, however much this one sends.
                     yield_now().await;
                     ready = Ready::ALL;
                 }
@@ -261,7 +261,7 @@ impl Peer {
         self.leave();
     }
 
-    /// Reads once, serves what is there whole, writes what can be written.
+    /// Reads once, serves complete requests, and writes what the socket takes.
     fn turn(self: &Rc<Self>, socket: &TcpStream, ready: Ready) -> io::Result<Turn> {
         if self.is_cut_off.get() {
             return Ok(Turn::Finished);
@@ -290,7 +290,7 @@ impl Peer {
             return Ok(Turn::Finished);
         }
         let has_more = connection.output_bytes() > 0 && !is_blocked;
-        // Requests that are there already make no noise when they may be served.
+        // Requests that have arrived already cause no event on the socket when they may be served.
         let goes_on = was_paused && !connection.is_paused();
         Ok(if has_read || has_more || goes_on || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
     }
@@ -306,7 +306,7 @@ impl Peer {
         self.connection.borrow_mut().turn_away(asked.id);
     }
 
-    /// Serves what is there whole, as much as one turn may.
+    /// Serves complete requests, as many as one turn may.
     fn serve(self: &Rc<Self>) {
         self.has_backlog.set(true);
         for _ in 0..TURN_REQUESTS {
@@ -323,8 +323,8 @@ impl Peer {
         }
     }
 
-    /// Nobody waits for whose end is not read yet, since there is no room for more of it: where that is because
-    /// of what waits, it would be read when that has waited long enough.
+    /// Notices that a paused peer has closed its side. If only parked requests pause it, its end would otherwise be
+    /// read when they have waited long enough.
     fn notice_end(&self, socket: &TcpStream) {
         if self.connection.borrow().is_paused() && is_closed_there(socket) {
             self.end_waiting();
@@ -360,7 +360,7 @@ impl Peer {
         tokio::select! {
             found = ready(socket, interest) => found,
             () = self.wake.notified() => Ok(Ready::EMPTY),
-            // Whether there is something to read after all is looked at before anybody is too late.
+            // Before the deadline ends the connection, the socket is checked once more for input.
             () = sleep(until.unwrap_or_default()), if until.is_some() => Ok(Ready::READABLE),
         }
     }
@@ -381,7 +381,7 @@ impl Peer {
         let cut_off = |ending: &&Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
         if let Some(ending) = self.connection.borrow().ending().filter(cut_off) {
             self.state.counters.cut_off.add(ending.word());
-            // Who was turned away was told of by itself.
+            // A client that was refused by its address has a notice of its own.
             if *ending != Ending::TurnedAway {
                 self.state.access.note(NoticeKind::CutOff, self.address, ending.word());
             }

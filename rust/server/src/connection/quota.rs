@@ -1,4 +1,4 @@
-//! A connection's place among those of its address, and of all.
+//! Connection quotas: how many connections there may be, of one address and in all.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use delaymq_core::wire::quota::admission::ConnectionCounts;
 
 use crate::access::network::counted;
 
-/// How many connections of one sort there may be.
+/// The quota of one kind of connection.
 pub(crate) struct ConnectionQuota(Rc<RefCell<ConnectionCounts<IpAddr>>>);
 
 impl ConnectionQuota {
@@ -17,14 +17,14 @@ impl ConnectionQuota {
         Self(Rc::new(RefCell::new(ConnectionCounts::new(limit(all_max), limit(each_max)))))
     }
 
-    /// A place; `None` if there are as many as there may be.
+    /// A slot; `None` if the quota is full.
     pub(crate) fn take(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let address = counted(address);
         let is_open = self.0.borrow_mut().open(address);
         is_open.then(|| ConnectionSlot { counts: Rc::clone(&self.0), address })
     }
 
-    /// How many are taken.
+    /// How many slots are taken.
     pub(crate) fn taken(&self) -> u32 {
         self.0.borrow().all()
     }

@@ -1,4 +1,4 @@
-//! What a connection may read of a large request where its address left many of them unfinished.
+//! The read quota: how much a connection may read of a large request if its address has left many requests unfinished.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ impl ReadQuota {
         Self { address: counted(address), borrower: RefCell::default() }
     }
 
-    /// When more is read of a connection that has sent so many bytes of a request.
+    /// When a connection may read on that has sent so many bytes of a request.
     pub(crate) fn reads_on(&self, state: &ServerState, input_bytes: usize, now: Millis) -> ReadsOn {
         let mut book = state.unfinished.borrow_mut();
         self.borrower.borrow_mut().reads_on(&mut book, self.address, input_bytes, now)
@@ -31,19 +31,19 @@ impl ReadQuota {
         self.borrower.borrow().rests_until(now)
     }
 
-    /// A request of so many bytes is there whole.
+    /// A request of so many bytes is complete.
     pub(crate) fn finished(&self, state: &ServerState, bytes: usize, now: Millis) {
         let mut book = state.unfinished.borrow_mut();
         self.borrower.borrow_mut().finished(&mut book, self.address, bytes, now);
     }
 
-    /// It says nothing.
+    /// A request of so many bytes was useless.
     pub(crate) fn worthless(&self, state: &ServerState, bytes: usize) {
         let mut book = state.unfinished.borrow_mut();
         self.borrower.borrow_mut().worthless(&mut book, self.address, bytes, state.now());
     }
 
-    /// The connection is over, with so many bytes of a request that is not whole.
+    /// The connection ended within a request, after so many bytes of it.
     pub(crate) fn ended(&self, state: &ServerState, bytes: usize) {
         let mut book = state.unfinished.borrow_mut();
         self.borrower.borrow_mut().ended(&mut book, self.address, bytes, state.now());

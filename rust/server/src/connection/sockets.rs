@@ -1,4 +1,4 @@
-//! What is asked of the system for each socket.
+//! Options of sockets.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -7,18 +7,16 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 
-/// A connection that is silent for so long is asked whether its other end is still there…
+/// After this silence the system asks whether the other end is still there…
 const SILENT: Duration = Duration::from_secs(60);
-/// …and asked again so often…
+/// …and asks again at this interval…
 const AGAIN: Duration = Duration::from_secs(10);
-/// …before it is given up.
+/// …so often, before it closes the connection.
 const RETRIES: u32 = 6;
-/// What was sent and not received for so long ends its connection: nobody is asked while something is
-/// on its way.
+/// A connection ends if bytes are not received for so long: the system does not ask while bytes are on their way.
 const UNRECEIVED: Duration = Duration::from_secs(120);
 
-/// Asks for answers that are sent at once, and to be told of peers that went away without a word: what
-/// they hold goes to others then.
+/// Sends answers at once, and notices peers that went away silently, so that the messages that they hold go to others.
 pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let socket = SockRef::from(socket);
@@ -29,7 +27,7 @@ pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the socket is ready; for ever where nothing is wanted of it.
+/// Waits until the socket is ready; for ever if nothing is wanted.
 pub(crate) async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io::Result<Ready> {
     match interest {
         Some(interest) => socket.ready(interest).await,
@@ -37,7 +35,7 @@ pub(crate) async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io:
     }
 }
 
-/// True if it is only not ready, or was interrupted.
+/// True if the socket was just not ready, or the call was interrupted.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

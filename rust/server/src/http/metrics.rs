@@ -1,5 +1,5 @@
-//! What the server and its store count, as Prometheus reads it: names end in their unit, and those of
-//! what only grows in `_total`.
+//! The metrics of the server and its store, in Prometheus' text format. Names end in their unit, and those of counters
+//! in `_total`.
 
 use std::fmt::{Display, Write as _};
 
@@ -61,7 +61,7 @@ impl Text {
         self.one(name, GAUGE, what, value);
     }
 
-    /// A family that is counted by the values of one label.
+    /// A family with one sample for each value of a label.
     fn counters<T: Display>(&mut self, name: &str, what: &str, label: &str, rows: impl IntoIterator<Item = (T, u64)>) {
         let name = format!("{name}_total");
         self.family(&name, COUNTER, what);
@@ -71,7 +71,7 @@ impl Text {
     }
 }
 
-/// Seconds, exactly, of what is counted in parts of them: thousandths have three digits.
+/// Seconds, exactly, from a count of parts: thousandths have three digits.
 fn seconds(count: u64, digits: u32) -> String {
     let in_one = 10_u64.saturating_pow(digits);
     let (whole, part) = (count / in_one, count % in_one);

@@ -1,4 +1,4 @@
-//! `/onoffline`: whether a QMQ consumer is switched on, asked by anybody, changed by an administrator.
+//! `/onoffline`: whether a QMQ consumer is switched on. Any client may ask, an administrator may change it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ const fn word(is_off: bool) -> &'static str {
     if is_off { "OFF" } else { "ON" }
 }
 
-/// Answers it.
+/// Answers a request.
 pub(crate) async fn on_offline(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
     let parameter = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
     let operation = parameter("operation");
@@ -64,7 +64,7 @@ pub(crate) async fn on_offline(state: &Rc<ServerState>, request: &HttpRequest<'_
     }
 }
 
-/// Why who asks may not change anything.
+/// Why the client may not change anything.
 fn refused(state: &ServerState, request: &HttpRequest<'_>, address: IpAddr) -> Option<Page> {
     if !state.access.has_administrator() {
         return Some(json(403, -1, "this server has no administrator's token, so nothing is switched"));
@@ -87,7 +87,7 @@ struct Names<'a> {
     group: Cow<'a, str>,
 }
 
-/// Answered when it is durable. Where it cannot be made so, nothing has changed.
+/// Answers when the change is durable. If it cannot be made durable, nothing has changed.
 async fn switch(state: &Rc<ServerState>, names: &Names<'_>, on: bool, address: IpAddr) -> Page {
     let _turn = state.switching.lock().await;
     let change = |on| state.registry.borrow_mut().switch(&names.client_id, &names.subject, &names.group, on);
@@ -97,7 +97,7 @@ async fn switch(state: &Rc<ServerState>, names: &Names<'_>, on: bool, address: I
         Ok(true) => {}
     }
     if let Err(words) = keep(state).await {
-        // It was changed a moment ago, so it can be changed back.
+        // It was just changed, so it can be changed back.
         drop(change(!on));
         return json(503, -1, &words);
     }

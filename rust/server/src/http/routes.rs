@@ -1,4 +1,4 @@
-//! Plain HTTP: where clients find the server, how it is, what it counts.
+//! The pages of plain HTTP: the address of the server, its health, its metrics.
 
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -58,7 +58,7 @@ async fn within<T>(patience: Duration, work: impl Future<Output = io::Result<T>>
     timeout(patience, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
-/// Reads until there is a whole head, or what is none; false at the end of what the peer sends.
+/// Reads until the head is complete or malformed. Returns false if the peer sends no more.
 async fn fill(socket: &TcpStream, input: &mut BytesMut) -> io::Result<bool> {
     while matches!(read_http(input), Ok(None)) {
         input.reserve(HTTP_HEAD_BYTES_MAX.saturating_sub(input.len()).max(1));
@@ -93,7 +93,7 @@ async fn route(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAd
         return text(405, "only GET is answered\n");
     }
     match request.path {
-        // Answered without the owner and without the disk, since clients wait for half a second.
+        // Answered without the owner and without the disk, since clients wait half a second only.
         "/meta/address" => text(200, state.registry.borrow().address()),
         "/onoffline" => on_offline(state, request, address).await,
         "/ready" => ready(state),

@@ -1,7 +1,7 @@
-//! Which consumers are switched off, kept over a restart in a small file.
+//! The consumers that are switched off, in a small file that survives a restart.
 //!
-//! Its first line is `delaymq switched off 1` and the CRC-32 of all that follows, as eight hexadecimal
-//! digits; each further one is a client id, a subject and a group, with tabs between: no name has one.
+//! Its first line is `delaymq switched off 1` and the CRC-32 of the rest, as eight hexadecimal digits. Each further
+//! line has a client id, a subject and a group, separated by tabs, which no name contains.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::wire::qmq::registry::ConsumerKey;
 
 const HEAD: &str = "delaymq switched off 1 ";
-/// More than all that may be switched off takes.
+/// More than the largest file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads what is switched off; nobody is where there is no file.
+/// Reads the consumers that are switched off; none if there is no file.
 ///
 /// # Errors
 /// `Corrupt` if the file is not what was written; `Storage`.
@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeSet<ConsumerKey>> {
     rows.lines().map(key).collect()
 }
 
-/// Writes what is switched off, durably: what was there before is there until all of this is.
+/// Writes the consumers that are switched off, durably. The old file stays until the new one is complete.
 ///
 /// # Errors
 /// `Storage`.

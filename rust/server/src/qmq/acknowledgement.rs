@@ -1,4 +1,4 @@
-//! ACK: a consumer of QMQ is done with messages, or says that it lives.
+//! ACK: a consumer of QMQ finishes messages, or shows that it is alive.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ pub(crate) struct AcknowledgeRequest {
     offsets: (PullOffset, PullOffset),
 }
 
-/// Takes an acknowledgement. It makes nobody: who is not known holds nothing.
+/// Takes an acknowledgement. It creates no consumer: an unknown consumer holds nothing.
 pub(crate) fn acknowledge(responder: Responder, request: &AckRequest<'_>) {
     let state = Rc::clone(responder.state());
     let name = Name::new(&request.name, request.is_broadcast);
@@ -30,14 +30,14 @@ pub(crate) fn acknowledge(responder: Responder, request: &AckRequest<'_>) {
     if let Some(session) = &known {
         state.consumers.leases.borrow_mut().renew(session.number, state.now());
     }
-    // What is acknowledged by those who get everything is no matter.
+    // Acknowledgements of broadcast consumers change nothing.
     match request.offsets {
         Some(offsets) if !name.is_broadcast => begin(&state, AcknowledgeRequest { responder, offsets }, &name),
         _ => responder.code(answer::SUCCESS),
     }
 }
 
-/// Hands an acknowledgement to its consumer.
+/// Hands an acknowledgement to its consumer's session.
 pub(crate) fn begin(state: &Rc<ServerState>, request: AcknowledgeRequest, name: &Name) {
     match state.consumers.known(name) {
         Some(session) => session.run(state, Job::Acknowledge(request)),
@@ -56,7 +56,7 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Session, request: A
     match shared.acknowledge(state, session, offsets).await {
         Ok(position) => state.promise(position, Promise::of(responder)),
         Err(error) => {
-            // What it holds is looked up again, and the client acknowledges again.
+            // The session reads again what it holds, and the client acknowledges again.
             session.detach();
             responder.failed(&error);
             state.wake_pulls_of(session);

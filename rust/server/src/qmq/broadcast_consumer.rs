@@ -1,4 +1,4 @@
-//! A consumer of QMQ that gets every message of a subject. Nothing of it is stored.
+//! A broadcast consumer of QMQ: it gets every message of a subject, and the store keeps nothing of it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,14 +22,14 @@ pub(crate) struct BroadcastConsumer {
 }
 
 impl BroadcastConsumer {
-    /// A consumer that received up to `received`, or is new and begins with the next message.
+    /// A consumer that has received everything up to `received`, or a new one, which begins with the next message.
     pub(crate) async fn begin(
         state: &Rc<ServerState>,
         subject: &str,
         received: Option<PullOffset>,
     ) -> Result<Rc<Self>> {
         let reading = reading(state, subject).await?;
-        // Nothing has the highest number, so the answer is the next one.
+        // No message has the highest number, so the result has the next number.
         let latest = match read(state, &reading, ReadyNumber(u64::MAX), 1, 0).await? {
             ReadNumbers::Nothing { next } => next,
             _ => reading.reader.began_at(),
@@ -37,7 +37,7 @@ impl BroadcastConsumer {
         Ok(Rc::new(Self { reading, cursor: Cell::new(BroadcastCursor::new(received, latest)) }))
     }
 
-    /// What a pull may be given.
+    /// The messages for a pull.
     pub(crate) async fn gather(&self, state: &Rc<ServerState>, request: &PendingPull) -> Result<Gathered> {
         let mut from = self.cursor.get().begin(request.received);
         loop {
@@ -62,13 +62,13 @@ impl BroadcastConsumer {
         }
     }
 
-    /// It was answered with so many messages.
+    /// The pull was answered with so many messages.
     pub(crate) fn answered(&self, first: PullOffset, count: usize) {
         let next = ReadyNumber(first.0.saturating_add(count as u64));
         self.go_on(Some(ReadyNumber(next.0.saturating_sub(1))), next);
     }
 
-    /// This message cannot be told.
+    /// Skips a message that cannot be sent to QMQ's clients.
     pub(crate) fn pass_over(&self, offset: PullOffset) {
         self.go_on(None, ReadyNumber(offset.next().0));
     }
@@ -97,7 +97,7 @@ async fn read(
     }
 }
 
-/// Reads a subject beside all others who do.
+/// The reader of a subject, which all broadcast consumers of it share.
 async fn reading(state: &Rc<ServerState>, subject: &str) -> Result<Reading> {
     let known = state.consumers.pull_queues.borrow().reading(subject);
     if let Some(known) = known {
@@ -105,7 +105,7 @@ async fn reading(state: &Rc<ServerState>, subject: &str) -> Result<Reading> {
     }
     let (store, name) = (Arc::clone(&state.store), subject.to_owned());
     let reader = state.look_up(move || store.subject_reader(&name)).await?;
-    // Another consumer may have come first.
+    // Another consumer may have created it meanwhile.
     let known = state.consumers.pull_queues.borrow().reading(subject);
     if let Some(known) = known {
         return Ok(known);

@@ -1,5 +1,5 @@
-//! The consumers of QMQ that are known here: one session for each, whatever connection it comes by, and
-//! the queues where their pulls wait.
+//! The consumers of QMQ that this server knows: a session for each, whatever connection it uses, and the queues where
+//! their pulls wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,28 +18,28 @@ use crate::qmq::pull::PendingPull;
 use crate::qmq::pull_queues::PullQueues;
 use crate::qmq::session::Session;
 
-/// What is counted of them.
+/// Their counters.
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerCounters {
-    /// Messages that pulls were answered with, those that came again included.
+    /// Messages in answers to pulls, including repeated ones.
     pub(crate) answered: Counter,
-    /// Messages that no filter of their consumer let pass.
+    /// Messages that a filter of their consumer kept back.
     pub(crate) filtered: Counter,
-    /// Messages that went to a retry subject because an acknowledgement passed over them.
+    /// Messages that went to a retry subject because an acknowledgement skipped them.
     pub(crate) passed_over: Counter,
-    /// Consumers that were silent for as long as a lease.
+    /// Consumers whose lease ended.
     pub(crate) expired: Counter,
-    /// Times that a consumer which gets every message was behind what is kept, and went on there.
+    /// How often a broadcast consumer was behind the oldest kept message, and went on there.
     pub(crate) fell_behind: Counter,
 }
 
-/// Who consumes, in the words of the client.
+/// The names of a consumer, as the client sends them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Name {
     pub(crate) subject: String,
     pub(crate) group: String,
     pub(crate) consumer: String,
-    /// True if it gets every message of the subject. It has no group then.
+    /// True if it gets every message of the subject. Then it has no group.
     pub(crate) is_broadcast: bool,
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct Consumers {
     pub(crate) leases: RefCell<Leases<u64>>,
     pub(crate) pull_queues: RefCell<PullQueues>,
     pub(crate) held: RefCell<HeldPulls<u64>>,
-    /// How many of them may hold up nothing.
+    /// The quota of parked pulls that delay nothing.
     pub(crate) held_apart: ConnectionQuota,
-    /// What is held, by the number that the held pulls know it by.
+    /// Parked pulls, by the number that the core's held pulls use.
     pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<PendingPull>)>>,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,
-    /// When somebody looks what time it is.
+    /// When [`ServerState::keep_time`] runs next, at the latest.
     pub(crate) looks_at: Cell<Millis>,
 }
 
@@ -94,12 +94,12 @@ impl Consumers {
         }
     }
 
-    /// How many consumers are known, and how many pulls are held.
+    /// How many consumers are known, and how many pulls are parked.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.sessions.borrow().len(), self.held.borrow().len())
     }
 
-    /// The session of a consumer, where it is known.
+    /// The session of a consumer, if it is known.
     pub(crate) fn known(&self, name: &Name) -> Option<Rc<Session>> {
         self.sessions.borrow().get(name).cloned()
     }
@@ -109,14 +109,13 @@ impl Consumers {
         self.by_number.borrow().get(&number).cloned()
     }
 
-    /// The session of a consumer, with this number where it is new; `None` if there are as many as may
-    /// be.
+    /// The session of a consumer, with this number if it is new; `None` if the limit is reached.
     pub(crate) fn session(&self, name: Name, number: u64, is_stored: bool) -> Option<Rc<Session>> {
         if let Some(known) = self.known(&name) {
             return Some(known);
         }
         let mut sessions = self.sessions.borrow_mut();
-        // Those that the store holds are taken in whatever the limit: they were within it once.
+        // Consumers from the store are accepted beyond the limit: they were within it once.
         if sessions.len() >= self.sessions_max && !is_stored {
             return None;
         }
@@ -127,7 +126,7 @@ impl Consumers {
         Some(session)
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     pub(crate) fn forget(&self, session: &Session) {
         if self.by_number.borrow_mut().remove(&session.number).is_some() {
             self.sessions.borrow_mut().remove(&session.name);
@@ -142,7 +141,7 @@ impl Consumers {
         sessions.iter().filter(|(name, _)| is_of_group(name)).map(|(_, session)| Rc::clone(session)).collect()
     }
 
-    /// Forgets everybody, at the end of the server.
+    /// Removes all sessions, at the end of the server.
     pub(crate) fn forget_all(&self) {
         self.sessions.borrow_mut().clear();
         self.by_number.borrow_mut().clear();

@@ -1,5 +1,4 @@
-//! Pulls that wait, and whose time has come: what the core decides over held pulls and leases is done
-//! here.
+//! Parked pulls and leases: carries out what the core decides about both.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use crate::qmq::session::{Job, Session};
 use crate::server_state::ServerState;
 
 impl ServerState {
-    /// Takes in the consumers that the store holds since an earlier run: their leases begin now.
+    /// Registers the consumers that the store has from an earlier run. Their leases begin now.
     pub(crate) fn take_in(&self, listed: Vec<NamedConsumerListed>) {
         for NamedConsumerListed { subject, group, consumer, .. } in listed {
             let name = Name { subject, group, consumer, is_broadcast: false };
@@ -27,12 +26,10 @@ impl ServerState {
         }
     }
 
-    /// Parks a pull in a queue until there is news there, or until its time is over and it is told that
-    /// there is nothing.
+    /// Parks a pull in a queue until there may be a message, or until its time is over and it gets an empty answer.
     ///
-    /// So many are set apart, and hold up nothing. One more is a request under way as any other, of which a
-    /// connection has so many before it is read no further: were it told at once that there is nothing, the
-    /// next one would follow at once.
+    /// A limited number is parked apart and delays nothing. A further pull counts as a request under way, of which a
+    /// connection may have so many before it is paused. An empty answer at once would only bring the next pull at once.
     pub(crate) fn hold(&self, mut request: PendingPull, pull_queue: &PullQueue) {
         let deadline = request.deadline;
         request.responder.peer().pass_room_on();
@@ -54,13 +51,12 @@ impl ServerState {
         self.look_by(deadline);
     }
 
-    /// Lets a pull wait that nothing can be given to: an answer at once would be followed by the next pull
-    /// at once.
+    /// Parks a pull that can get nothing: an empty answer at once would bring the next pull at once.
     pub(crate) fn refuse(&self, request: PendingPull) {
         self.hold(request, &PullQueue::without_news());
     }
 
-    /// There is news under this token: who waits for it looks again.
+    /// There is something new under this token: the pulls that wait for it are tried again.
     pub(crate) fn wake(self: &Rc<Self>, token: u64) {
         let pull_queue = self.consumers.pull_queues.borrow().by_token(token);
         if let Some(pull_queue) = pull_queue {
@@ -69,7 +65,7 @@ impl ServerState {
         }
     }
 
-    /// There may be more for a queue: the next pull in it looks again, or, of a broadcast, all.
+    /// There may be more for a queue: its next pull is tried again, or, for a broadcast, all.
     pub(crate) fn wake_next(self: &Rc<Self>, pull_queue: &PullQueue) {
         let mut woken = Vec::new();
         self.consumers.held.borrow_mut().wake_group(pull_queue.group, &mut woken);
@@ -78,7 +74,7 @@ impl ServerState {
         }
     }
 
-    /// The state behind a queue has changed: all pulls in it look again.
+    /// The state behind a queue has changed: all its pulls are tried again.
     pub(crate) fn wake_all(self: &Rc<Self>, pull_queue: &PullQueue) {
         pull_queue.add_news();
         let mut woken = Vec::new();
@@ -94,12 +90,12 @@ impl ServerState {
         }
     }
 
-    /// What this consumer's pulls wait for is gone: they look again, in whatever queue they are.
+    /// The consumer behind these pulls has gone: they are tried again, in whatever queue they are.
     pub(crate) fn wake_pulls_of(self: &Rc<Self>, session: &Session) {
         self.wake_pulls_of_all(&HashSet::from([session.number]));
     }
 
-    /// The same of several consumers, in one pass over what waits.
+    /// The same for several consumers, in one pass.
     pub(crate) fn wake_pulls_of_all(self: &Rc<Self>, sessions: &HashSet<u64>) {
         let is_of =
             |request: &PendingPull| request.session.as_ref().is_some_and(|session| sessions.contains(&session.number));
@@ -119,7 +115,7 @@ impl ServerState {
         }
     }
 
-    /// A pull that waited looks again.
+    /// Tries a parked pull again.
     pub(crate) fn begin_again(self: &Rc<Self>, request: PendingPull) {
         match request.session.clone() {
             Some(session) => session.run(self, Job::Pull(request)),
@@ -127,15 +123,14 @@ impl ServerState {
         }
     }
 
-    /// Takes a pull out that is not held any more.
+    /// Removes a pull that is not parked any more.
     fn take(&self, owner: u64) -> Option<PendingPull> {
         let (_, request) = self.consumers.pulls.borrow_mut().remove(&owner)?;
         request.responder.peer().held.borrow_mut().remove(&owner);
         Some(*request)
     }
 
-    /// These pulls of one connection wait no longer, because that ends: they are told that there is
-    /// nothing.
+    /// Ends these pulls of a connection that ends, with an empty answer.
     pub(crate) fn end_held(&self, owners: Vec<u64>) {
         for owner in owners {
             let taken = self.consumers.pulls.borrow_mut().remove(&owner);
@@ -146,15 +141,14 @@ impl ServerState {
         }
     }
 
-    /// When [`Self::keep_time`] is to be called at the latest.
+    /// When [`Self::keep_time`] must run, at the latest.
     pub(crate) fn next_look(&self) -> Option<Millis> {
         let held = self.consumers.held.borrow_mut().next_deadline();
         let leases = self.consumers.leases.borrow().next_look();
         held.into_iter().chain(leases).min()
     }
 
-    /// Answers the pulls that have waited long enough, and ends the consumers that were silent for too
-    /// long.
+    /// Answers the pulls whose time is over, and ends the consumers whose lease is over.
     pub(crate) fn keep_time(self: &Rc<Self>) {
         let now = self.now();
         let mut expired = Vec::new();

@@ -23,28 +23,28 @@ use crate::qmq::session::{Attached, Job, Session};
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
-/// Payloads of one answer, in bytes, or one message more.
+/// Payloads of one answer, in bytes; or one message more.
 const ANSWER_BYTES: usize = 4 << 20;
-/// How often a pull is tried with another life of its consumer.
+/// How often a pull is tried again because its consumer ended and was created again.
 const LIVES_MAX: u32 = 3;
 
 /// A pull that is not answered yet.
 pub(crate) struct PendingPull {
     pub(crate) responder: Responder,
-    /// Of whom; `None` of one that nothing can be given to.
+    /// The session of the consumer; `None` for a pull that can get nothing.
     pub(crate) session: Option<Rc<Session>>,
-    /// While this is there, its consumer is not silent.
+    /// While this lives, the consumer's lease does not end.
     waiting: Option<Waiting>,
     pub(crate) count: usize,
     pub(crate) received: Option<PullOffset>,
     pub(crate) filters: Vec<Filter>,
     version: i16,
     pub(crate) deadline: Millis,
-    /// Its place among those that wait and hold up nothing, once it had to wait.
+    /// Its slot among the pulls that are parked apart.
     pub(crate) apart: Option<ConnectionSlot>,
 }
 
-/// A sign of life for as long as it is there.
+/// Keeps a lease alive while it lives.
 struct Waiting {
     state: Rc<ServerState>,
     number: u64,
@@ -63,9 +63,9 @@ impl Drop for Waiting {
     }
 }
 
-/// What a consumer may be given.
+/// The result of gathering messages.
 pub(crate) enum Gathered {
-    /// Neighbouring messages, the first of them under this offset; at least one.
+    /// Messages with neighbouring offsets, the first of which is `first`; at least one.
     Run { first: PullOffset, messages: Vec<Delivered> },
     /// There is nothing now.
     Nothing,
@@ -76,7 +76,7 @@ pub(crate) fn pull(responder: Responder, request: PullRequest<'_>, version: i16)
     let state = Rc::clone(responder.state());
     let Some(count) = request.count_max() else { return responder.code(answer::NO_MESSAGE) };
     let now = state.now();
-    // It may be held for long, with what it asks for.
+    // It may be parked for long, with its filters.
     responder.keep(request.filters.iter().map(Filter::memory_bytes).sum());
     let pending = PendingPull {
         responder,
@@ -96,14 +96,14 @@ pub(crate) fn pull(responder: Responder, request: PullRequest<'_>, version: i16)
     begin(&state, pending, name);
 }
 
-/// Makes sure that a consumer may have these names.
+/// Checks the names of a consumer.
 pub(crate) fn check(name: &Name) -> Result<()> {
     check_qmq_subject("subject", &name.subject)?;
     check_name("group", &name.group)?;
     check_name("consumer", &name.consumer)
 }
 
-/// Hands a pull to its consumer.
+/// Hands a pull to its consumer's session.
 pub(crate) fn begin(state: &Rc<ServerState>, mut request: PendingPull, name: Name) {
     let Some(session) = state.consumers.session(name, state.number(), false) else { return state.refuse(request) };
     request.waiting = Some(Waiting::new(state, session.number));
@@ -112,7 +112,7 @@ pub(crate) fn begin(state: &Rc<ServerState>, mut request: PendingPull, name: Nam
     session.run(state, Job::Pull(request));
 }
 
-/// Answers a pull, or lets it wait.
+/// Answers a pull, or parks it.
 pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, request: PendingPull) {
     let Name { subject, group, consumer, .. } = &*session.name;
     let before = session.pull_queue();
@@ -124,7 +124,7 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
         let Ok(attached) = session.attach(state, request.received).await else { return refuse(state, request, before) };
         let pull_queue = Rc::clone(attached.pull_queue());
         if request.responder.peer().has_left() {
-            // Nobody reads it: the news that it was woken with is for the next one.
+            // The peer reads no more: the wake-up passes to the next pull.
             return state.wake_next(&pull_queue);
         }
         if !request.responder.peer().has_answer_room() {
@@ -136,7 +136,7 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
             Attached::Broadcast(broadcast) => broadcast.gather(state, &request).await,
         };
         match gathered {
-            // Others took the room while this one waited for a thread.
+            // Others took the room while this pull waited for a thread.
             Ok(Gathered::Run { .. }) if !request.responder.peer().has_answer_room() => {
                 return park(state, request, &pull_queue);
             }
@@ -158,7 +158,7 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
     }
 }
 
-/// Nothing can be given to it: the news that it may have been woken with is for the next one.
+/// The pull can get nothing: the wake-up passes to the next pull.
 fn refuse(state: &Rc<ServerState>, request: PendingPull, pull_queue: Option<Rc<PullQueue>>) {
     state.refuse(request);
     if let Some(pull_queue) = pull_queue {
@@ -166,17 +166,17 @@ fn refuse(state: &Rc<ServerState>, request: PendingPull, pull_queue: Option<Rc<P
     }
 }
 
-/// Its peer does not read: what it would be given is for the next one meanwhile.
+/// Its peer does not read: its messages go to the next pull meanwhile.
 fn park(state: &Rc<ServerState>, request: PendingPull, pull_queue: &PullQueue) {
     let peer = Rc::clone(request.responder.peer());
     peer.park(request);
     state.wake_next(pull_queue);
 }
 
-/// Answers with as many of these messages as fit, and says with how many.
+/// Answers with as many of these messages as fit. Returns how many.
 ///
 /// # Errors
-/// Where the first of them cannot be told in QMQ's words.
+/// The first of them cannot be sent in QMQ's format.
 fn send_messages(
     state: &ServerState,
     request: &PendingPull,
@@ -203,13 +203,13 @@ fn send_messages(
 fn went(state: &Rc<ServerState>, attached: &Attached, first: PullOffset, count: usize) {
     state.consumers.counters.answered.add(count as u64);
     match attached {
-        // Its group may have more, for another.
+        // The group may have more, for another consumer.
         Attached::Shared(_) => state.wake_next(attached.pull_queue()),
         Attached::Broadcast(broadcast) => broadcast.answered(first, count),
     }
 }
 
-/// The first message cannot be told: nobody of the group could be, so it is put away.
+/// The first message cannot be sent to any QMQ client, so it becomes a dead letter.
 async fn put_aside(state: &Rc<ServerState>, session: &Rc<Session>, attached: &Attached, first: PullOffset) {
     match attached {
         Attached::Shared(shared) => {
@@ -224,13 +224,13 @@ async fn put_aside(state: &Rc<ServerState>, session: &Rc<Session>, attached: &At
     }
 }
 
-/// Payloads that an answer may have now.
+/// The bytes of payloads that an answer may have now.
 pub(crate) fn bytes_max(request: &PendingPull) -> usize {
     ANSWER_BYTES.min(request.responder.peer().answer_bytes_max())
 }
 
-/// Chooses what of these messages is answered, the first of which has the offset `first`; also what does
-/// not pass. `None` if nothing does.
+/// Chooses the messages of an answer; the first offset is `first`. Also returns the messages that the filters keep
+/// back. `None` if none passes.
 pub(crate) fn choose_of(
     request: &PendingPull,
     first: PullOffset,
@@ -249,7 +249,7 @@ pub(crate) fn choose_of(
     (found, filtered)
 }
 
-/// True if a message passes. One that cannot be read is for its consumer to judge.
+/// True if a message passes. The consumer judges one that cannot be read.
 fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
     if filters.is_empty() {
         return true;
@@ -261,7 +261,7 @@ fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
     WireMessage::read_whole(payload.all()).map_or(true, |whole| passes(filters, &whole))
 }
 
-/// Appends a message as a QMQ client of this version reads it.
+/// Appends a message in the format of a QMQ client of this version.
 fn put(out: &mut Vec<u8>, store: &Store, message: &Delivered, version: i16) -> Result<()> {
     let payload = &message.payload;
     let is_told_whole = version >= TAGS_VERSION;
@@ -291,7 +291,7 @@ fn read(bytes: &[u8]) -> Result<WireMessage<'_>> {
     })
 }
 
-/// Appends a message that is no QMQ producer's as one of QMQ.
+/// Appends a message that no QMQ producer sent, in QMQ's format.
 fn put_as_text(out: &mut Vec<u8>, store: &Store, message: &Delivered) -> Result<()> {
     let payload = &message.payload;
     let stored = Stored {

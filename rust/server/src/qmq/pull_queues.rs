@@ -1,5 +1,4 @@
-//! Where pulls wait: a desk for each group whose consumers are here, and one for each subject of which
-//! somebody gets every message.
+//! Queues of parked pulls: one for each group with consumers here, and one for each subject with broadcast consumers.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 use delaymq_engine::SubjectReader;
 
-/// Desks of subjects count as groups of numbers from here on, which no group of a store reaches.
+/// Queues of subjects have group numbers from here on, which no group of a store reaches.
 const BROADCAST_GROUPS: u32 = 1 << 31;
 
 /// See the module.
@@ -18,7 +17,7 @@ pub(crate) struct PullQueue {
     pub(crate) group: GroupNumber,
     pub(crate) subject: SubjectNumber,
     pub(crate) is_broadcast: bool,
-    /// The store's news for it comes under this token.
+    /// The token of the store's wake-ups for this queue.
     pub(crate) token: u64,
     news: Cell<u64>,
 }
@@ -34,23 +33,23 @@ impl PullQueue {
         Self { group, subject, is_broadcast: true, token, news: Cell::new(0) }
     }
 
-    /// Where pulls wait that nothing can be given to: no news ever comes here.
+    /// The queue of pulls that can get nothing: it is never woken.
     pub(crate) fn without_news() -> Self {
         Self::of_group(GroupNumber(0), SubjectNumber(0), 0)
     }
 
-    /// How often there was news.
+    /// How often there was something new.
     pub(crate) fn news(&self) -> u64 {
         self.news.get()
     }
 
-    /// There is news.
+    /// There is something new.
     pub(crate) fn add_news(&self) {
         self.news.set(self.news.get().wrapping_add(1));
     }
 }
 
-/// A subject as those read it who get every message.
+/// The reader and the queue of a subject with broadcast consumers.
 #[derive(Clone)]
 pub(crate) struct Reading {
     pub(crate) reader: Arc<SubjectReader>,
@@ -66,7 +65,7 @@ pub(crate) struct PullQueues {
 }
 
 impl PullQueues {
-    /// The queue of a group, made with this token where there is none.
+    /// The queue of a group. Creates it with this token if there is none.
     pub(crate) fn of_group(&mut self, group: GroupNumber, subject: SubjectNumber, token: u64) -> Rc<PullQueue> {
         if let Some(pull_queue) = self.groups.get(&group) {
             return Rc::clone(pull_queue);
@@ -77,12 +76,12 @@ impl PullQueues {
         pull_queue
     }
 
-    /// How a subject is read, where somebody reads it.
+    /// The reader of a subject, if there is one.
     pub(crate) fn reading(&self, subject: &str) -> Option<Reading> {
         self.subjects.get(subject).cloned()
     }
 
-    /// From now on a subject is read so, by all who do.
+    /// Sets the reader of a subject, for all its broadcast consumers.
     pub(crate) fn read(&mut self, subject: &str, reader: Arc<SubjectReader>, token: u64) -> Reading {
         let pull_queue = Rc::new(PullQueue::of_subject(reader.subject_number(), token));
         let reading = Reading { reader, pull_queue: Rc::clone(&pull_queue) };
@@ -91,14 +90,14 @@ impl PullQueues {
         reading
     }
 
-    /// The queue whose news comes under this token.
+    /// The queue with this token.
     pub(crate) fn by_token(&self, token: u64) -> Option<Rc<PullQueue>> {
         self.by_token.get(&token).cloned()
     }
 
     /// Forgets queues that no session and no pull uses.
     pub(crate) fn forget_empty(&mut self) {
-        // One count is here, one under the token, and one more where it is read.
+        // `groups` or `subjects` count one, `by_token` one, and a reader one more.
         self.groups.retain(|_, pull_queue| Rc::strong_count(pull_queue) > 2);
         self.subjects.retain(|_, reading| Rc::strong_count(&reading.pull_queue) > 2);
         self.by_token.retain(|_, pull_queue| Rc::strong_count(pull_queue) > 1);

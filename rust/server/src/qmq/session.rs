@@ -1,5 +1,5 @@
-//! One consumer of QMQ. What it asks is done one piece after the other, in the order in which it came,
-//! whatever has to wait for the disk meanwhile.
+//! The session of one QMQ consumer. Its jobs run one after the other, in the order of their arrival, even if one waits
+//! for the disk.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,20 +23,20 @@ use crate::qmq::pull_queues::PullQueue;
 use crate::qmq::shared_consumer::SharedConsumer;
 use crate::server_state::ServerState;
 
-/// What is done for a consumer.
+/// A job for a consumer.
 pub(crate) enum Job {
     Pull(PendingPull),
     Acknowledge(AcknowledgeRequest),
-    /// Its lease is over.
+    /// The lease is over.
     End,
-    /// An operator ends it, and is told how many messages it held; nothing where there is none.
+    /// An operator ends it. The sender gets how many messages it held; `None` if there is none.
     Leave(oneshot::Sender<Result<Option<u64>>>),
 }
 
-/// What stands behind a consumer, once it was needed.
+/// The consumer of the store, once it was needed.
 #[derive(Clone)]
 pub(crate) enum Attached {
-    /// One of a group, whose messages each go to one of its consumers.
+    /// A consumer of a group: each message goes to one consumer.
     Shared(Rc<SharedConsumer>),
     /// One that gets every message.
     Broadcast(Rc<BroadcastConsumer>),
@@ -50,7 +50,7 @@ impl Attached {
         }
     }
 
-    /// True if it must be attached anew.
+    /// True if the consumer must be looked up again.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Shared(shared) if shared.consumer.is_gone())
     }
@@ -62,12 +62,12 @@ pub(crate) struct Session {
     pub(crate) number: u64,
     jobs: RefCell<VecDeque<Job>>,
     is_busy: Cell<bool>,
-    /// It has ended: who comes now is another.
+    /// It has ended: a consumer with its name is a new one.
     is_over: Cell<bool>,
-    /// The store holds it.
+    /// The store has this consumer.
     is_stored: Cell<bool>,
     attached: RefCell<Option<Attached>>,
-    /// Where what it settled last ends.
+    /// The end of its last settlement in the log.
     pub(crate) settled: Cell<Sequence>,
 }
 
@@ -85,11 +85,11 @@ impl Session {
         }
     }
 
-    /// Does something for it after all that was asked before.
+    /// Runs a job after all earlier ones.
     pub(crate) fn run(self: &Rc<Self>, state: &Rc<ServerState>, job: Job) {
         self.jobs.borrow_mut().push_back(job);
         if !self.is_busy.replace(true) {
-            // A task has its memory aligned, which leaves holes; so its own is small, and the rest elsewhere.
+            // A task's memory is aligned, which wastes space; so the task is small, and its future is boxed.
             spawn_local(Box::pin(Rc::clone(self).work(Rc::clone(state))));
         }
     }
@@ -105,27 +105,27 @@ impl Session {
                 }
                 Job::Pull(request) => pull::serve(&state, &self, request).await,
                 Job::Acknowledge(request) => acknowledgement::serve(&state, &self, request).await,
-                // It was heard of while it ended, and was silent again: who has its name now is another.
+                // The consumer ended while it was silent again: a consumer with its name is a new one.
                 Job::End if self.is_over.get() => {}
                 Job::End => self.end(&state).await,
                 Job::Leave(tell) => {
-                    // Who asked may be gone.
+                    // The caller may be gone.
                     let _unheard = tell.send(self.leave(&state).await);
                 }
             }
         }
         self.is_busy.set(false);
-        // Most of the time it waits, and keeps no room for what it may be asked next.
+        // A session mostly waits, so it keeps no memory for further jobs.
         self.jobs.take();
         if !self.is_stored.get() && self.attached.borrow().is_none() {
-            // Nothing came of it, so it takes no room.
+            // It came to nothing, so it keeps no memory.
             self.is_over.set(true);
             state.consumers.forget(&self);
         }
     }
 
-    /// What stands behind it, looked up or made where that is needed. `received` is what a consumer that
-    /// gets every message says that it has.
+    /// The consumer of the store, looked up or created if necessary. `received` is what a broadcast consumer says that
+    /// it has.
     pub(crate) async fn attach(&self, state: &Rc<ServerState>, received: Option<PullOffset>) -> Result<Attached> {
         let known = self.attached.borrow().clone().filter(|attached| !attached.is_gone());
         if let Some(known) = known {
@@ -145,35 +145,35 @@ impl Session {
         Ok(attached)
     }
 
-    /// Where its pulls wait, once one did.
+    /// The queue of its pulls, if any was parked.
     pub(crate) fn pull_queue(&self) -> Option<Rc<PullQueue>> {
         self.attached.borrow().as_ref().map(|attached| Rc::clone(attached.pull_queue()))
     }
 
-    /// What is known of it here may not be what the store holds: it is looked up again.
+    /// Forgets what is known here: the store's consumer is looked up again.
     pub(crate) fn detach(&self) {
         self.attached.borrow_mut().take();
     }
 
-    /// Its lease is over.
+    /// Ends it, since its lease is over.
     async fn end(&self, state: &Rc<ServerState>) {
         let ended = if self.is_stored.get() { self.end_stored(state).await } else { Ok(()) };
         match ended {
-            // One that would have to be made, and may not be, is not there.
+            // A consumer that would have to be created, and may not be, does not exist.
             Ok(()) | Err(Error::TooLarge { .. }) => {
                 self.is_over.set(true);
                 state.consumers.counters.expired.add(1);
                 state.consumers.forget(self);
             }
-            // As far as anybody knows it is still there, and is tried again after another lease. Who
-            // acknowledges meanwhile is not told that there is nothing to do.
+            // It may still exist, so it is tried again after another lease. A client that acknowledges meanwhile does
+            // not hear that there is nothing to do.
             Err(_) => {
                 state.consumers.leases.borrow_mut().renew(self.number, state.now());
             }
         }
     }
 
-    /// An operator ends it: who comes under its name from now on is another.
+    /// An operator ends it: a consumer with its name is a new one from now on.
     async fn leave(&self, state: &Rc<ServerState>) -> Result<Option<u64>> {
         let (store, rule, name) = (Arc::clone(&state.store), state.consumers.rule, Name::clone(&self.name));
         let ended = state.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await;
@@ -199,7 +199,7 @@ impl Session {
         let ended = state.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed));
         match ended {
             Ok(Some(_)) if is_on(Planted::ForgottenBeforeEnd) => Ok(()),
-            // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+            // Until its end is durable, a kill undoes it: no client may hear meanwhile that it does not exist.
             Ok(Some(position)) => state.reached(position).await,
             Err(error) if !shared.consumer.is_gone() => Err(error),
             Ok(None) | Err(_) => Ok(()),

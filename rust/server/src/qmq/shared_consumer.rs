@@ -1,5 +1,4 @@
-//! A consumer of a group whose messages go to one of its consumers each: what it was given, comes
-//! again, and has settled.
+//! A consumer of a group, each of whose messages goes to one consumer: what it pulls, pulls again, and settles.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -24,12 +23,11 @@ use crate::qmq::pull_queues::PullQueue;
 use crate::qmq::session::Session;
 use crate::server_state::ServerState;
 
-/// Messages that a consumer may hold in any case; QMQ knows no bound, so it grows with what a consumer
-/// asks for.
+/// The messages that a consumer may always hold. QMQ has no bound, so the bound grows with the consumer's pulls.
 const IN_FLIGHT_MIN: u32 = 256;
-/// How long a pull that does not wait waits for what is ready and has facts on their way before it.
+/// How long a pull that must not wait for messages waits for facts on their way that make something ready.
 const SOON: Duration = Duration::from_millis(500);
-/// What no client of QMQ can be told is a dead letter, however often it was delivered.
+/// A message that cannot be sent to QMQ's clients becomes a dead letter, however often it was delivered.
 const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
 
 /// See the module.
@@ -40,15 +38,15 @@ pub(crate) struct SharedConsumer {
 }
 
 impl SharedConsumer {
-    /// Looks a consumer up, with all that it holds, or makes it with its group: that begins with the next
-    /// message, or, of a retry subject, with the first.
+    /// Looks up a consumer with all that it holds, or creates it with its group. The group begins with the next
+    /// message; that of a retry subject begins with the first.
     pub(crate) async fn begin(state: &Rc<ServerState>, name: &Name) -> Result<Rc<Self>> {
         let (store, wanted) = (Arc::clone(&state.store), name.clone());
         let is_of_group =
             matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
         let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
         let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
-        // Until it is durable it has no thread, and keeps no other from being looked up.
+        // Until it is durable it takes no thread, and delays no other look-up.
         let beginning = state.look_up(move || store.register_named_consumer(wanted.id(), options)).await?;
         state.reached(beginning.position()).await?;
         let (consumer, holding) = state.look_up(move || beginning.finish()).await?;
@@ -60,7 +58,7 @@ impl SharedConsumer {
         Ok(Rc::new(Self { consumer, pull_queue, log }))
     }
 
-    /// What a pull may be given: what the consumer did not receive, else what is new.
+    /// The messages for a pull: those that the client did not receive, or else new ones.
     pub(crate) async fn gather(
         &self,
         state: &Rc<ServerState>,
@@ -83,7 +81,7 @@ impl SharedConsumer {
             {
                 return Ok(found);
             }
-            // Others have their turn, however much it is that does not pass.
+            // Other tasks have their turn, however many messages the filters keep back.
             yield_now().await;
         }
     }
@@ -106,9 +104,9 @@ impl SharedConsumer {
         let run = match self.consumer.try_pull(bounds)? {
             TriedRun::Run(run) => Some(run),
             TriedRun::Nothing => None,
-            // Who waits is told when it is there.
+            // A pull that may wait is woken when there is something.
             TriedRun::Soon if may_wait => None,
-            // Who cannot wait waits for it a little, on no thread.
+            // A pull that may not wait waits a little, on no thread.
             TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => None,
             TriedRun::Soon | TriedRun::WouldWait => {
                 let consumer = Arc::clone(&self.consumer);
@@ -136,7 +134,7 @@ impl SharedConsumer {
         Ok(read.run)
     }
 
-    /// What of these is answered; what does not pass counts as done. `None` if nothing passes.
+    /// The messages for the answer. Those that the filters keep back count as finished. `None` if none passes.
     async fn choose(
         &self,
         state: &Rc<ServerState>,
@@ -156,8 +154,8 @@ impl SharedConsumer {
         Ok(found)
     }
 
-    /// The offsets `first` to `last` are done, and what lies below and was not done goes to the retry
-    /// subject. Durable from the position on that is returned.
+    /// Finishes the offsets `first` to `last`; unfinished messages below go to the retry subject. Durable from the
+    /// returned position on.
     pub(crate) async fn acknowledge(
         &self,
         state: &Rc<ServerState>,
@@ -166,7 +164,7 @@ impl SharedConsumer {
     ) -> Result<Sequence> {
         let settled = self.log.borrow_mut().acknowledge(first, last);
         if settled.done.is_empty() {
-            // It was done before, perhaps a moment ago.
+            // They were finished before, perhaps a moment ago.
             return Ok(session.settled.get());
         }
         state.consumers.counters.passed_over.add(settled.passed_over.len() as u64);
@@ -174,7 +172,7 @@ impl SharedConsumer {
         self.settle(state, session, vec![settled.done], passed_over, state.consumers.rule).await
     }
 
-    /// A message that cannot be told to a QMQ client becomes a dead letter of its group.
+    /// A message that cannot be sent to a QMQ client becomes a dead letter of its group.
     pub(crate) async fn put_away(&self, state: &ServerState, session: &Session, offset: PullOffset) -> Result<()> {
         let delivery = self.log.borrow_mut().remove(offset);
         self.settle(state, session, Vec::new(), delivery.into_iter().collect(), UNTOLD).await.map(drop)

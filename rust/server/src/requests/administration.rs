@@ -1,5 +1,5 @@
-//! What operators ask, and CANCEL, MOVE and STATUS: each waits for the log or for the owner, so it is done on
-//! a thread of the pool.
+//! Requests of operators, and CANCEL, MOVE and STATUS. Each waits for the log or for the owner, so it runs on the
+//! blocking pool.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,26 +22,26 @@ use tokio::task::spawn_local;
 use crate::blocking_pool::Pool;
 use crate::requests::responder::Responder;
 
-/// Bytes of one piece of a list, about: well within a frame.
+/// Bytes of one piece of a list, roughly: well within a frame.
 const LIST_BYTES: usize = 4 << 20;
-/// Bytes of a row beside its texts, at most.
+/// The most bytes of a row without its texts.
 const ROW_BYTES: usize = 128;
 
-/// Does work with the store elsewhere and answers with the body that it makes.
+/// Runs `work` on the blocking pool and answers with the body that it returns.
 pub(crate) fn ask(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = responder.state().pool.place() else { return responder.busy() };
     let store = Arc::clone(&responder.state().store);
     spawn_local(async move { tell(responder, Pool::ask(place, move || work(&store)).await) });
 }
 
-/// As [`ask`], for what needs no sync.
+/// As [`ask`], for work that needs no sync.
 pub(crate) fn look(responder: Responder, look: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = responder.state().pool.place() else { return responder.busy() };
     let store = Arc::clone(&responder.state().store);
     spawn_local(async move { tell(responder, Pool::look(place, move || look(&store)).await) });
 }
 
-/// Answers with the body that was made; `None` if who made it panicked.
+/// Answers with this body; `None` if the work panicked.
 pub(crate) fn tell(responder: Responder, done: Option<Result<Vec<u8>>>) {
     match done {
         Some(Ok(body)) => responder.answer_with(|out| {
@@ -53,15 +53,15 @@ pub(crate) fn tell(responder: Responder, done: Option<Result<Vec<u8>>>) {
     }
 }
 
-/// As [`ask`], for a piece of a list: that is made where its peer has read what was sent before, one of a
-/// connection after the other.
+/// As [`ask`], for a piece of a list. It waits until the peer has read earlier answers. Each connection has one at a
+/// time.
 pub(crate) fn list(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let (peer, store) = (Rc::clone(responder.peer()), Arc::clone(&responder.state().store));
     spawn_local(async move {
         let Some(_turn) = peer.turn_to_list().await else { return responder.died() };
         let Some(place) = responder.state().pool.place() else { return responder.busy() };
         match Pool::ask(place, move || work(&store)).await {
-            // Others took the room meanwhile: what waits for it stays in the store.
+            // Others took the room meanwhile: the rows stay in the store.
             Some(Ok(_)) if !peer.has_answer_room() => responder.busy(),
             Some(Ok(body)) => responder.answer_with(|out| {
                 out.extend_from_slice(&body);
@@ -73,7 +73,7 @@ pub(crate) fn list(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec
     });
 }
 
-/// As [`ask`], for what is answered without a body.
+/// As [`ask`], for an answer without a body.
 fn change(responder: Responder, work: impl FnOnce(&Store) -> Result<()> + Send + 'static) {
     ask(responder, |store| work(store).map(|()| Vec::new()));
 }
@@ -87,7 +87,7 @@ fn number(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// As a cancel tells it.
+/// The outcome of a cancel, for the wire.
 pub(crate) const fn cancelled(outcome: CancelOutcome) -> Cancelled {
     match outcome {
         CancelOutcome::Done => Cancelled::Done,
@@ -96,7 +96,7 @@ pub(crate) const fn cancelled(outcome: CancelOutcome) -> Cancelled {
     }
 }
 
-/// As a move tells it.
+/// The outcome of a move, for the wire.
 pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
     match outcome {
         MoveOutcome::Done(receipt) => Moved::Done(receipt),
@@ -105,7 +105,7 @@ pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
     }
 }
 
-/// As a store takes it.
+/// A due time, for the store.
 pub(crate) const fn due_of(due: DueTime) -> Due {
     match due {
         DueTime::After(delay_ms) => Due::After(delay_ms),
@@ -141,7 +141,7 @@ pub(crate) fn status(responder: Responder) {
     });
 }
 
-/// How a store is, as STATUS tells it.
+/// The answer to STATUS.
 pub fn status_told(status: Status) -> StatusTold {
     StatusTold {
         durability: status.durability,
@@ -168,7 +168,7 @@ pub fn status_told(status: Status) -> StatusTold {
     }
 }
 
-/// The rows behind `after` that one piece takes, and where the next piece begins.
+/// The rows behind `after` that fit into one piece, and where the next piece begins.
 fn piece<T>(mut rows: Vec<T>, listing: Listing, number: impl Fn(&T) -> u64, bytes: impl Fn(&T) -> usize) -> Listed<T> {
     rows.sort_by_key(&number);
     rows.retain(|row| number(row) > listing.after);

@@ -1,5 +1,4 @@
-//! `CANCEL_KEY`, `MOVE_KEY`, `LOOK_UP_KEY`, `CANCEL_KEYS` and `MOVE_KEYS`: what is asked of pending messages by their
-//! keys.
+//! Commands by key: `CANCEL_KEY`, `MOVE_KEY`, `LOOK_UP_KEY`, `CANCEL_KEYS` and `MOVE_KEYS`.
 
 use delaymq_core::error::Error;
 use delaymq_core::record::limits::check_name;

@@ -1,5 +1,5 @@
-//! What an operator does to those of QMQ who consume: `CONSUME_MANAGE` lets a group go on elsewhere,
-//! `END_CONSUMER` ends one whose client does not come back.
+//! What an operator does to QMQ's consumers: `CONSUME_MANAGE` resets a group, `END_CONSUMER` ends a consumer whose
+//! client does not come back.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::qmq::session::Job;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
-/// Moves a group; answered when that is durable.
+/// Resets a group. Answers when that is durable.
 pub(crate) fn manage(responder: Responder, request: &ConsumeManage<'_>) {
     let state = Rc::clone(responder.state());
     let checked = check_qmq_subject("subject", request.subject).and_then(|()| check_name("group", request.group));
@@ -44,8 +44,8 @@ pub(crate) fn manage(responder: Responder, request: &ConsumeManage<'_>) {
     });
 }
 
-/// Ends a consumer on its subject and on its group's retry subject; answered when that is durable, with
-/// how many messages it held.
+/// Ends a consumer on its subject and on its group's retry subject. Answers when that is durable, with how many
+/// messages it held.
 pub(crate) fn end_consumer(responder: Responder, name: &ConsumerName<'_>) {
     let state = Rc::clone(responder.state());
     let name = Name::new(name, false);
@@ -71,7 +71,7 @@ async fn end_everywhere(state: &Rc<ServerState>, name: &Name) -> Result<u64> {
     ended_of(name.id(), &ended)
 }
 
-/// Ends one after all that its client asked before; how many messages it held, `None` if there is none.
+/// Ends a consumer after all earlier jobs of its session. Returns how many messages it held; `None` if there is none.
 async fn end_one(state: &Rc<ServerState>, name: &Name) -> Result<Option<u64>> {
     if let Some(session) = state.consumers.known(name) {
         let (tell, told) = oneshot::channel();
@@ -82,8 +82,8 @@ async fn end_one(state: &Rc<ServerState>, name: &Name) -> Result<Option<u64>> {
     state.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
 }
 
-/// The consumers of a group begin again: pulls that wait look again, also those of a consumer that was told
-/// meanwhile that it has ended, and that is in no queue now.
+/// The consumers of a group begin again: their parked pulls are tried again, also those of a consumer that has just
+/// ended and is in no queue now.
 fn begin_again(state: &Rc<ServerState>, subject: &str, group: &str) {
     let sessions = state.consumers.of_group(subject, group);
     for session in &sessions {

@@ -1,4 +1,4 @@
-//! Each request goes to who serves it.
+//! Dispatch: calls the handler of each request.
 
 use std::rc::Rc;
 
@@ -91,7 +91,7 @@ fn serve_own(responder: Responder, request: OwnRequest<'_>, bytes: usize) {
     }
 }
 
-/// Answered without the owner and without the disk, since clients wait for it for half a second.
+/// Answered without the owner and without the disk, since clients wait half a second only.
 fn register(responder: Responder, request: &RegisterRequest<'_>) {
     let state = Rc::clone(responder.state());
     let answer = state.registry.borrow_mut().register(request, state.store.now());

@@ -1,5 +1,4 @@
-//! `LOAD`: what was staged in the store's folder is checked and adopted, on a thread of the pool, one load after the
-//! other.
+//! `LOAD`: checks and adopts staged runs, on the blocking pool, one load at a time.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What is asked of what is pending: it waits for no sync, and the owner is held for moments only; what
-//! lies in files is read on a thread of the pool.
+//! Requests about pending messages. They wait for no sync and hold the owner for moments only; files are read on the
+//! blocking pool.
 
 use delaymq_core::error::Result;
 use delaymq_core::run::run_path;
@@ -13,7 +13,7 @@ use delaymq_engine::{Fate, PendingPage, Receipt, Store};
 use crate::requests::administration::{filled, list, look};
 use crate::requests::responder::Responder;
 
-/// What became of messages, in the order of their receipts.
+/// The states of messages, in the order of their receipts.
 pub(crate) fn look_up(responder: Responder, receipts: Vec<Receipt>) {
     look(responder, move |store| {
         let found = store.look_up_many(&receipts)?;
@@ -31,7 +31,7 @@ const fn fate_told(fate: Fate) -> FateTold {
     }
 }
 
-/// A page of a list. Each is a list of its own, from behind the cursor that the one before ended with.
+/// A page of a list. Each page is a list of its own, behind the cursor of the page before.
 pub(crate) fn pending(responder: Responder, asked: &PendingAsked<'_>) {
     let (of, after, count_max) = (asked.of.clone(), asked.after.to_owned(), asked.count_max as usize);
     let (due_from, due_before) = (Some(asked.due_from), asked.due_before);
@@ -72,7 +72,7 @@ pub(crate) fn counts(responder: Responder, asked: &CountsAsked<'_>) {
     });
 }
 
-/// A piece of how much is due when.
+/// A piece of a forecast.
 pub(crate) fn forecast(responder: Responder, asked: &ForecastAsked<'_>) {
     let query = asked.query();
     list(responder, move |store: &Store| {

@@ -1,4 +1,4 @@
-//! PUBLISH and SEND: batches on their way into the log, and what their senders were promised.
+//! PUBLISH and SEND: batches on their way into the log, and the replies that wait for them.
 
 use std::rc::Rc;
 
@@ -34,18 +34,17 @@ enum Kind {
     Qmq(Listing),
 }
 
-/// What the answer to a SEND lists. Nothing of its frame is kept while it waits: that may be large, and
-/// hold on to what was read around it.
+/// The rows of the answer to a SEND. They keep nothing of its frame, which may be large and part of a larger buffer.
 #[derive(Default)]
 pub(crate) struct Listing {
-    /// Those that were refused by themselves, as they are told.
+    /// The rows of refused messages, encoded.
     refused: Vec<u8>,
-    /// The ids of the others, each behind its length.
+    /// The ids of the other messages, each behind its length.
     taken: Vec<u8>,
 }
 
 impl Listing {
-    /// All of them, where those that were taken could not be stored.
+    /// The rows of all messages, if those that were taken could not be stored.
     fn put_not_stored(&self, out: &mut Vec<u8>, error: &Error) -> Result<()> {
         let mut ids = Reader::new(&self.taken);
         while !ids.is_empty() {
@@ -57,15 +56,15 @@ impl Listing {
     }
 }
 
-/// What is done once the log is durable so far.
+/// What happens once the log is durable up to a position.
 pub(crate) enum Promise {
-    /// A request is answered.
+    /// Answers a request.
     Answer(Responder, Told),
-    /// A task goes on.
+    /// Wakes a task.
     Task(oneshot::Sender<Result<()>>),
 }
 
-/// What an answer tells.
+/// The kind of an answer.
 pub(crate) enum Told {
     Nothing,
     NoReceipts,
@@ -73,7 +72,7 @@ pub(crate) enum Told {
     Failures(Listing),
 }
 
-/// Takes a batch of delaymq's own: it is stored whole or not at all.
+/// Takes a batch of delaymq's own protocol: it is stored whole or not at all.
 pub(crate) fn publish(responder: Responder, publish: &Publish<'_>, bytes: usize) {
     let mut batch = responder.state().batch();
     for (index, message) in publish.messages.iter().enumerate() {
@@ -91,7 +90,7 @@ pub(crate) fn publish(responder: Responder, publish: &Publish<'_>, bytes: usize)
     state.publish(PublishRequest { responder, batch, kind, bytes });
 }
 
-/// As [`publish`], on terms.
+/// As [`publish`], with terms.
 pub(crate) fn publish_on_terms(responder: Responder, asked: &PublishOnTerms<'_>, bytes: usize) {
     let mut batch = responder.state().batch();
     let mut terms = asked.terms.iter().peekable();
@@ -115,7 +114,7 @@ pub(crate) fn publish_on_terms(responder: Responder, asked: &PublishOnTerms<'_>,
     state.publish(PublishRequest { responder, batch, kind, bytes });
 }
 
-/// Takes messages of a QMQ client: each is stored or listed.
+/// Takes messages of a QMQ client: each is stored, or listed in the answer.
 pub(crate) fn send(responder: Responder, sent: &[Sent<'_>], bytes: usize) {
     let mut batch = responder.state().batch();
     let (mut refused, mut listing) = (Vec::new(), Listing::default());
@@ -126,12 +125,12 @@ pub(crate) fn send(responder: Responder, sent: &[Sent<'_>], bytes: usize) {
         } else if let Err(error) =
             batch.push_qmq(one.message.subject, one.message.due(), undelayed_ms, one.message.whole)
         {
-            // What finds no room beside others has it in a request of its own.
+            // A message that finds no room next to others has room in a request of its own.
             let is_crowded = matches!(error, Error::TooLarge { argument: "messages", .. }) && !batch.is_empty();
             let code = if is_crowded { SendCode::StoreError } else { send_code(&error) };
             refused.push(one.failure(code, &error));
         } else if let Err(error) = put_text(&mut listing.taken, "message_id", one.message.message_id) {
-            // No id that was taken is so long.
+            // No accepted id is so long.
             refused.push(one.failure(SendCode::StoreError, &error));
         }
     }
@@ -145,7 +144,7 @@ pub(crate) fn send(responder: Responder, sent: &[Sent<'_>], bytes: usize) {
 }
 
 impl PublishRequest {
-    /// Hands the batch to the log's queue; gives itself back where there is no room for it now.
+    /// Hands the batch to the log's queue. Returns itself if there is no room now.
     pub(crate) fn begin(mut self, state: &ServerState) -> Option<Self> {
         match state.store.try_publish(&mut self.batch) {
             Ok(None) => return Some(self),
@@ -169,7 +168,7 @@ impl PublishRequest {
         None
     }
 
-    /// There is no room for it to wait.
+    /// There is no room for another waiting publish.
     pub(crate) fn busy(self, state: &ServerState) {
         state.give_back(self.batch);
         self.responder.busy();
@@ -177,7 +176,7 @@ impl PublishRequest {
 }
 
 impl Promise {
-    /// Tells that it was done.
+    /// Answers that the request is done.
     pub(crate) fn of(responder: Responder) -> Self {
         Self::Answer(responder, Told::Nothing)
     }
@@ -185,12 +184,12 @@ impl Promise {
     pub(crate) fn keep(self) {
         match self {
             Self::Answer(responder, told) => told.tell(responder),
-            // Where the task has gone, nobody waits.
+            // If the task has gone, no one waits.
             Self::Task(task) => drop(task.send(Ok(()))),
         }
     }
 
-    /// It cannot be kept any more.
+    /// The position will not be reached.
     pub(crate) fn break_with(self, error: &Error) {
         match self {
             Self::Answer(responder, Told::Failures(listing)) => {
@@ -210,7 +209,7 @@ impl Told {
             Self::Nothing => responder.done(),
             Self::NoReceipts => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
             Self::Receipts { ticket, wants_receipts } if ticket.is_on_terms() => {
-                // It has to be applied, too, which waits for the owner, and for no disk.
+                // The batch must also be applied, which waits for the owner, and not for the disk.
                 let state = Rc::clone(responder.state());
                 spawn_local(async move {
                     let found = state.look_up(move || ticket.receipts()).await;

@@ -1,4 +1,4 @@
-//! `RECUR`, `END_RECURRING` and `RECURRING`: what recurs is begun, ended and listed.
+//! `RECUR`, `END_RECURRING` and `RECURRING`: series are begun, ended and listed.
 
 use delaymq_core::wire::extension::recurring::{
     RecurAsked, SERIES_TOLD_MAX, SeriesAsked, SeriesName, SeriesRow, SeriesTold,

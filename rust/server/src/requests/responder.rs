@@ -1,4 +1,4 @@
-//! A request under way: who is told what came of it.
+//! The responder of a request: answers it once, by one of its methods.
 
 use std::rc::Rc;
 
@@ -34,45 +34,45 @@ impl Responder {
         self.peer.state()
     }
 
-    /// True if nobody wants to hear that it was done.
+    /// True if the client wants no answer on success.
     pub(crate) fn is_one_way(&self) -> bool {
         self.is_one_way
     }
 
-    /// It was done.
+    /// Answers success, without a body.
     pub(crate) fn done(self) {
         self.answer_with(|_| Ok(()));
     }
 
-    /// It was done, and there is something to tell.
+    /// Answers success, with the body that `fill` writes.
     pub(crate) fn answer_with(self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) {
         if let Err(error) = self.peer.answer(self.id, answer::SUCCESS, fill) {
             self.failed(&error);
         }
     }
 
-    /// Answers with what `fill` makes; on an error it is still to be answered.
+    /// Answers with the body that `fill` writes. After an error the request is still to be answered.
     pub(crate) fn try_answer_with(&self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         self.peer.answer(self.id, answer::SUCCESS, fill).map(drop)
     }
 
-    /// Lets it wait, without holding up others where it is set `apart`; false if nothing is waited for.
+    /// Parks the request. Returns false if the connection ends. With `apart` it delays no other request.
     pub(crate) fn hold(&self, apart: bool) -> bool {
         self.peer.hold(self.id, apart)
     }
 
-    /// It makes the server keep so many bytes beside its frame until it is answered.
+    /// The request keeps so many bytes in addition to its frame until it is answered.
     pub(crate) fn keep(&self, bytes: usize) {
         self.peer.keep(self.id, bytes);
     }
 
-    /// An answer of QMQ without a body.
+    /// Answers one of QMQ's codes, without a body.
     pub(crate) fn code(self, code: i16) {
         // Nothing is too large for a frame without a body.
         drop(self.peer.answer(self.id, code, |_| Ok(())));
     }
 
-    /// The body is not what its command has.
+    /// The body of the request is malformed.
     pub(crate) fn malformed(self, malformed: &Malformed) {
         if is_of_qmq(self.command) {
             let code = malformed_answer(self.command);
@@ -81,7 +81,7 @@ impl Responder {
         self.refused(&RemoteError::from(malformed));
     }
 
-    /// It failed.
+    /// The request failed.
     pub(crate) fn failed(self, error: &Error) {
         if is_of_qmq(self.command) {
             let code = failed_answer(self.command, error);
@@ -90,7 +90,7 @@ impl Responder {
         self.refused(&RemoteError::from(error));
     }
 
-    /// It failed, in the words of delaymq's own commands.
+    /// The request failed, with an error of delaymq's own protocol.
     pub(crate) fn refused(self, error: &RemoteError) {
         self.peer.answer_error(self.id, error);
     }
@@ -104,7 +104,7 @@ impl Responder {
         self.refused(&RemoteError::new(ErrorCode::Busy, "too much is under way; try again later"));
     }
 
-    /// What did the work died.
+    /// The work panicked.
     pub(crate) fn died(self) {
         if is_of_qmq(self.command) {
             return self.code(answer::BROKER_ERROR);

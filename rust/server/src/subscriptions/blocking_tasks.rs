@@ -1,4 +1,4 @@
-//! What a subscription of a connection has done on a thread of the pool, since it may have to wait.
+//! The tasks of a subscription that may wait, so they run on the blocking pool.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{Delivered, DeliveryKey, Subscription};
 
-/// Payloads that one pull brings, in bytes.
+/// The payloads of one pull, in bytes.
 pub(crate) const PULL_BYTES: usize = 1 << 20;
 
-/// What is done on a thread of the pool.
+/// A task.
 pub(crate) enum BlockingTask {
     Pull {
         count: usize,
@@ -25,14 +25,14 @@ pub(crate) enum BlockingTask {
         is_flushed: bool,
     },
     Flush,
-    /// Nothing: it is done when what was asked for before it is.
+    /// Nothing: it is done when the tasks before it are.
     Look,
     Close,
 }
 
 /// The result of a task.
 pub(crate) enum Done {
-    /// What a pull brought, or why it brought nothing: it is for the subscription to go on, whoever asked.
+    /// The messages of a pull, or its error. The subscription handles both, whatever asked for the pull.
     Pulled(Result<Vec<Delivered>>),
     /// It is durable when everything below this is visible.
     Submitted(Sequence),
@@ -54,10 +54,10 @@ impl BlockingTask {
         }
     }
 
-    /// Does it, and waits where it must.
+    /// Runs the task, and waits if it must.
     ///
     /// # Errors
-    /// As what it calls, but for a pull.
+    /// Those of the call, except for a pull.
     pub(crate) fn run(self, subscription: &Subscription) -> Result<Done> {
         let flush = |is_flushed: bool| {
             let is_flushed = is_flushed && !is_on(Planted::AcknowledgedUnwritten);

@@ -1,5 +1,4 @@
-//! What subscriptions settle: ACKNOWLEDGE, `GIVE_BACK`, `PUT_AWAY` and FLUSH, in the order of their
-//! connection.
+//! ACKNOWLEDGE, `GIVE_BACK`, `PUT_AWAY` and FLUSH: settlements of a subscription, in the order of their connection.
 
 use std::rc::Rc;
 
@@ -12,7 +11,7 @@ use crate::subscriptions::blocking_tasks::BlockingTask;
 use crate::subscriptions::subscribe::{of, of_patient};
 use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
 
-/// Messages are done.
+/// Finishes messages.
 pub(crate) fn acknowledge(responder: Responder, acknowledge: &Acknowledge) {
     let Some((responder, delivery)) = of(responder, acknowledge.subscription) else { return };
     let ranges = acknowledge.ranges.iter();
@@ -27,7 +26,7 @@ pub(crate) fn acknowledge(responder: Responder, acknowledge: &Acknowledge) {
     delivery.pump();
 }
 
-/// Messages shall come again.
+/// Gives messages back for a retry.
 pub(crate) fn give_back(responder: Responder, give_back: GiveBack) {
     let Some((responder, delivery)) = of_patient(responder, give_back.subscription) else { return };
     let messages = give_back.messages.into_iter();
@@ -36,7 +35,7 @@ pub(crate) fn give_back(responder: Responder, give_back: GiveBack) {
     delivery.run(BlockingTask::GiveBack { messages, is_flushed }, Some(responder));
 }
 
-/// Messages are put away.
+/// Moves messages to the dead letters.
 pub(crate) fn put_away(responder: Responder, put_away: &PutAway<'_>) {
     let Some((responder, delivery)) = of_patient(responder, put_away.subscription) else { return };
     let keys = put_away.keys.iter().map(|(queue, offset)| DeliveryKey { queue: *queue, offset: *offset }).collect();
@@ -44,7 +43,7 @@ pub(crate) fn put_away(responder: Responder, put_away: &PutAway<'_>) {
     delivery.run(BlockingTask::PutAway { keys, reason, is_flushed }, Some(responder));
 }
 
-/// Waits until what was settled is durable.
+/// Waits until earlier settlements are durable.
 pub(crate) fn flush(responder: Responder, number: u32) {
     if let Some((responder, delivery)) = of_patient(responder, number) {
         flush_now(responder, &delivery);

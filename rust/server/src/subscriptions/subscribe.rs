@@ -15,7 +15,7 @@ use crate::requests::responder::Responder;
 use crate::subscriptions::blocking_tasks::BlockingTask;
 use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
 
-/// A subscribe, kept while its group and consumer are made.
+/// A SUBSCRIBE, while its group and consumer are being created.
 struct Wanted {
     number: u32,
     subject: String,
@@ -27,7 +27,7 @@ struct Wanted {
     kept: MemoryReservation,
 }
 
-/// Begins to consume.
+/// Subscribes.
 pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
     let peer = Rc::clone(responder.peer());
     let state = Rc::clone(peer.state());
@@ -59,7 +59,7 @@ pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
     spawn_local(begin(responder, wanted, place));
 }
 
-/// What a subscription keeps for as long as it lasts; most keep nothing.
+/// The memory that a subscription keeps while it lives; most keep none.
 fn kept_bytes(filters: &[Filter]) -> usize {
     filters.iter().filter(|filter| !filter.passes_all()).map(Filter::memory_bytes).sum()
 }
@@ -88,7 +88,7 @@ async fn begin(responder: Responder, wanted: Wanted, place: crate::blocking_pool
     delivery.pump();
 }
 
-/// As [`of`], for what waits its turn; answers, too, where too much of that waits already.
+/// As [`of`], for a task that waits its turn. Also answers if too many wait already.
 pub(crate) fn of_patient(responder: Responder, number: u32) -> Option<(Responder, Rc<SubscriptionDelivery>)> {
     let (responder, delivery) = of(responder, number)?;
     if delivery.is_crowded() {
@@ -98,7 +98,7 @@ pub(crate) fn of_patient(responder: Responder, number: u32) -> Option<(Responder
     Some((responder, delivery))
 }
 
-/// The subscription of this number; answers where there is none.
+/// The subscription with this number. Answers an error if there is none.
 pub(crate) fn of(responder: Responder, number: u32) -> Option<(Responder, Rc<SubscriptionDelivery>)> {
     let delivery = responder.peer().deliveries.borrow().get(&number).cloned();
     if let Some(delivery) = delivery {
@@ -112,7 +112,7 @@ fn unknown(words: &str) -> RemoteError {
     RemoteError::new(ErrorCode::UnknownSubscription, words)
 }
 
-/// Lets more messages be sent. Who wants an answer has it behind what is ready.
+/// Adds credit. A request that wants an answer gets it behind the messages that are ready.
 pub(crate) fn credit(responder: Responder, credit: Credit) {
     if let Some((responder, delivery)) = of(responder, credit.subscription) {
         delivery.add_credit(credit.credit);
@@ -125,7 +125,7 @@ pub(crate) fn credit(responder: Responder, credit: Credit) {
     }
 }
 
-/// Ends a subscription; answered when what it held is given back.
+/// Ends a subscription. Answers when its messages are given back.
 pub(crate) fn unsubscribe(responder: Responder, number: u32) {
     if let Some((responder, delivery)) = of(responder, number) {
         responder.peer().deliveries.borrow_mut().remove(&number);

@@ -1,7 +1,6 @@
-//! A subscription of a connection: its messages on their way out, and what it settles on its way in.
+//! The delivery of one subscription of a connection: messages to the client, and settlements from it.
 //!
-//! What may have to wait is done on a thread of the pool, one piece after the other, in the order in
-//! which it was asked for.
+//! Tasks that may wait run on the blocking pool, one after the other, in the order in which they were asked for.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -34,7 +33,7 @@ const PULL_MESSAGES: usize = 1_024;
 const FRAME_BYTES: usize = 256 << 10;
 /// Messages that waiting tasks may name, in addition to those of the last task.
 const TASK_MESSAGES_MAX: usize = 1 << 18;
-/// How long a subscription rests after it could not be read from.
+/// How long a subscription waits after a failed pull.
 const REST: Duration = Duration::from_millis(100);
 
 /// See the module.
@@ -47,14 +46,14 @@ pub(crate) struct SubscriptionDelivery {
     filters: Vec<Filter>,
     _kept: MemoryReservation,
     credit: Cell<u32>,
-    /// Pulled and not sent, never more than there is credit for.
+    /// Pulled and not sent, never more than the credit.
     ready: RefCell<VecDeque<Delivered>>,
     tasks: RefCell<VecDeque<(BlockingTask, Option<Responder>)>>,
     task_messages: Cell<usize>,
     is_busy: Cell<bool>,
     /// A pull is among the tasks, or waits a moment after a failure.
     is_pulling: Cell<bool>,
-    /// It did not pull, since there is no room in the connection.
+    /// It did not pull, since the connection has no room.
     waits_for_room: Cell<bool>,
     is_ended: Cell<bool>,
 }
@@ -86,19 +85,19 @@ impl SubscriptionDelivery {
         })
     }
 
-    /// It may be sent so many messages more.
+    /// The client may get so many messages more.
     pub(crate) fn add_credit(&self, credit: u32) {
         self.credit.set(self.credit.get().saturating_add(credit).min(CREDIT_MAX));
     }
 
-    /// Nothing is sent any more.
+    /// Sends nothing any more.
     pub(crate) fn end(&self) {
         self.is_ended.set(true);
         self.state.unwatch_subscription(self.token);
     }
 
-    /// It cannot go on. Its connection is ended, so that its client knows, and begins anew; where the
-    /// store ends, every request is told so.
+    /// It cannot go on. Its connection is closed, so that the client notices and begins again. If the store has ended,
+    /// every request hears so instead.
     fn fail(&self) {
         self.end();
         if let Some(peer) = self.peer.upgrade().filter(|_| self.state.has_store()) {
@@ -111,14 +110,14 @@ impl SubscriptionDelivery {
         self.waits_for_room.get() || !self.ready.borrow().is_empty()
     }
 
-    /// True if what is pulled can be sent.
+    /// True if pulled messages could be sent.
     fn has_room(&self) -> bool {
         let has_room = self.peer.upgrade().is_some_and(|peer| peer.has_answer_room());
         self.waits_for_room.set(!has_room);
         has_room
     }
 
-    /// Sends what there is, as far as credit and room allow.
+    /// Pulls and sends, as far as credit and room allow.
     pub(crate) fn pump(self: &Rc<Self>) {
         loop {
             if self.is_ended.get() || !self.send_ready() || self.credit.get() == 0 || self.is_pulling.get() {
@@ -140,8 +139,8 @@ impl SubscriptionDelivery {
         }
     }
 
-    /// Answers when everything that is ready, as far as credit goes, was handed to the connection; what
-    /// only facts on their way keep back is waited for.
+    /// Answers when everything that is ready, as far as credit goes, was handed to the connection. Waits for what
+    /// becomes ready by facts on their way.
     pub(crate) fn look(self: &Rc<Self>, responder: Responder) {
         self.pump();
         let count = PULL_MESSAGES.min(self.credit.get() as usize);
@@ -166,7 +165,7 @@ impl SubscriptionDelivery {
         }
     }
 
-    /// Takes what was pulled; what the filters do not let pass counts as done.
+    /// Takes pulled messages. Those that the filters keep back count as finished.
     fn take(&self, mut messages: Vec<Delivered>) {
         if !self.filters.is_empty() {
             let mut passed_over = Vec::new();
@@ -185,7 +184,7 @@ impl SubscriptionDelivery {
         self.ready.borrow_mut().extend(messages);
     }
 
-    /// True if all is sent that was ready.
+    /// Sends what is ready. Returns true if all of it was sent.
     fn send_ready(&self) -> bool {
         let Some(peer) = self.peer.upgrade() else { return false };
         loop {
@@ -213,7 +212,7 @@ impl SubscriptionDelivery {
                 }
                 Ok(false) => return false,
                 Err(_) => {
-                    // No message is larger than a frame. Were one, it would go back to its group.
+                    // No message is larger than a frame. If one were, it would go back to its group.
                     drop(ready);
                     self.fail();
                     return false;
@@ -247,7 +246,7 @@ impl SubscriptionDelivery {
         !self.is_busy.get() && self.tasks.borrow().is_empty()
     }
 
-    /// True if nothing more may be asked for until some of it is done.
+    /// True if no task may be added until some are done.
     pub(crate) fn is_crowded(&self) -> bool {
         self.task_messages.get() >= TASK_MESSAGES_MAX
     }
@@ -265,7 +264,7 @@ impl SubscriptionDelivery {
         }
         let (tasks, responders): (Vec<_>, Vec<_>) = self.tasks.borrow_mut().drain(..).unzip();
         self.task_messages.set(0);
-        // An end waits until it is durable, and takes no thread of those who go on.
+        // The end of a subscription waits until it is durable, and takes no thread of active ones.
         let is_end = tasks.iter().any(|task| matches!(task, BlockingTask::Close));
         let sort = if is_end { Work::End } else { Work::Subscription };
         let subscription = Arc::clone(&self.subscription);
@@ -289,7 +288,7 @@ impl SubscriptionDelivery {
         });
     }
 
-    /// Few of a connection pull at once. Where others took its room meanwhile, nothing is pulled.
+    /// Few subscriptions of a connection pull at once. If others took the room meanwhile, nothing is pulled.
     async fn begin_pull<'a>(&self, peer: Option<&'a Peer>, tasks: &mut [BlockingTask]) -> Option<SemaphorePermit<'a>> {
         let peer = peer.filter(|_| tasks.iter().any(BlockingTask::is_pull))?;
         let turn = peer.turn_to_pull().await;
@@ -337,7 +336,7 @@ impl SubscriptionDelivery {
         });
     }
 
-    /// The connection has gone: what is settled becomes durable, what is not goes back to the group.
+    /// The connection has gone: settlements become durable, and the other messages go back to the group.
     pub(crate) fn leave(self: &Rc<Self>) {
         self.end();
         self.ready.borrow_mut().clear();
@@ -346,12 +345,12 @@ impl SubscriptionDelivery {
         let (delivery, subscription) = (Rc::clone(self), Arc::clone(&self.subscription));
         spawn_local(async move {
             while delivery.is_busy.get() {
-                // What is on a thread now comes first, so that it is not lost.
+                // A task that is running comes first, so that it is not lost.
                 sleep(Duration::from_millis(1)).await;
             }
             let close = move || {
                 for task in tasks.into_iter().chain([BlockingTask::Close]) {
-                    // Nobody is there to be told.
+                    // No client is there to be answered.
                     drop(task.run(&subscription));
                 }
             };
@@ -362,7 +361,7 @@ impl SubscriptionDelivery {
     }
 }
 
-/// True if a message passes all filters. One that cannot be read is for its consumer to judge.
+/// True if a message passes all filters. The consumer judges one that cannot be read.
 fn passes(filters: &[Filter], message: &Delivered) -> bool {
     if message.payload.is_opaque() {
         let Some(meta) = MetaView::read(message.payload.meta()) else { return true };

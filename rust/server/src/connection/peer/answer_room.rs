@@ -1,5 +1,5 @@
-//! What a connection is given while its peer does not read: messages and lists are gathered where there is
-//! room for them and not before. A pull without room is parked and looks again; a list waits its turn.
+//! Room for answers while a peer does not read: messages and lists are gathered only if there is room for them. A pull
+//! without room is parked and tried again. A list waits for its turn.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,32 +10,33 @@ use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore, SemaphorePermit};
 use super::Peer;
 use crate::qmq::pull::PendingPull;
 
-/// Parked pulls that look again in one turn: each of them may take the room of those behind it.
+/// Parked pulls that are tried again in one turn: each may take the room of those behind it.
 const PULLS_AT_ONCE: usize = 16;
 
-/// Subscriptions that wait for a thread to pull on: each keeps what it pulled until that is sent.
+/// Subscriptions of a connection that may pull on a thread at the same time: each keeps what it pulled until that is
+/// sent.
 const PULLING_MAX: usize = 4;
 
 /// See the module.
 pub(super) struct Answering {
     parked: RefCell<VecDeque<PendingPull>>,
-    /// Who makes a list: one at a time, since it is in memory before it is answered.
+    /// Lists are made one at a time, since a list is in memory before it is sent.
     lists: Mutex<()>,
-    /// Subscriptions that pull, so many at a time.
-    request: Semaphore,
-    /// There is room, or nobody reads any more.
+    /// Permits for subscriptions that pull.
+    pull_permits: Semaphore,
+    /// There is room, or the peer reads no more.
     changed: Notify,
 }
 
 impl Default for Answering {
     fn default() -> Self {
-        let request = Semaphore::new(PULLING_MAX);
-        Self { parked: RefCell::default(), lists: Mutex::default(), request, changed: Notify::new() }
+        let pull_permits = Semaphore::new(PULLING_MAX);
+        Self { parked: RefCell::default(), lists: Mutex::default(), pull_permits, changed: Notify::new() }
     }
 }
 
 impl Peer {
-    /// True if messages may be gathered for it now.
+    /// True if messages may be gathered for this peer now.
     pub(crate) fn has_answer_room(&self) -> bool {
         if !self.connection.borrow().has_answer_room() {
             return false;
@@ -47,7 +48,7 @@ impl Peer {
         !is_full
     }
 
-    /// A pull waits until there is room for its answer, where anybody reads that.
+    /// Parks a pull until there is room for its answer, if the peer still reads.
     pub(crate) fn park(&self, request: PendingPull) {
         if self.connection.borrow().ending().is_some() {
             return request.responder.code(answer::NO_MESSAGE);
@@ -55,14 +56,14 @@ impl Peer {
         self.answering.parked.borrow_mut().push_back(request);
     }
 
-    /// There may be room that a pull did not take: the parked ones look.
+    /// A pull may have left room unused: parked pulls are tried again.
     pub(crate) fn pass_room_on(&self) {
         if !self.answering.parked.borrow().is_empty() {
             self.wake.notify_one();
         }
     }
 
-    /// Waits until a list may be made, before which it is in nobody's memory; `None` if nobody reads it.
+    /// Waits until a list may be made, and keeps nothing in memory until then; `None` if the peer reads no more.
     pub(crate) async fn turn_to_list(&self) -> Option<MutexGuard<'_, ()>> {
         let turn = self.answering.lists.lock().await;
         loop {
@@ -76,12 +77,12 @@ impl Peer {
         }
     }
 
-    /// Waits until few of its subscriptions pull.
+    /// Waits for a permit to pull.
     pub(crate) async fn turn_to_pull(&self) -> Option<SemaphorePermit<'_>> {
-        self.answering.request.acquire().await.ok()
+        self.answering.pull_permits.acquire().await.ok()
     }
 
-    /// Lets those look again who had no room.
+    /// Tries those again that had no room.
     pub(super) fn look_again(&self) {
         if !self.has_answer_room() {
             return;
@@ -94,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// Nobody waits for room any longer.
+    /// Ends all waits for room.
     pub(super) fn end_parked(&self) {
         let parked = std::mem::take(&mut *self.answering.parked.borrow_mut());
         for request in parked {

@@ -1,13 +1,13 @@
-//! What a connection makes the server keep, on the scales that all of them are weighed on.
+//! Memory accounting: what a connection makes the server keep, within the limits for each address and for all.
 
 use std::rc::{Rc, Weak};
 
 use super::Peer;
 
-/// A change that is not worth a look at the scales.
+/// A smaller change is not accounted.
 const CHANGE_BYTES: usize = 4 << 10;
 
-/// Something that a connection makes the server keep for as long as this is there.
+/// Memory that a connection reserves for as long as this lives.
 pub(crate) struct MemoryReservation {
     peer: Weak<Peer>,
     bytes: usize,
@@ -22,7 +22,7 @@ impl Drop for MemoryReservation {
 }
 
 impl Peer {
-    /// Keeps so many bytes until that is dropped; `None` if there is no room to stay.
+    /// Reserves so many bytes until the result is dropped; `None` if there is no room for something lasting.
     pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
         let has_room = bytes == 0 || self.state.scales.borrow().has_room_to_stay(self.counted);
         let is_kept = has_room && self.connection.borrow_mut().keep_on(bytes);
@@ -32,7 +32,7 @@ impl Peer {
         })
     }
 
-    /// Puts what it makes the server keep on the scales.
+    /// Accounts the bytes that this connection makes the server keep.
     pub(super) fn account_memory(&self) {
         let bytes = self.connection.borrow().kept_bytes();
         if bytes.abs_diff(self.accounted_bytes.get()) >= CHANGE_BYTES {
@@ -40,12 +40,12 @@ impl Peer {
         }
     }
 
-    /// It makes the server keep nothing any more.
+    /// The connection keeps nothing any more.
     pub(super) fn close_memory_account(&self) {
         self.state.account_memory(self.counted, self.accounted_bytes.replace(0), 0);
     }
 
-    /// Hears its requests, or does not, by what it and all others make the server keep.
+    /// Serves the connection's requests, or pauses them, by the memory that it and all others use.
     pub(super) fn admit_requests(&self) {
         let mut connection = self.connection.borrow_mut();
         let is_heard = self.state.scales.borrow().hears(self.counted, connection.kept_bytes());
@@ -55,14 +55,14 @@ impl Peer {
         }
     }
 
-    /// It is woken once there is room for it on the scales.
+    /// The connection is woken once there is memory.
     pub(super) fn await_memory(&self) {
         if !self.awaits_memory.replace(true) {
             self.state.awaiting_memory.borrow_mut().push(Weak::clone(&self.me));
         }
     }
 
-    /// There is room on the scales.
+    /// There is memory again.
     pub(crate) fn memory_was_freed(self: &Rc<Self>) {
         self.awaits_memory.set(false);
         self.wake.notify_one();

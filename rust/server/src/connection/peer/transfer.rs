@@ -1,4 +1,4 @@
-//! Bytes of a connection from its socket and to it.
+//! Bytes between a connection and its socket.
 
 use std::io::{self, IoSlice};
 use std::pin::pin;
@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use super::Peer;
 use crate::connection::sockets::is_passing;
 
-/// Bytes of a request that each connection may send, however much others do.
+/// Bytes of unfinished requests that each connection may send, whatever others do.
 const INPUT_BYTES_FREE: usize = 64 << 10;
 /// Pieces of output that one call writes.
 const PIECES: usize = 16;
 
 impl Peer {
-    /// True if something was read.
+    /// Returns true if something was read.
     pub(super) fn read(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         if !connection.wants_input() {
@@ -26,7 +26,7 @@ impl Peer {
         if self.state.input_bytes.get() > self.state.options.input_bytes_max
             && connection.input_bytes() > INPUT_BYTES_FREE
         {
-            // That all others together have too much under way is not this peer's doing.
+            // All connections together have too much under way. That is not this peer's fault.
             self.is_sent_away.set(true);
             connection.crowded();
             return Ok(false);
@@ -57,7 +57,7 @@ impl Peer {
         }
     }
 
-    /// Counts what was read and not handed out among that of all.
+    /// Updates this connection's part of the input bytes of all.
     pub(super) fn note_input(&self) {
         let bytes = self.connection.borrow().input_bytes();
         let before = self.input_bytes.replace(bytes);
@@ -65,7 +65,7 @@ impl Peer {
         self.state.input_bytes.set(all);
     }
 
-    /// Writes until there is nothing left or the socket takes no more; true if it takes no more.
+    /// Writes until nothing is left or the socket takes no more. Returns true if it takes no more.
     pub(super) fn write(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         while connection.output_bytes() > 0 {
@@ -84,7 +84,7 @@ impl Peer {
     }
 }
 
-/// True if the peer sends no more, whether all that it sent was read or not.
+/// True if the peer sends no more, whether everything was read or not.
 pub(super) fn is_closed_there(socket: &TcpStream) -> bool {
     let ready = pin!(socket.ready(Interest::READABLE));
     let found = ready.poll(&mut Context::from_waker(Waker::noop()));
