@@ -1,4 +1,4 @@
-//! The door to the benches in Rust.
+//! The benches in Rust, as Python runs them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

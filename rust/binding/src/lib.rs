@@ -1,5 +1,5 @@
-//! Python's door to delaymq: convert, detach, call, map errors. Nothing is decided here; the
-//! boundary's manual is `python/delaymq/_core.pyi`.
+//! The extension module `delaymq._core`: each function converts arguments, releases the interpreter, calls the engine,
+//! and maps errors. It decides nothing. `python/delaymq/_core.pyi` describes it.
 
 mod bench;
 mod convert;

@@ -1,9 +1,11 @@
-//! A store's logs as tables: record batches of Arrow, read without the store's lock.
+//! Tables of a store's logs: record batches of Arrow, read without the store's lock.
 //!
-//! [`TableSnapshot`] is what a store is as of one fact. [`plan::planner`] cuts a table of it into [`Range`]s that name
-//! files and offsets and can be read anywhere the folder is; [`open_ranges`] reads some, as a source of record
-//! batches. What is damaged ends a reading, or is listed beside what can be read. [`Loader`] is the other way: record
-//! batches that become staged runs, for one load to adopt.
+//! [`TableSnapshot`] is a store as of one fact. [`plan::planner`] cuts one of its tables into [`Range`]s. A range names
+//! files and offsets, and can be read wherever the folder is. [`open_ranges`] reads ranges as a source of record
+//! batches. Damage ends the reading, or is listed next to what can be read. [`Loader`] is the reverse: it makes staged
+//! runs of record batches, for one load to adopt.
+//!
+//! Read `schema`, `snapshot`, `plan`, `read`, `rows`, `ledger`, and then `loading`.
 
 mod ledger;
 mod loading;

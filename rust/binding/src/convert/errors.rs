@@ -1,5 +1,5 @@
-//! Errors of the core and engine as the exceptions that `delaymq.errors` defines. They are born in
-//! Python; this file only finds them and sets their attributes.
+//! Errors of the core and engine as the exceptions of `delaymq.errors`. Python defines them; this file finds them and
+//! sets their attributes.
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::extension::errors::{RemoteError, Value};

@@ -1,4 +1,4 @@
-//! Messages on their way in and out: bodies, delays, deliveries.
+//! Messages across the boundary: bodies, delays, deliveries.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{DueKey, Millis, Sequence};

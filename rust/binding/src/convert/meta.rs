@@ -1,4 +1,4 @@
-//! Message id, tags and attributes on their way in and out.
+//! Message id, tags and attributes across the boundary.
 
 use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, WORD_BYTES_MAX, check_attributes, check_message_id};
 use delaymq_core::record::message::{Meta, decode_meta as decoded, encode_meta};

@@ -1,5 +1,5 @@
-//! Messages of QMQ's producers as Python's consumers see them: text attributes as attributes, and the
-//! one that is called `body` as the body.
+//! Messages of QMQ's producers for Python's consumers: text attributes become attributes, and the one that is called
+//! `body` becomes the body.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Receipts, as Python holds them.
+//! Receipts in Python.
 
 use std::hash::{Hash, Hasher};
 

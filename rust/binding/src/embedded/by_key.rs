@@ -1,4 +1,4 @@
-//! What Python asks of many messages by their keys.
+//! Commands of Python by many keys at once.
 
 use delaymq_core::record::limits::check_name;
 use delaymq_core::wire::extension::by_key::{CancelKeys, MoveKeys};

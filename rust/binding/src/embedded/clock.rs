@@ -1,4 +1,4 @@
-//! A clock that a test turns by hand, as Python holds it.
+//! The manual clock of Python's tests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

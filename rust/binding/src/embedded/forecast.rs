@@ -1,4 +1,4 @@
-//! How much is due when, as Python asks for it.
+//! Forecasts for Python: how much is due when.
 
 use delaymq_core::store::{Forecast, ForecastQuery};
 use delaymq_core::units::Millis;

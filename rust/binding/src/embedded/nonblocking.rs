@@ -1,4 +1,4 @@
-//! A store as an event loop holds it: nothing here waits, so the interpreter stays held.
+//! A store for event loops: no call here waits, so each keeps the interpreter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What Python chooses when it opens and subscribes, and its progress callback.
+//! Options of opening and subscribing, and the progress callback.
 
 use std::collections::BTreeMap;
 

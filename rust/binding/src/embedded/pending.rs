@@ -1,4 +1,4 @@
-//! What is pending, as Python looks it up, lists it and counts it.
+//! Pending messages for Python: look-up, lists, counts.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Publishing: batches filled while the interpreter is held, and stored while it is not.
+//! Publishing. Batches are filled with the interpreter held, and stored with it released.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What recurs, as Python asks for it.
+//! Recurring series for Python.
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow};

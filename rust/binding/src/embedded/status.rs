@@ -1,4 +1,4 @@
-//! What a store tells about itself, as plain Python values.
+//! The status and the reports of a store, as plain Python values.
 
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_engine::{Durability, Report};

@@ -1,4 +1,4 @@
-//! The open store, as Python holds it.
+//! The open store in Python.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A consumer, as Python holds it.
+//! A subscription in Python.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What Python asks of messages that have keys, or ids to be told by.
+//! Terms of publishes in Python, and commands by key.
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::moves::Moved;

@@ -1,4 +1,4 @@
-//! What tests do to a store beside using it.
+//! What only tests do to a store.
 
 use delaymq_engine::Ready;
 use pyo3::prelude::*;

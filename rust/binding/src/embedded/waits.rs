@@ -1,5 +1,5 @@
-//! Waits that a signal can end. They are cut into slices, and between two of them Python's signal
-//! handlers run; only the main thread runs those, so every other one waits in one piece.
+//! Waits that a signal can end. They run in slices, and Python's signal handlers run between two slices. Only the main
+//! thread runs handlers, so every other thread waits in one piece.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};

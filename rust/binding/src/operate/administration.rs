@@ -1,4 +1,4 @@
-//! Groups, subjects and expiry, as an operator in Python asks for them.
+//! Groups, subjects and expiry, for operators in Python.
 
 use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, SubjectListed};
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Dead letters, as Python puts them away, looks at them and brings them back.
+//! Dead letters in Python: made, listed, redriven.
 
 use std::borrow::Cow;
 

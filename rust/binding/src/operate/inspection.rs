@@ -1,4 +1,4 @@
-//! Looking at a store without its lock.
+//! Inspection of a store without its lock.
 
 use std::path::PathBuf;
 

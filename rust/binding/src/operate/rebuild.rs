@@ -1,5 +1,5 @@
-//! Rebuilding the runs of a store: a plan, its pieces, and their adoption. Everything is read and written with the
-//! interpreter let go of.
+//! Rebuilding the runs of a store: a plan, its pieces, and their adoption. All reading and writing happens with the
+//! interpreter released.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Every record of a closed store's log as the library itself decodes it, for the test in which a second
-//! reader of the format must say the same.
+//! Every record of a closed store's log, as this library decodes it, for the test that compares it with a second reader
+//! of the format.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Saving what can be saved of a damaged store.
+//! Salvage of a damaged store.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a server answers, as plain Python values.
+//! Answers of a server, as plain Python values.
 
 use bytes::Bytes;
 use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};

@@ -1,4 +1,4 @@
-//! What a server's choices say of QMQ's consumers; what they do not name is as usual.
+//! Options of a server for QMQ's consumers. Options that are not given have their defaults.
 
 use delaymq_server::ServerOptions;
 use pyo3::prelude::*;

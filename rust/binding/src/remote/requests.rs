@@ -1,4 +1,4 @@
-//! Requests to a server: each is encoded once, while the interpreter is held, and may be asked again.
+//! Requests to a server. Each is encoded once, with the interpreter held, and may be sent again.
 
 use delaymq_core::error::Result;
 use delaymq_core::store::{PendingScan, Receipt as CoreReceipt};

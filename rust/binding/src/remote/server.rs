@@ -1,4 +1,4 @@
-//! A server over an open store, as the command line runs it.
+//! A server over an open store, for the command line.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

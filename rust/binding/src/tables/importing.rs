@@ -1,5 +1,5 @@
-//! What another library of this process made, taken over through Arrow's C data interface. A pointer in a capsule
-//! cannot be proven right by the compiler, so this file and the engine's `mapping.rs` are where `unsafe` stands.
+//! Record batches of another library in this process, imported through Arrow's C data interface. The compiler cannot
+//! check a pointer in a capsule, so this file and the engine's `mapping.rs` have the `unsafe` code.
 #![expect(unsafe_code, reason = "what a capsule points to is only known by the interface's rules; see each note")]
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};

@@ -1,5 +1,5 @@
-//! Staging of messages that somebody has as record batches, and loads of what was staged. Everything is read, encoded and
-//! written with the interpreter let go of.
+//! Staging of record batches, and loads of staged runs. Reading, encoding and writing happens with the interpreter
+//! released.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Tables of a store as Arrow's C data interface has them. Everything is read with the interpreter let go of.
+//! Tables of a store through Arrow's C data interface. All reading happens with the interpreter released.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

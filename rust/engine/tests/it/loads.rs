@@ -265,7 +265,7 @@ fn a_load_is_there_once_and_whole_whenever_the_process_is_killed() {
     let (mut asked, mut answered) = (Vec::new(), BTreeMap::new());
     for round in 0..5 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "loading::victim", "--ignored", "--nocapture"])
+            .args(["--exact", "loads::victim", "--ignored", "--nocapture"])
             .env(FOLDER, folder.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,7 +1,7 @@
-//! Messages of some sequences and what their groups were given of them, fact by fact.
+//! The messages of some sequences, and what their groups got of them, fact by fact.
 //!
-//! What an entry came to is judged by the state at the end, as in `judge`; what consumers were given and how that
-//! ended is followed here, since no state keeps it. A retry goes on in the delivery that it ends.
+//! The state at the end decides the fate of an entry, as in `ready_facts`. What consumers got and how that ended is
+//! followed here, since no state keeps it. A retry continues the delivery that it ends.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -50,7 +50,7 @@ pub(crate) struct Slot {
     pub(crate) published: Time,
     pub(crate) ready: Time,
     pub(crate) number: Option<u64>,
-    /// When it was cancelled, given up or expired.
+    /// When it was cancelled, voided or expired.
     pub(crate) ended: Time,
     pub(crate) subject: SubjectNumber,
     pub(crate) first_delivery: Option<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
     pub(crate) id: (u32, u32),
     pub(crate) gone: Gone,
     pub(crate) is_ready: bool,
-    /// Nobody but a command speaks of it, which may have come too late.
+    /// Only a command mentions it, which may have come too late.
     pub(crate) is_doubtful: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Ledger {
     pub(crate) ended_groups: HashMap<GroupNumber, Time>,
     /// Groups that have surely ended: facts behind that change nothing.
     pub(crate) gone_groups: HashSet<GroupNumber>,
-    /// Numbers of what is not finished, by entries, where the log does not say them; `None` if it says all.
+    /// The numbers of unfinished messages, by entries, if the log does not have all; `None` if it has.
     pub(crate) numbered: Option<HashMap<Sequence, u64>>,
     /// Some of that could not be read.
     pub(crate) is_doubtful: bool,

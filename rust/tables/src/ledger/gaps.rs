@@ -1,5 +1,4 @@
-//! What the state at the end says of a ledger's messages where the log does not say all: something of it is damaged, or
-//! not kept.
+//! What the state at the end says about a ledger's messages if the log has gaps: damage, or facts that are not kept.
 
 use std::collections::HashMap;
 
@@ -24,8 +23,8 @@ impl Ledger {
         }
     }
 
-    /// An entry that is pending, or ready and not finished: where it came of moving a message of the ledger, giving it
-    /// back or putting it away, and no fact said so, the message goes on in it.
+    /// An entry that is pending, or ready and unfinished. If it continues a message of the ledger by a move, a retry or
+    /// a dead letter, and no fact says so, the message continues in it.
     pub(crate) fn find_entry(&mut self, state: &State, parties: &Parties, entry: &Entry, number: Option<u64>) {
         let message = entry.payload_sequence();
         let name = |subject: SubjectNumber| state.subjects.get(subject).map(|subject| subject.name.as_str());
@@ -115,7 +114,7 @@ pub(crate) fn unfinished_by_state(
             let number = delivery.retry_number.or_else(|| ledger.numbered.as_ref()?.get(&entry).copied());
             let again = name.and_then(|name| state.group_named(retry, name));
             let Some((again, number)) = again.zip(number) else {
-                // Nobody is left who could take it, or all have.
+                // No group is left that could take it, or all have.
                 return again.is_none().then_some("retrying");
             };
             word_of(state, again, number, "retrying")
@@ -124,7 +123,7 @@ pub(crate) fn unfinished_by_state(
     }
 }
 
-/// What a group has not finished; `None` if it has.
+/// The word for what a group has not finished; `None` if it has finished.
 pub(crate) fn word_of(state: &State, group: GroupNumber, number: u64, waits: &'static str) -> Option<&'static str> {
     let group = state.groups.get(&group)?;
     if group.done.contains(number) {

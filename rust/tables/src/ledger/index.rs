@@ -1,4 +1,4 @@
-//! How a ledger finds its messages: by sequence, by ready number.
+//! The index of a ledger: its messages by sequence and by ready number.
 
 use std::collections::HashMap;
 

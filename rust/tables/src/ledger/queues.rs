@@ -1,4 +1,4 @@
-//! What groups were given of a ledger's messages, and how that ended.
+//! What groups got of a ledger's messages, and how that ended.
 
 use delaymq_core::record::queue::{Acknowledge, Assign};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
@@ -14,7 +14,7 @@ use crate::snapshot::parties::Parties;
 /// What became of a message for a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
-    /// Nobody has it.
+    /// No consumer has it.
     Waits,
     Held(ConsumerNumber, PullOffset),
     Acknowledged,
@@ -34,7 +34,7 @@ pub(crate) struct Delivery {
     /// It was given before the log begins.
     pub(crate) is_older: bool,
     pub(crate) ended: Time,
-    /// The entry that came of giving it back last, and its subject, where it was.
+    /// The entry of its last retry, and that entry's subject, if there is one.
     pub(crate) retry: Option<(Sequence, SubjectNumber)>,
     /// The number that this entry got.
     pub(crate) retry_number: Option<u64>,
@@ -185,7 +185,7 @@ impl Ledger {
         }
     }
 
-    /// Ready messages are finished for all who do not have them; or one is given up for all.
+    /// Ready messages are finished for all groups that do not hold them; or one is voided for all.
     pub(crate) fn finish(&mut self, subject: SubjectNumber, first: u64, end: u64, why: Gone, at: At) {
         let Some(numbers) = self.numbers.get(&subject) else { return };
         let (slots, deliveries, time) = (&mut self.slots, &mut self.deliveries, Time::of(at.trusted));
@@ -210,7 +210,7 @@ impl Ledger {
         }
     }
 
-    /// A consumer ended: what it has is its group's again.
+    /// A consumer ended: its messages return to its group.
     pub(crate) fn consumer_ended(&mut self, consumer: ConsumerNumber) {
         for (offset, place) in self.held.remove(&consumer).unwrap_or_default() {
             if let Some(delivery) = self.deliveries.get_mut(place as usize)
@@ -221,7 +221,7 @@ impl Ledger {
         }
     }
 
-    /// A fact would end a group, which is refused while somebody consumes unless `is_certain`.
+    /// A fact that ends a group. Apply refuses it while the group is consumed, unless `is_certain`.
     pub(crate) fn group_ended(&mut self, state: &State, group: GroupNumber, at: At, is_certain: bool) {
         let time = Time::of(at.trusted);
         self.ending_facts.insert(at.fact, time);
@@ -235,8 +235,8 @@ impl Ledger {
     }
 }
 
-/// The delivery that a number of a group's subject is; `None` if the group gets nothing of it. What was given
-/// back is not what it was: its number in the subject is finished.
+/// The delivery of a number of a group's subject; `None` if the group gets nothing of it. After a retry the number is
+/// finished.
 fn given(
     slots: &mut [Slot],
     deliveries: &mut Vec<Delivery>,
@@ -271,7 +271,7 @@ fn found(slot: &Slot, deliveries: &[Delivery], group: GroupNumber) -> Option<u32
     None
 }
 
-/// The delivery of a message to a group, made where there is none.
+/// The delivery of a message to a group; created if there is none.
 pub(crate) fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group: GroupNumber) -> u32 {
     if let Some(there) = found(slot, deliveries, group) {
         return there;

@@ -1,4 +1,4 @@
-//! What a ledger comes to, by the state at the end of the log, as rows of the table `deliveries`.
+//! The rows of the table `deliveries`: the ledger's result, by the state at the end of the log.
 
 use delaymq_core::schedule_log::EntryState;
 use delaymq_core::store::State;
@@ -60,14 +60,14 @@ fn is_asked(slot: &Slot, range: &Range) -> bool {
     !is_other && is_in_order && filter.takes_due(slot.due.get()) && filter.takes_published(slot.published.get())
 }
 
-/// What a message came to of which neither the log nor the state says it: where the log has gaps and the state could
-/// be read whole it is not owed to anybody, and else that is not known.
+/// The outcome of a message that neither the log nor the state mentions. If the log has gaps and the state could be
+/// read whole, no group still needs it; otherwise it is unknown.
 fn untold(ledger: &Ledger) -> Outcome {
     let is_known = ledger.numbered.is_some() && !ledger.is_doubtful;
     unfinished(if is_known { "finished" } else { "unknown" })
 }
 
-/// What a message came to that was never ready; `None` if nothing is known but a command that came too late.
+/// The outcome of a message that never became ready; `None` if only a command that came too late is known.
 fn before_ready(ledger: &Ledger, slot: &Slot, state: &State) -> Option<Outcome> {
     let finished = |word| Some(Outcome { word, ended: slot.ended });
     match state.schedule.state(slot.entry) {
@@ -81,8 +81,8 @@ fn before_ready(ledger: &Ledger, slot: &Slot, state: &State) -> Option<Outcome> 
     }
 }
 
-/// The groups that have to do with a ready message, by number, and what they were given of it. Where its number is not
-/// known it is finished for all that were given nothing of it in the log.
+/// The groups of a ready message, by number, and what they got of it. If its number is not known, it is finished for
+/// all groups that got nothing of it in the log.
 fn groups_of<'a>(ledger: &'a Ledger, slot: &Slot, state: &State) -> Vec<(GroupNumber, Option<&'a Delivery>)> {
     let mut groups: Vec<(GroupNumber, Option<&Delivery>)> = Vec::new();
     let mut next = slot.first_delivery;
@@ -101,7 +101,7 @@ fn groups_of<'a>(ledger: &'a Ledger, slot: &Slot, state: &State) -> Vec<(GroupNu
     groups
 }
 
-/// A ready message that no group has to do with.
+/// A ready message without any group.
 fn of_nobody(slot: &Slot, state: &State, number: u64) -> Outcome {
     let is_finished = number < state.dispatch.finished_below(slot.subject).0
         || state.subjects.get(slot.subject).is_some_and(|subject| subject.gone.contains(number));
@@ -139,7 +139,7 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u6
         Word::Waits => "ready",
     };
     let removed = match delivery.retry {
-        // What a group gave back outlives it, unless it was removed with that.
+        // The retry of a group outlives the group, unless both were removed.
         Some((entry, subject)) => {
             let before = state.subjects.get(subject).map(|subject| subject.ended_before).unwrap_or_default();
             (entry < before).then(|| ledger.ending_facts.get(&before).copied().unwrap_or(Time::NONE))
@@ -156,7 +156,7 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u6
     unfinished(word.unwrap_or(Some(waits)).unwrap_or("finished"))
 }
 
-/// A message, and a group that it is told of.
+/// A message and one of its groups.
 struct DeliveryRow<'a> {
     slot: &'a Slot,
     range: &'a Range,

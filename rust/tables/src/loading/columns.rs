@@ -1,4 +1,4 @@
-//! Which columns a batch has, and what a row is.
+//! The columns of a batch, and its rows.
 
 use arrow_array::{Array, RecordBatch};
 use delaymq_core::error::{Error, Result};
@@ -8,7 +8,7 @@ use super::due::Dues;
 use super::meta::{Attributes, MetaColumns, Tags};
 use super::texts::{Bodies, Texts};
 
-/// What is loaded, and the types that it may have.
+/// The columns of a load, and their possible types.
 const SUBJECT: (&str, &str) = ("subject", "string");
 const DUE: (&str, &str) = ("due", "a timestamp with a zone, or a string");
 const BODY: (&str, &str) = ("body", "binary or string");

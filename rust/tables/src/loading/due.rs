@@ -1,4 +1,4 @@
-//! When a row is due, of whatever unit its column is. Less than a millisecond rounds up, so that nothing is early.
+//! The due time of a row, from any unit. Fractions of a millisecond round up, so that nothing is early.
 
 use arrow_array::{
     Array, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,

@@ -1,5 +1,5 @@
-//! Tags and attributes out of JSON: the reverse of `crate::rows::json`, which a table has them by. Only lists of texts and
-//! objects of texts are read, so nothing is nested and nothing is kept but what is asked for.
+//! Tags and attributes from JSON: the reverse of `crate::rows::json`. Only lists of texts and objects of texts are
+//! read, so nothing is nested, and only wanted parts are kept.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -1,4 +1,4 @@
-//! Id, tags and attributes of a row: as the tables have them, which is JSON, or as lists and maps of Arrow.
+//! Id, tags and attributes of a row, as JSON, as the tables have them, or as lists and maps of Arrow.
 
 use arrow_array::{Array, GenericListArray, MapArray, OffsetSizeTrait};
 use delaymq_core::error::{Error, Result};
@@ -8,7 +8,7 @@ use delaymq_core::record::message::{Meta, encode_meta};
 use super::json_text;
 use super::texts::{Bodies, Texts};
 
-/// More tags or attributes than this are not looked at: what is over the limit is refused whatever there is more.
+/// How many tags or attributes are read beyond the limit: one is enough to refuse the row.
 const READ_BEYOND: usize = 1;
 
 #[derive(Clone, Copy)]
@@ -112,7 +112,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl MetaColumns<'_> {
-    /// The encoded meta of a row; nothing where it has none.
+    /// The encoded meta of a row; empty if it has none.
     pub(super) fn put(&self, place: usize, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let message_id = self.message_id.and_then(|texts| texts.at(place));
@@ -122,7 +122,7 @@ impl MetaColumns<'_> {
         if message_id.is_none() && tags.is_empty() && attributes.is_empty() {
             return Ok(());
         }
-        // What is longer than its length field holds is over its limit, too.
+        // A text that is too long for its length field is above its limit as well.
         check_tags(tags.iter().map(String::as_str))?;
         check_attributes(attributes.iter().map(|(key, value)| (key.as_str(), value.as_slice())))?;
         let meta = Meta { message_id: message_id.unwrap_or_default().to_owned(), tags, attributes };

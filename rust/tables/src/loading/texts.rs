@@ -1,4 +1,4 @@
-//! Texts and bytes of an array, whichever layout of Arrow's it has.
+//! Texts and bytes of an array, in each of Arrow's layouts.
 
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,

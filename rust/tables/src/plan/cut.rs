@@ -1,4 +1,4 @@
-//! Where the batches of a piece begin, so that it can be cut between two of them.
+//! Cuts between batches of a piece of the log.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{LogPiece, segment_path};
@@ -12,8 +12,8 @@ const PORTION_BYTES: usize = 16 << 10;
 /// A piece, and bytes of batches in it.
 pub(crate) type Measured = (LogPiece, u64);
 
-/// Cuts a piece into some of about `split_bytes`. Of what cannot be followed, the rest is one piece: who reads it
-/// says why.
+/// Cuts a piece into pieces of about `split_bytes`. A part that cannot be followed stays one piece, and its reader
+/// reports why.
 pub(crate) fn cut(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<Vec<Measured>> {
     let (mut pieces, mut rest, mut trusted) = (Vec::new(), *piece, piece.trusted_from);
     let followed = follow(storage, piece, |at, header| {
@@ -39,8 +39,8 @@ pub(crate) fn ends_held(storage: &dyn Storage, piece: &LogPiece) -> Result<bool>
     Ok(is_held)
 }
 
-/// Shows the header of each batch of a piece, with where it begins, as far as they can be followed; says where that is,
-/// or nothing where the file is gone.
+/// Shows the header of each batch of a piece, with its location, as far as batches can be followed. Returns where that
+/// ends, or nothing if the file is gone.
 fn follow(storage: &dyn Storage, piece: &LogPiece, mut show: impl FnMut(u64, &BatchHeader)) -> Result<Option<u64>> {
     let file = match storage.open(&segment_path(piece.segment)) {
         Err(error) if error.is_not_found() => return Ok(None),

@@ -1,5 +1,5 @@
-//! Where what is pending lies in the order of due times, as far as footers and memory say it without a row being
-//! read: by it the schedule is cut into ranges.
+//! Stretches of the schedule in the order of due times, as far as footers and memory know them without reading rows.
+//! The schedule is cut into ranges by them.
 
 use delaymq_core::error::Result;
 use delaymq_core::run::{Run, TIME_BUCKET_MS, TimeBucket};
@@ -9,10 +9,10 @@ use delaymq_core::units::{DueKey, Millis, RunNumber, Sequence};
 
 use crate::schema::filter::Filter;
 
-/// So many entries of those in memory, or so many bytes of them, are told together.
+/// Entries in memory are counted in groups of so many, or of so many bytes.
 const TOLD_ENTRIES: usize = 85;
 const TOLD_BYTES: u64 = 1 << 20;
-/// What an entry takes beside the body of its message: a row, and the header and fixed part of its record.
+/// The bytes of an entry without the body of its message: a row, and the header and fixed part of its record.
 const ROW_BYTES: u64 = 48;
 const RECORD_BYTES: u64 = 40;
 
@@ -29,7 +29,7 @@ pub(crate) struct Stretch {
     bytes: u64,
 }
 
-/// A run, or what is in memory.
+/// A run, or the entries in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Source {
     run: Option<RunNumber>,

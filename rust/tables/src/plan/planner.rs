@@ -1,4 +1,4 @@
-//! Which ranges a table is read in.
+//! The planner: the ranges in which a table is read.
 
 use std::sync::Arc;
 
@@ -21,23 +21,23 @@ use crate::snapshot::table_snapshot::TableSnapshot;
 /// A piece with so few facts is looked through, so that its bytes are known: its file may be long and mostly empty.
 const FEW_FACTS: u64 = 1_024;
 
-/// What is asked for.
+/// The rows that a caller asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// Only these subjects; `None` for all. One that is not there has no rows.
     pub subjects: Option<Vec<String>>,
     /// Which rows.
     pub filter: Filter,
-    /// About so many bytes of files are in one range, and never less than one batch of the log, or some hundred rows
-    /// of what is pending. The files themselves are one range.
+    /// About so many bytes of files make one range, but at least one batch of the log, or some hundred pending rows.
+    /// The table of files is one range.
     pub split_bytes: u64,
 }
 
-/// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
+/// The ranges that have all rows of the request, each row in one of them, in the order of the table.
 ///
 /// # Errors
-/// `InvalidArgument` if bounds are upside down or `split_bytes` is zero, or a table of files is asked for some of
-/// its rows; `Storage`; of what is pending or ready also `Corrupt`, `MissingFile`, `NewerFormat`.
+/// `InvalidArgument` if bounds are upside down or `split_bytes` is zero, or if some rows of the table of files are
+/// asked for; `Storage`; for pending and ready messages also `Corrupt`, `MissingFile`, `NewerFormat`.
 pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, asked: &Asked) -> Result<Vec<Range>> {
     check(asked)?;
     let names = names_of(snapshot, asked);
@@ -117,7 +117,7 @@ pub(crate) fn log_ranges(
     Ok(ranges)
 }
 
-/// What the facts of a range have loaded is in it, too.
+/// Adds the runs that facts of the range have loaded.
 fn add_loads(snapshot: &TableSnapshot, range: &mut Range) {
     let pieces = &range.pieces;
     let has = |load: &&KnownLoad| pieces.iter().any(|piece| (piece.first..piece.end).contains(&load.base));
@@ -125,7 +125,7 @@ fn add_loads(snapshot: &TableSnapshot, range: &mut Range) {
     range.bytes = range.loads.iter().map(KnownLoad::bytes).fold(range.bytes, u64::saturating_add);
 }
 
-/// What is pending, cut where footers and memory say that it lies.
+/// Pending messages, cut by their due stretches.
 fn pending(
     snapshot: &TableSnapshot,
     storage: &Arc<dyn Storage>,
@@ -170,8 +170,8 @@ fn names_of(snapshot: &TableSnapshot, asked: &Asked) -> Arc<Names> {
     Arc::new(named.map(|(number, name)| (*number, name.clone())).collect())
 }
 
-/// Who takes part in what is asked for: every subject, since messages go on to others, and the groups of those that
-/// are asked for.
+/// The parties of a request: every subject, since messages move to others, and the groups of the subjects in the
+/// request.
 fn parties_of(snapshot: &TableSnapshot, range: &Range) -> Parties {
     let known = &snapshot.parties;
     let is_asked = |number| !range.filter.only_named || range.names.contains_key(number);
@@ -184,7 +184,7 @@ fn parties_of(snapshot: &TableSnapshot, range: &Range) -> Parties {
     }
 }
 
-/// Every group: what was given back goes on in another subject.
+/// Every group: a retry goes on in another subject.
 fn groups_of(snapshot: &TableSnapshot) -> Parties {
     Parties { groups: snapshot.parties.groups.clone(), ..Parties::default() }
 }
@@ -219,7 +219,7 @@ fn upright<T: PartialOrd + Copy>(
     }
 }
 
-/// Files are no messages: who asks for some of them by what messages have would get something else than meant.
+/// Files are not messages: a filter of messages has no meaning for them.
 fn check_all_is_asked(filter: &Filter) -> Result<()> {
     let asked = [
         ("subjects", filter.only_named),

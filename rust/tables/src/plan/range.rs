@@ -1,4 +1,4 @@
-//! A part of a table that one reader reads: which files, from where to where, and what of them.
+//! A range: the part of a table that one reader reads.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Range {
     pub(crate) parties: Arc<Parties>,
 }
 
-/// What a range is beside pieces of the log.
+/// The part of a range that is not pieces of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Nothing: each piece is read by itself.

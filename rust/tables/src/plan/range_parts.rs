@@ -1,4 +1,4 @@
-//! What ranges of each table have beside pieces of the log, as a token has it.
+//! The encoded parts of ranges that are not pieces of the log, for each table.
 
 use std::collections::BTreeMap;
 

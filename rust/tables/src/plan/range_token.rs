@@ -1,4 +1,4 @@
-//! A range as a token, and back.
+//! The token of a range.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

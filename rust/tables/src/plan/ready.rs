@@ -1,5 +1,5 @@
-//! Which ranges what became ready, and what became of messages, is read in: all of the log is read once for it, since
-//! a ready number is one more than that of the message before it.
+//! The ranges of ready messages and of deliveries. The whole log is read once for them, since a ready number is one
+//! more than that of the message before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::schema::filter::Filter;
 use crate::schema::table::Table;
 use crate::snapshot::table_snapshot::TableSnapshot;
 
-/// A range of what became of messages has a sequence for so many bytes of a split: its reader keeps about twice as many
-/// for a message and a group, beside what every reader has.
+/// A range of deliveries has one sequence for so many bytes of a split: its reader keeps about twice as many for each
+/// message and group, in addition to what every reader keeps.
 const SEQUENCE_BYTES: u64 = 128;
 /// It has so many sequences.
 const SEQUENCES_MIN: u64 = 64;
@@ -80,7 +80,7 @@ fn may_have_ready(range: &Range, filter: &Filter) -> bool {
         && filter.may_take((Sequence(0), Sequence(u64::MAX)), times)
 }
 
-/// What became of messages, cut by their sequences; first what is older than the log.
+/// Deliveries, cut by sequences. First come those that are older than the log.
 pub(crate) fn deliveries(
     snapshot: &TableSnapshot,
     storage: &Arc<dyn Storage>,
@@ -128,7 +128,7 @@ fn may_have_published(pieces: &[LogPiece], (first, end): (Sequence, Sequence), f
     let times = its().map(|piece| piece.trusted_from).min().zip(its().map(|piece| piece.trusted_to).max());
     match times {
         Some(times) => filter.may_take((first, end), times),
-        // When what is older than the log was published is not known.
+        // It is not known when messages that are older than the log were published.
         None => filter.may_take((first, end), Default::default()) && !filter.is_by_published(),
     }
 }
@@ -136,7 +136,7 @@ fn may_have_published(pieces: &[LogPiece], (first, end): (Sequence, Sequence), f
 /// The sequences of before the log that something is known of, in spans of about so many.
 fn older_spans(owner: &Owner, counts: &Counts, log_first: Sequence, step: u64) -> Result<Vec<(Sequence, Sequence)>> {
     let mut older: BTreeMap<Sequence, u64> = counts.older.clone();
-    // What is damaged is told by who reads it.
+    // The reader of the range reports damage.
     let mut sink = Gathered::new(Table::Deliveries, &Choice::all(Table::Deliveries));
     each_pending_below(owner, log_first, &mut sink, &mut |entry| note_older(&mut older, entry.sequence()));
     each_older_ready(owner, &counts.numbering(0..usize::MAX), &mut sink, &mut |_, _, entry| {

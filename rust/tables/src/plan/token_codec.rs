@@ -1,5 +1,5 @@
-//! A range as bytes that another process is given: numbers of 8 bytes, texts behind their length, and a check of
-//! the whole. It is read by the release that wrote it and stored nowhere.
+//! The encoding of tokens for another process: numbers of 8 bytes, texts behind their length, and a check of the whole.
+//! The release that wrote a token reads it, and it is stored nowhere.
 
 use delaymq_core::error::{Error, Result};
 

@@ -1,5 +1,5 @@
-//! The table `action`: every fact that is no message, as it stands in the log. Whether it changed anything is not in
-//! it: that is judged where it is applied.
+//! The table `action`: every fact that is not a message, as it is in the log. It does not say whether a fact changed
+//! anything, since apply decides that.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Find;

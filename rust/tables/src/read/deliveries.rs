@@ -1,7 +1,7 @@
 //! The table `deliveries`: what became of each message for each group.
 //!
-//! A range is the messages of some sequences. Its reader walks the log from the segment on in which they begin, and
-//! keeps of it what concerns them: bodies are passed over, and checked where an id is read out of them.
+//! A range has the messages of some sequences. Its reader walks the log from the segment in which they begin, and keeps
+//! what concerns them. It skips bodies, and checks a body if it reads an id from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::snapshot::parties::Parties;
 /// Messages whose rows are made at once.
 const PORTION: usize = 10_000;
 
-/// Beside its pieces, which go from its messages to the end of the log, from what a range of the table is made.
+/// What a range of the table needs in addition to its pieces, which reach from its messages to the end of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DeliveriesPart {
     pub(crate) replay: Replay,
@@ -90,7 +90,7 @@ impl DeliveriesReader {
         Ok(opened)
     }
 
-    /// The log does not say all that became ready: what of it is not finished, the state does.
+    /// The log does not have everything that became ready, but the state has what of it is unfinished.
     fn note_unfinished(&mut self, sink: &mut Gathered) -> Result<()> {
         let (damages, mut numbered) = (sink.damages.len(), HashMap::new());
         let Self { owner, ledger, moved, .. } = self;
@@ -110,7 +110,7 @@ impl DeliveriesReader {
         Ok(())
     }
 
-    /// What the state says of messages that facts which are not there have moved, given back or made ready.
+    /// Fills gaps: what the state says about messages that missing facts have moved, retried or made ready.
     fn fill_gaps(&mut self, range: &Range, sink: &mut Gathered) {
         let Self { owner, ledger, moved, .. } = self;
         let state = owner.state();
@@ -168,7 +168,7 @@ impl DeliveriesReader {
         let path = segment_path(piece.segment);
         let Self { owner, ledger, numbers, reader, reads_ids, .. } = self;
         let mut walk = Walk { owner, ledger, numbers, range, part, path: &path, reads_ids: *reads_ids };
-        // Damage is told by one of the ranges that read it.
+        // One of the ranges that read the damage reports it.
         let is_own = range.verifies(piece);
         let reader = reader.get_or_insert_with(|| PieceReader::new(storage, range.stream, *piece));
         let is_more = reader.read_next(&mut |find| walk.take(find, is_own, sink))?;
@@ -180,7 +180,7 @@ impl DeliveriesReader {
         Ok(())
     }
 
-    /// What is pending since before the log begins, or of a message of that time that was given back since.
+    /// Pending messages, or retries of messages, from before the beginning of the log.
     fn add_older_pending(&mut self, parties: &Parties, sink: &mut Gathered) {
         let Self { owner, ledger, .. } = self;
         let (state, log_first) = (owner.state(), ledger.log_first);
@@ -196,7 +196,7 @@ impl DeliveriesReader {
     }
 }
 
-/// What is ready and not finished since before the log begins, or of a message of that time that was given back since.
+/// Ready and unfinished messages, or retries of messages, from before the beginning of the log.
 fn add_older_ready(
     owner: &Owner,
     ledger: &mut Ledger,
@@ -264,7 +264,7 @@ impl Walk<'_> {
         self.numbers.pass(is_whole);
     }
 
-    /// A message of the range comes to be; its id is read where somebody asks for it.
+    /// A message of the range is published; its id is read if the request wants ids.
     fn message(&mut self, message: &Message<'_>, at: At, check: impl FnOnce() -> Result<()>) -> Result<()> {
         let filter = &self.range.filter;
         let is_other = filter.only_named && !self.range.names.contains_key(&message.subject);

@@ -22,7 +22,7 @@ use crate::schema::column::Column;
 /// Rows that are shown at once.
 const PORTION: usize = 1_000;
 
-/// A loaded run, as a snapshot knows it: whoever has the folder can open it.
+/// A loaded run in a snapshot: any process with the folder can open it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KnownLoad {
     pub(crate) number: RunNumber,

@@ -1,4 +1,5 @@
-//! The records of a piece of the log, each with what its batch says of it: the one way in which tables walk the log.
+//! The walk through a piece of the log: each record, with what its batch says about it. All tables walk the log in this
+//! way.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Find;
@@ -7,7 +8,7 @@ use delaymq_core::record::header::{RawRecord, Records};
 use delaymq_core::record::{Fact, decode};
 use delaymq_core::units::{Epoch, Location, Millis, Sequence};
 
-/// Where a fact stands, and what is known of its batch.
+/// The place of a fact, and what is known of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) fact: Sequence,
@@ -15,7 +16,7 @@ pub(crate) struct At {
     /// `None` if the header of its batch is damaged, as of the next two.
     pub(crate) epoch: Option<Epoch>,
     pub(crate) trusted: Option<Millis>,
-    /// What is due by then is ready by its own fact; `None` if dispatch was held, too.
+    /// A message that is due by then is ready by its own fact; `None` also if dispatch was held.
     pub(crate) ready_by: Option<Millis>,
 }
 

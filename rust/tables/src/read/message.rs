@@ -1,4 +1,4 @@
-//! The table `message`: every message in the log, whatever became of it.
+//! The table `message`: every message in the log, whatever its fate.
 
 use std::ops::Range;
 

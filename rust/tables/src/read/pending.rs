@@ -1,4 +1,4 @@
-//! The table `pending`: what is scheduled and neither dispatched nor cancelled, in the order of due times.
+//! The table `pending`: messages that are neither dispatched nor cancelled, in the order of due times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::rows::row_batches::Gathered;
 use crate::schema::choice::Choice;
 use crate::schema::column::Column;
 
-/// Entries of one look at the schedule.
+/// Entries that one look at the schedule returns.
 const PIECE_ENTRIES: usize = 10_000;
 
-/// From what the schedule is made again.
+/// The files and facts from which the schedule is built again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Replay {
     pub(crate) checkpoint: Option<u32>,

@@ -1,4 +1,4 @@
-//! One reading of some ranges: an iterator of record batches.
+//! The reader of ranges: an iterator of record batches.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use crate::rows::row_batches::Gathered;
 use crate::schema::choice::Choice;
 use crate::schema::table::Table;
 
-/// What is done where something is damaged.
+/// What to do on damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnDamage {
     /// The reading ends there, with the error.
@@ -32,7 +32,7 @@ pub enum OnDamage {
     Report,
 }
 
-/// What a reading tells beside its rows, also to who only sees Arrow's own errors.
+/// What a reading reports in addition to its rows, also to a caller that sees only Arrow's own errors.
 #[derive(Clone, Default, Debug)]
 pub struct Told {
     /// Why it ended.
@@ -41,7 +41,7 @@ pub struct Told {
     pub damages: Vec<Error>,
 }
 
-/// Where that is told.
+/// The shared place of the report.
 pub type SharedTold = Arc<Mutex<Told>>;
 
 /// See the module.
@@ -100,7 +100,7 @@ pub fn open_ranges(
 }
 
 impl Reading {
-    /// What it has told so far, and will.
+    /// The report, so far and later.
     pub fn told(&self) -> SharedTold {
         Arc::clone(&self.told)
     }
@@ -314,7 +314,7 @@ fn state_for(
     }
 }
 
-/// A batch that Arrow refuses would be a defect here; it is told as what it is, and nothing is made up.
+/// Arrow refuses a batch only by a defect here; it is reported as such.
 fn not_built(error: &ArrowError) -> Error {
     Error::InvalidArgument {
         argument: "columns",

@@ -1,4 +1,4 @@
-//! The table `ready`: every message that became ready, with the number that it got.
+//! The table `ready`: every message that became ready, with its ready number.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::rows::row_batches::{Cell, Gathered, Row};
 use crate::schema::choice::Choice;
 use crate::schema::column::Column;
 
-/// Beside its pieces, from what a range of the table is made.
+/// What a range of the table needs in addition to its pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ReadyPart {
     pub(crate) replay: Replay,
     /// The log before its pieces: facts that made entries which become ready later.
     pub(crate) before: Vec<LogPiece>,
-    /// It begins with what is ready and not finished, whose ready facts are not in the log any more.
+    /// It begins with ready and unfinished messages whose ready facts are not in the log any more.
     pub(crate) has_older: bool,
     /// No more rows are in it.
     pub(crate) rows: u64,
@@ -44,7 +44,7 @@ pub(crate) struct ReadyReader {
 }
 
 impl ReadyReader {
-    /// Opens a range, by the state at the end of the log, and shows what of it is older than that.
+    /// Opens a range, by the state at the end of the log, and shows its part that is older than the log.
     pub(crate) fn open(
         owner: Owner,
         storage: &Arc<dyn Storage>,
@@ -76,7 +76,7 @@ impl ReadyReader {
         self.owner
     }
 
-    /// What is ready and not finished, whose ready facts are not in the log: by subject and number.
+    /// Ready and unfinished messages whose ready facts are not in the log, by subject and number.
     fn show_older(&self, range: &Range, part: &ReadyPart, sink: &mut Gathered) -> Result<()> {
         let mut rows = Vec::new();
         each_older_ready(&self.owner, &part.numbering, sink, &mut |subject, number, entry| {
@@ -173,7 +173,7 @@ fn note_all(storage: &Arc<dyn Storage>, range: &Range, pieces: &[LogPiece], mess
                 &path,
                 |_| true,
                 |walked| {
-                    // What is damaged there is told by the range that it lies in.
+                    // The range that has the damage reports it.
                     if let Walked::Record(record, at) = walked
                         && let Ok(fact) = fact_of(&record, &at, &path)
                     {
@@ -192,7 +192,7 @@ struct ReadyRow<'a> {
     sequence: Sequence,
     message: Option<Sequence>,
     due: Millis,
-    /// Where the fact stands that made it ready, where that is in the log.
+    /// The fact that made it ready, if that is in the log.
     fact: Option<(At, &'a str)>,
 }
 

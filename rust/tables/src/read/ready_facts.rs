@@ -1,5 +1,5 @@
-//! Which facts made which messages ready, told by what became of each sequence in the end: the log says which entries
-//! were to become ready, and not which of them were still pending then.
+//! The facts that made messages ready. The log says which entries a fact was to make ready, but not which of them were
+//! still pending; the state at the end decides that for each sequence.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

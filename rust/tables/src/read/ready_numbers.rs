@@ -1,5 +1,5 @@
-//! Which numbers ready messages got. Numbers are dense in each subject, so they are found by counting back from the
-//! end of the log; where something of it is lost, those before it are not known.
+//! The numbers of ready messages. They are dense in each subject, so they are counted back from the end of the log.
+//! Before a gap in the log they are unknown.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The table `segments`: every file of the log and every run, by their headers and footers. No record is read.
+//! The table `segments`: every file of the log and every run, from headers and footers. No record is read.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! What the state at the end of a log knows by itself: what is pending, and what is ready and not behind what all
-//! groups have finished.
+//! Rows that only the state at the end of a log has: pending messages, and ready ones that some group has not finished.
 
 use delaymq_core::error::Result;
 use delaymq_core::schedule_log::Entry;
@@ -9,8 +8,8 @@ use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
 use crate::read::ready_numbers::Numbering;
 use crate::rows::row_batches::Gathered;
 
-/// Shows what is ready and not behind what all groups have finished, whose ready facts are not in the log: by subject
-/// and number. Where numbers are not known from the beginning of the log on, it cannot be told from the rest.
+/// Shows ready messages that some group has not finished and whose ready facts are not in the log, by subject and
+/// number. If the numbers at the beginning of the log are unknown, these cannot be told apart from the others.
 ///
 /// # Errors
 /// `Storage`.

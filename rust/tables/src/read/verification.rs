@@ -1,4 +1,4 @@
-//! Checking a range without making anything of it: every byte of it is read, and every check compared.
+//! Verification of a range: reads every byte and compares every check, without making rows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::read::message::check_payload;
 use crate::read::reader::{OnDamage, open_ranges};
 use crate::schema::choice::Choice;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
     /// Records that could be read, of every kind; of what is pending, entries whose payload could; of files, those that could be opened.
@@ -27,10 +27,10 @@ pub struct Verified {
     pub damages: Vec<Error>,
 }
 
-/// Reads all that a range is made of, whatever of it is asked for.
+/// Reads everything of a range, whatever part of it the range asks for.
 ///
 /// # Errors
-/// `Storage`, `NewerFormat`; for what is pending `Corrupt` and `MissingFile`, where nothing of it can be read.
+/// `Storage`, `NewerFormat`; for pending messages `Corrupt` and `MissingFile`, if none of them can be read.
 pub fn verify(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
     let mut verified = Verified::default();
     if matches!(range.part, Part::Pending(_) | Part::Files(_)) {

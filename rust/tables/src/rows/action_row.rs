@@ -1,4 +1,4 @@
-//! What a fact says, in the columns of the table `action`.
+//! A fact, in the columns of the table `action`.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::rows::message_row::key_cell;
 use crate::rows::row_batches::{Cell, Row};
 use crate::schema::column::Column;
 
-/// What a fact says by itself; what it does not say is `None`.
+/// The fields of a fact; `None` if it has no such field.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Said<'a> {
     kind: &'static str,

@@ -1,4 +1,4 @@
-//! What a message's payload says, whoever published it: the parts that consumers in Python get.
+//! The content of a message's payload, from any producer: the parts that consumers in Python get.
 
 use delaymq_core::record::message::Message;
 use delaymq_core::record::meta::MetaView;

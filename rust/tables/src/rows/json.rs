@@ -1,5 +1,5 @@
-//! Tags and attributes as JSON. What is no UTF-8 becomes the escapes of lone surrogates that Python's
-//! `surrogateescape` has for it, so that nothing is lost.
+//! Tags and attributes as JSON. Bytes that are not UTF-8 become the escapes of lone surrogates, as with Python's
+//! `surrogateescape`, so that nothing is lost.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Which columns are asked for.
+//! The choice of columns.
 
 use std::sync::Arc;
 

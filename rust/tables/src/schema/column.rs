@@ -1,4 +1,4 @@
-//! What columns there are, and which a table has. Columns are only ever added, at the end; each may be null.
+//! All columns, and which table has which. Columns are only ever added, at the end, and each may be null.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::schema::table::Table;
 /// Rises by one whenever a table gets a column.
 pub const VERSION: u32 = 1;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     Long,

@@ -1,10 +1,10 @@
-//! What of a table is asked for.
+//! The filter of rows.
 
 use std::collections::BTreeMap;
 
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
-/// What a row must be; each bound that is `None` holds for all.
+/// The bounds of rows; a bound that is `None` holds for all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
     /// Only rows of the subjects that a range has names for.

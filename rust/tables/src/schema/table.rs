@@ -1,11 +1,11 @@
-//! Which tables there are.
+//! The tables.
 
 /// A table of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
     /// Every message in the log.
     Message,
-    /// What is scheduled and neither dispatched nor cancelled.
+    /// Messages that are neither dispatched nor cancelled.
     Pending,
     /// Every message that became ready.
     Ready,

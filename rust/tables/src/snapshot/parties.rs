@@ -1,4 +1,4 @@
-//! Who takes part beside subjects: groups and consumers, as far as they are known.
+//! The subjects, groups and consumers that are known, by number.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
 use crate::schema::filter::Names;
 
-/// Names by number. A number is never used again, so what is known of one holds wherever it stands.
+/// Names by number. A number is never used again, so a name holds for every fact with the number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parties {
-    /// Subjects beside those that a range is of.
+    /// Subjects other than those of a range.
     pub(crate) subjects: Names,
     /// Groups, each with its subject.
     pub(crate) groups: BTreeMap<GroupNumber, (SubjectNumber, String)>,

@@ -1,4 +1,4 @@
-//! The name of a snapshot: bytes by which another process takes the same one again.
+//! The token of a snapshot: bytes by which another process takes the same snapshot again.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Stream;

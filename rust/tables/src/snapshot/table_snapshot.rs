@@ -1,4 +1,4 @@
-//! A store as of one fact.
+//! A snapshot: a store as of one fact.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,8 +20,8 @@ use crate::schema::filter::Names;
 use crate::snapshot::parties::Parties;
 use crate::snapshot::snapshot_token::{moment, name_of};
 
-/// What is visible of a store: everything that is read of it says the same, however much is written to the
-/// store meanwhile.
+/// The visible part of a store. Everything that is read through it is consistent, however much is written to the store
+/// meanwhile.
 #[derive(Clone, Debug)]
 pub struct TableSnapshot {
     /// The history that it is of.
@@ -39,7 +39,7 @@ pub struct TableSnapshot {
     pub(crate) pending: u64,
     /// How many ready messages are not behind what all groups have finished.
     pub(crate) unfinished: u64,
-    /// Where what is pending lies, once somebody has asked for it.
+    /// The sources of pending messages, once asked for.
     sources: OnceLock<Arc<[Source]>>,
     pub(crate) files: Arc<[KnownFile]>,
     /// Runs that were loaded.
@@ -114,8 +114,8 @@ impl TableSnapshot {
         self.pieces.last().map_or(Ok(false), |piece| ends_held(storage.as_ref(), piece))
     }
 
-    /// Where what is pending lies. It is found by making the state again, once: a table of the log has no need of it,
-    /// and all recent entries have to be sorted for it.
+    /// The sources of pending messages. The state is built again for them, once: tables of the log do not need that,
+    /// and all recent entries must be sorted for it.
     ///
     /// # Errors
     /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
