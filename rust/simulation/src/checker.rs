@@ -1,8 +1,8 @@
-//! What users were told and what they saw, in maps: every promise is judged against this and
-//! against nothing that the store says of itself.
+//! The checker: what users were told and what they saw, in maps. Every promise is judged by it, and by nothing that the
+//! store says of itself.
 //!
-//! Facts stand here under their sequences, and a log keeps a prefix of what was submitted: after a
-//! crash, what lies below the first sequence of the new epoch is in, the rest is out.
+//! Facts are kept by sequence, and a log keeps a prefix of what was submitted. After a crash, facts below the first
+//! sequence of the new epoch are in the log, and the rest is not.
 
 mod administration;
 mod deliveries;

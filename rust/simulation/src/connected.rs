@@ -1,6 +1,6 @@
-//! A history over connections: clients with core's callers, a server with core's connections over one
-//! node, and between them a network that splits, delays, loses and cuts. One seed is one history; what
-//! users were told and given is judged by an account that knows nothing else.
+//! A history over connections: clients with the core's callers, a server with the core's connections over one node, and
+//! a network that splits, delays, loses and cuts. One seed is one history. An account judges what users were told and
+//! given, and knows nothing else.
 
 mod account;
 mod client;

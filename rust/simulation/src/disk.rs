@@ -1,4 +1,4 @@
-//! The disk of the simulated machine: what it holds now, and what a crash leaves of it.
+//! The disk of the simulated machine: its content now, and what a crash leaves of it.
 
 use std::sync::Arc;
 

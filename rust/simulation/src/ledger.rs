@@ -1,6 +1,6 @@
-//! What the log says, kept in plain maps and sets: the rules of `docs/guarantees.md` and of the
-//! glossary told a second time, so that what the core's `apply` makes of the facts is compared with
-//! something that shares nothing with it but the decoding of records.
+//! The ledger: what the log says, in plain maps and sets. It states the rules of `docs/guarantees.md` a second time, so
+//! that the result of the core's `apply` can be compared with code that shares nothing with it but the decoding of
+//! records.
 //!
 //! It keeps everything for ever, has no windows, runs, ranges or checkpoints, and reads nothing.
 

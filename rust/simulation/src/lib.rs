@@ -1,4 +1,4 @@
-//! The real core under a cruel disk and a cruel clock: one seed is one history.
+//! The simulation: the real core over a disk and a clock that fail. One seed is one history.
 
 pub mod chance;
 pub mod checker;

@@ -1,10 +1,9 @@
-//! `delaymq-simulation --seeds N [--start S]` runs histories, each from its seed: of a store under a cruel
-//! disk and clock, and from every fourth seed one more, of clients and a server over a cruel network. A
-//! history that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed
-//! and tells all that happens. With `--histories connected` it is those over connections alone, one from each
-//! seed; `--set` sets theirs then. `--small-worlds N` tries at least N different disks that a crash may leave. With
-//! `--planted NAME` a fault is in the core. The exit code is 1 where a promise was broken, 2 where the
-//! arguments are wrong.
+//! `delaymq-simulation --seeds N [--start S]` runs histories, one from each seed, of a store over a disk and a clock
+//! that fail, and from every fourth seed one more, of clients and a server over a network that fails. A history that
+//! breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both histories of one seed and prints all events.
+//! With `--histories connected` only histories over connections run, one from each seed, and `--set` sets their
+//! options. `--small-worlds N` tries at least N different disks that a crash may leave. `--planted NAME` plants a fault
+//! in the core. The exit code is 1 if a promise was broken, 2 if the arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
 
 use std::process::ExitCode;

@@ -1,10 +1,9 @@
-//! One store, driven by hand: all that the engine does with threads, done step by step, so that a
-//! test decides what happens between any two steps.
+//! A node: one store, driven by hand. Everything that the engine does with threads is done step by step, so that a test
+//! decides what happens between any two steps.
 //!
-//! Nothing here decides anything. Records wait in the queue until [`Node::write_batch`], are
-//! invisible until [`Node::sync`] (or, under `Durability::Os`, until written), and change nothing
-//! before [`Node::apply`]. Every storage call may fail: after an error that poisons, or after the
-//! machine was stopped, throw the node away and open another.
+//! A node decides nothing. Records wait in the queue until [`Node::write_batch`], are invisible until [`Node::sync`]
+//! (or, under `Durability::Os`, until written), and change nothing before [`Node::apply`]. Every storage call may fail:
+//! after an error that poisons, or after the machine was stopped, drop the node and open another.
 
 mod administration;
 mod background;

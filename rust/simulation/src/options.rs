@@ -1,5 +1,5 @@
-//! Options of a history by their names: a plan tells them, they are set from a command line, and a failing
-//! history is made simpler by them.
+//! Options of a history by their names. A plan lists them, a command line sets them, and shrinking a failed history
+//! changes them.
 
 use delaymq_core::message_log::Durability;
 

@@ -1,4 +1,4 @@
-//! Planting a fault of the core. Which layer finds which is in `docs/guarantees.md`.
+//! Planted faults of the core. `docs/guarantees.md` says which layer finds which.
 
 use delaymq_core::planted::lowered::lower;
 use delaymq_core::planted::{Planted, next_format, plant};

@@ -1,6 +1,6 @@
-//! A second owner that applies the log from its first fact on, has no runs, no checkpoints and no
-//! feed, and so must come to the same state by a shorter way. Since it runs the same `apply`, it is
-//! itself compared with a [`Ledger`], which does not.
+//! A second owner that applies the log from its first fact on. It has no runs, no checkpoints and no feed, and so must
+//! reach the same state by a shorter way. Since it runs the same `apply`, it is compared with a [`Ledger`], which does
+//! not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Many seeds on all cores. What comes of them is the same whatever the threads did.
+//! Many seeds on all cores. The results do not depend on the threads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A history that breaks a promise, made as small as it gets within bounds.
+//! Shrinks a history that breaks a promise, as far as it gets within bounds.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! Small worlds, tried whole: for each scene every moment at which a machine may end, and for each moment
-//! all that may be left on the disk. What is left is recovered and judged by the tape; in a sample it goes on
-//! and is drained, or the machine ends once more while it recovers.
+//! Small worlds, tried exhaustively: for each scene, every moment at which a machine may end, and for each moment,
+//! everything that the disk may then hold. Each disk is recovered, and the tape judges the result. Some of them go on
+//! and are drained, or end again while they recover.
 
 pub mod golden_store;
 mod hollow;

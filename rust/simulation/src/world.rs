@@ -1,4 +1,4 @@
-//! One history: a machine, a store, its users, and what befalls them, all from one seed.
+//! One history: a machine, a store, its users, and their troubles, all from one seed.
 
 mod administration;
 mod by_keys;

@@ -1,4 +1,4 @@
-//! What operators do, on real files with real threads.
+//! Administration of a store, on real files with real threads.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Everything at once, on many threads and tiny files: publishers, cancels, groups, give-backs,
-//! checkpoints, a restart. Every message reaches each group or is cancelled, and none is early.
+//! Everything at once, on many threads and tiny files: publishers, cancels, groups, retries, checkpoints, a restart.
+//! Every message reaches each group or is cancelled, and none is early.
 
 #![cfg(test)]
 

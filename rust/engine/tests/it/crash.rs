@@ -1,4 +1,4 @@
-//! Kill -9, again and again: this binary runs itself as the victim.
+//! `kill -9`, again and again: this program runs itself as the victim.
 
 #![cfg(test)]
 

@@ -1,5 +1,4 @@
-//! What a store does when the disk fails: it refuses, says why, and acknowledges nothing that is
-//! not durable.
+//! A store on a disk that fails: it refuses, says why, and acknowledges nothing that is not durable.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! Marks of free room on a disk of a given size: room comes back without anybody's help, and what a store has set
-//! aside for its own messages is not held against it.
+//! The marks of free room, on a disk of a given size: room is freed without help, and space that a store has set aside
+//! for its own messages counts as free.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Holes in real files: what they give back of the disk, and what waits for who still looks.
+//! Holes in real files: the disk space that they give back, and the readers that they wait for.
 
 #![cfg(test)]
 

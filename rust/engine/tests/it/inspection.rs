@@ -1,4 +1,4 @@
-//! What an operator is told of the files of a real store, and of who needs them.
+//! Inspection: the files of a real store, and who needs them.
 
 #![cfg(test)]
 

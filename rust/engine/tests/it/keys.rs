@@ -1,4 +1,5 @@
-//! Keys and ids in a real store: what is replaced, kept, refused, told as a repetition, and known over a restart.
+//! Keys and ids in a real store: messages that are replaced, kept or refused, repetitions, and all of it after a
+//! restart.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Bulk loads on real files: all messages of a job or none, once however often it is tried, also by kill -9.
+//! Bulk loads on real files: all messages of a job or none, and once, however often it is tried, also after `kill -9`.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! The store by its public face, on real files. One program has all tests of the engine, since each more costs a link;
-//! `downtime` and `window` are programs of their own, since they count what their process allocates.
+//! The store by its public API, on real files. All tests of the engine are one program, since each program costs a
+//! link. `downtime` and `window` are programs of their own, since they count what their process allocates.
 
 #![cfg(test)]
 

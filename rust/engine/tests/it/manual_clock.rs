@@ -1,4 +1,4 @@
-//! Stores by a clock that is turned by hand, and stores that are let go of as by kill -9.
+//! Stores on a manual clock, and stores that are abandoned as by `kill -9`.
 
 #![cfg(test)]
 

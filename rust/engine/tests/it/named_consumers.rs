@@ -1,4 +1,4 @@
-//! Consumers that clients name: they outlive an open, hold under old offsets, settle and end in one step.
+//! Named consumers: they outlive an open, hold messages under their old offsets, and settle and end in one step.
 
 #![cfg(test)]
 

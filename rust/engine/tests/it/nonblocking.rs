@@ -1,4 +1,4 @@
-//! What an event loop asks: nothing waits, and the descriptor tells.
+//! The calls of event loops: none waits, and the descriptor becomes readable.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Runs of real files that are rebuilt: beside an open store, and in the place of one that is gone.
+//! Runs of real files that are rebuilt: next to an open store, and in place of a lost run.
 
 #![cfg(test)]
 

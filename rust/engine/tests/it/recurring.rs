@@ -1,5 +1,5 @@
-//! What recurs in a real store, by a clock that is turned by hand: one message is pending at a time, each at a time of
-//! its rule, over restarts and checkpoints, and what was missed as the policy has it.
+//! Recurring series in a real store on a manual clock: one message is pending at a time, each at a time of its rule,
+//! over restarts and checkpoints, and missed occurrences follow the policy.
 
 #![cfg(test)]
 

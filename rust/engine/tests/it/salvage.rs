@@ -1,4 +1,4 @@
-//! Looking at a store without its lock, and saving a damaged one, from Rust.
+//! Inspection of a store without its lock, and salvage of a damaged one.
 
 #![cfg(test)]
 

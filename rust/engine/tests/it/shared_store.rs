@@ -1,5 +1,5 @@
-//! What a server asks of a store that others use, too: an ear of its own, messages of QMQ as they
-//! came, many settled at once, and no more bytes than it has room for.
+//! What a server needs of a store that others use too: a listener of its own, messages of QMQ as they came, many
+//! settlements at once, and no more bytes than it has room for.
 
 #![cfg(test)]
 

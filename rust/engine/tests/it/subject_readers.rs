@@ -1,4 +1,4 @@
-//! Reading a subject by its numbers, for no group's account.
+//! Reading a subject by its numbers, without a group.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! However fast messages come, what is in memory of those that no run has yet is bounded: publishes wait for the
-//! checkpoint that writes them, and nothing else does.
+//! The write stall: however fast messages come, entries in memory are bounded. Publishes wait for the checkpoint that
+//! writes them, and nothing else waits.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Who changes what is pending, by receipt, by key and by id, while others change it, it becomes due, and a
+//! Cancels and moves, by receipt, by key and by id, while others change the same message, it becomes due, and a
 //! checkpoint is written.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Stores that end under those who use them: closed, let go of, or by a disk that fails.
+//! Stores that end while they are used: closed, abandoned, or on a disk that fails.
 
 use std::sync::Arc;
 use std::time::Duration;

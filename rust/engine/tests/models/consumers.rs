@@ -1,4 +1,4 @@
-//! Publishers, a consumer, and one who cancels.
+//! Publishers, a consumer, and a thread that cancels.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Trying a model in many orders: half of them drawn step by step, half by PCT, which changes the
-//! order of threads a few times only, and finds what needs a thread to stand still for long.
+//! The explorer: it runs a model in many orders. Half of them are drawn step by step. The other half, by PCT, change
+//! the order of threads only a few times, which finds faults that need a thread to stand still for long.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,7 +1,6 @@
-//! The store as it is, under a model checker: publishers, committer, owner, helper and readers are
-//! threads that change places wherever they touch a lock, a signal, an atomic or the disk, in orders
-//! that are drawn; and time passes only when none of them can go on. What a model asserts holds in each
-//! order that was tried, and each planted mistake is found by some.
+//! The store under a model checker. Publishers, committer, owner, helper and readers are threads that change places at
+//! every lock, signal, atomic and disk call, in orders that are drawn. Time passes only when none of them can go on.
+//! What a model asserts holds in each order that was tried.
 //!
 //! `make models` runs it; `DELAYMQ_MODEL_TIMES=20` tries twenty times as many orders, and
 //! `DELAYMQ_MODEL_SEED=5` others.

@@ -1,4 +1,4 @@
-//! Runs are merged, removed and punched by checkpoints while messages of them are cancelled, moved, and handed over.
+//! Runs that checkpoints merge, remove and punch, while messages in them are cancelled, moved and delivered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Consumers that clients name, on an event loop, and ended by somebody else.
+//! Named consumers on an event loop, which another thread ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

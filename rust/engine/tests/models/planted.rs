@@ -1,4 +1,4 @@
-//! Each planted mistake is found: a model that cannot see it would not see a real one.
+//! Each planted fault is found: a model that cannot see it would not see a real one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

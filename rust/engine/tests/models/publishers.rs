@@ -1,4 +1,4 @@
-//! Publishers among themselves, in each of the ways to publish.
+//! Publishers next to each other, with each kind of publish.
 
 use std::sync::Arc;
 use std::time::Duration;

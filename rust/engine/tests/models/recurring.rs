@@ -1,4 +1,4 @@
-//! A series that two begin at once, while it comes, is moved, and checkpoints are written.
+//! A series that two threads begin at once, while its messages become due and are moved, and checkpoints are written.
 
 use std::sync::Arc;
 use std::time::Duration;

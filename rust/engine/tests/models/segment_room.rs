@@ -1,5 +1,5 @@
-//! More than a segment holds, while a checkpoint is taken: publishers wait for room, the helper makes
-//! it, segments change.
+//! More than a segment holds, while a checkpoint is taken: publishers wait for room, the helper prepares it, segments
+//! change.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! An event loop: it publishes and reads a subject by its numbers, waits for nothing but to be woken,
-//! and is woken for both.
+//! An event loop that publishes and reads a subject by its numbers. It waits for nothing but wake-ups, and is woken for
+//! both.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What wakes an event loop.
+//! Wake-ups of an event loop.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The world of a model: a disk in memory where every call is a place to change threads, a clock that
-//! shows the model's time, and what a power cut now would leave.
+//! The world of a model: a disk in memory where every call may change threads, a clock that shows the model's time, and
+//! the state after a power cut now.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

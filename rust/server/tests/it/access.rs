@@ -1,4 +1,4 @@
-//! A listener with a token: who may ask what, for how long, and how often.
+//! Access control: a listener with a token, and which peers may ask what, for how long, and how often.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! Where QMQ is known to be wrong: what is right here, by QMQ's numbers, through the front door; and
-//! that each test would see the fault, since it does not hold with that fault planted.
+//! Known faults of QMQ, tested by QMQ's numbers over a real connection: this server does not have them. With each fault
+//! planted, its test fails.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Peers that send more than anybody may, all at once, and what others notice of it: nothing.
+//! Peers that send more than they may, all at once: other peers notice nothing.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Consumers of QMQ that are silent, names that are not usable, limits, and clients of other versions.
+//! Consumers of QMQ that are silent, invalid names, limits, and clients of other versions.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Peers that are slow, wrong or many, and the end of a server.
+//! Peers that are slow, wrong or many, and the stop of a server.
 
 #![cfg(test)]
 

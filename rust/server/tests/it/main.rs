@@ -1,4 +1,4 @@
-//! The server by its sockets. One program has all tests of the server, since each more costs a link.
+//! The server over its sockets. All tests of the server are one program, since each program costs a link.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! What peers make the server keep, in memory as the kernel counts it: so much of a connection, so much of
-//! an address, and others go on meanwhile.
+//! The memory that peers make the server keep, as the kernel counts it: bounded for a connection and for an address,
+//! while others go on.
 
 #![cfg(test)]
 

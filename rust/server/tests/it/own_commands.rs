@@ -1,4 +1,4 @@
-//! delaymq's own commands through the front door.
+//! delaymq's own commands over a real connection.
 
 #![cfg(test)]
 

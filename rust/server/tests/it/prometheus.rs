@@ -1,5 +1,4 @@
-//! `/metrics`, read by the rules of Prometheus' text format: a reader of its own, which is seen to
-//! refuse what is wrong.
+//! `/metrics`, read by the rules of Prometheus' text format. The reader of this test refuses malformed text.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! QMQ's commands, by a client written from what is known of QMQ and not from this project's codec.
+//! QMQ's commands, by a client that was written from QMQ's description, and not from this project's codec.
 
 #![cfg(test)]
 

@@ -1,5 +1,4 @@
-//! What QMQ's consumers are given and what becomes of it: PULL, ACK and `CONSUME_MANAGE` through the
-//! front door.
+//! QMQ's consumers: PULL, ACK and `CONSUME_MANAGE` over a real connection.
 
 #![cfg(test)]
 

@@ -1,5 +1,5 @@
-//! Who keeps how much of a server, where several want the same room: connections of an address, addresses, and
-//! answers of one connection that are made at the same time.
+//! Quotas of the server's memory, if several want it: connections of an address, addresses, and answers of one
+//! connection that are made at the same time.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! A disk that takes its time, or fails: who waits for it is told the truth, and nobody else waits.
+//! A disk that is slow, or fails: requests that need it get true answers, and no others wait.
 
 #![cfg(test)]
 

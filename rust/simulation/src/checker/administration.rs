@@ -1,4 +1,4 @@
-//! What an operator did: dead letters, groups begun again and removed, messages expired.
+//! What operators did: dead letters redriven, groups reset and removed, messages expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 

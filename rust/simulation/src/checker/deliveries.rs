@@ -1,4 +1,4 @@
-//! What consumers are handed.
+//! Checks of deliveries.
 
 use delaymq_core::clock::Reading;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, PullOffset, Sequence, SubjectNumber};

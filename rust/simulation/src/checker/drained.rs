@@ -1,4 +1,4 @@
-//! What must be true when the faults have stopped and everybody has consumed all there is.
+//! Checks at the end: the faults have stopped, and every consumer has consumed everything.
 
 use delaymq_core::units::{GroupNumber, Sequence};
 

@@ -1,4 +1,4 @@
-//! What is submitted, becomes visible, is applied, is lost.
+//! Checks of facts: submitted, visible, applied, lost.
 
 use delaymq_core::clock::Reading;
 use delaymq_core::record::{Fact, Records, decode};

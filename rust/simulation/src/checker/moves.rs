@@ -1,4 +1,4 @@
-//! What is moved to another time: one message, under one key after the other.
+//! Checks of moves: one message, under one key after the other.
 
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{DueKey, Millis, Sequence};

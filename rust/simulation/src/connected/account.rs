@@ -1,5 +1,5 @@
-//! What users were told over their connections and what came to them, in maps: every promise to a
-//! client is judged against this. It knows nothing of what the server or its store say of themselves.
+//! The account: what users were told over their connections and what they got, in maps. Every promise to a client is
+//! judged by it. It knows nothing of what the server or its store say of themselves.
 
 mod changes;
 mod recurring;

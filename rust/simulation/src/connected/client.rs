@@ -1,5 +1,5 @@
-//! One user with one connection at a time: publishes, cancels, consumes, settles, and connects again when
-//! the connection is lost. What the core's caller tells it, it tells the account.
+//! One user with one connection at a time: it publishes, cancels, consumes, settles, and connects again when the
+//! connection is lost. It reports what the core's caller returns to the account.
 
 mod changes;
 mod recurring;

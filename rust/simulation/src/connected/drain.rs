@@ -1,4 +1,4 @@
-//! The end of a history: with no more trouble, everything comes to its end.
+//! The end of a history: no more troubles, and everything comes to its end.
 
 use delaymq_core::error::Result;
 

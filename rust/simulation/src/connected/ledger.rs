@@ -1,11 +1,10 @@
-//! What QMQ's clients sent and were told, in maps: every promise to them is judged against this. It knows
+//! The ledger of QMQ's clients: what they sent and were told, in maps. Every promise to them is judged by it. It knows
 //! nothing of what the server or its store say of themselves.
 //!
-//! A message is owed to each group of its subject once its storing was answered. It may come under one
-//! pull offset for every time that it was asked to be stored, and under one more for everything that lets
-//! it come again: a crash that may have lost that it was given, an acknowledgement that passed over it, a
-//! lease that may have ended, a group that began again. Under an offset that it had it may come as often
-//! as its consumer says that it did not receive it.
+//! Each group of the subject must get a message once its storing was answered. The message may come under one pull
+//! offset for each request to store it, and under one more for each reason to come again: a crash that may have lost a
+//! delivery, an acknowledgement that skipped it, a lease that may have ended, a reset of the group. Under the same
+//! offset it may come as often as its consumer says that it did not receive it.
 
 mod end_check;
 mod pull_check;

@@ -1,5 +1,5 @@
-//! The network between one client and the server: bytes in both directions, each in order, in pieces of
-//! any size, late, and at some byte gone.
+//! The network between one client and the server: bytes in both directions, in order, in pieces of any size, late, and
+//! cut at any byte.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What a connected history is like: everything that its seed decides before it begins.
+//! The plan of a connected history: everything that its seed decides before it begins.
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::queues::tags::{Filter, TagRule};

@@ -1,6 +1,5 @@
-//! One client of QMQ with one connection at a time: it sends, and pulls and acknowledges under a name that
-//! it keeps over its own restarts and the server's. Its frames are made and read here; what it is told it
-//! tells the ledger.
+//! One client of QMQ with one connection at a time. It sends, pulls and acknowledges under a name that survives its own
+//! restarts and the server's. Its frames are made and read here, and what it is told goes to the ledger.
 
 mod answers;
 mod requests;

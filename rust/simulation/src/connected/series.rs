@@ -1,4 +1,4 @@
-//! The store goes on with what recurs, as an engine's driver does.
+//! The store proposes the next occurrences of its series, as the engine's driver does.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Sequence;

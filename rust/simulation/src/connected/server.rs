@@ -1,6 +1,5 @@
-//! The server of a connected history: core's connections over one node, driven by hand. What a real
-//! server does with sockets and threads happens here when the world says so; what is decided, is decided
-//! in the core.
+//! The server of a connected history: the core's connections over one node, driven by hand. What a real server does
+//! with sockets and threads happens here when the history says so. All decisions are the core's.
 
 mod changes;
 mod pending_replies;

@@ -1,5 +1,5 @@
-//! What befalls a connected history: connections are cut, clients and servers are slow, the server ends,
-//! its disk fails or is full, the clock steps.
+//! The troubles of a connected history: connections are cut, clients and servers are slow, the server ends, its disk
+//! fails or is full, the clock steps.
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::storage::Call;

@@ -1,4 +1,4 @@
-//! What an owner has made of the facts, beside the ledger.
+//! The differences between an owner and the ledger.
 
 use std::collections::BTreeMap;
 

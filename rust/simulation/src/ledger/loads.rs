@@ -1,5 +1,5 @@
-//! What is loaded: which messages lie in staged runs the ledger is told, since it reads no file, and which of them are
-//! stored it judges by plain lists that forget nothing.
+//! Bulk loads. The ledger reads no files, so it is told which messages are in staged runs. Which of them are stored it
+//! decides by plain lists that forget nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What recurs, in plain lists: all series that ever began, and all occurrences that each ever had. Which is pending
-//! is looked up in the fates of messages.
+//! Recurring series, in plain lists: all series that ever began, and all their occurrences. The fates of messages say
+//! which occurrence is pending.
 
 use delaymq_core::record::recurring::{NewSeries, Occurrence, Recur};
 use delaymq_core::record::terms::IfExists;

@@ -1,5 +1,4 @@
-//! Keys and ids, in plain maps: who has which key is looked up in the fates of messages, and no entry is ever
-//! taken out.
+//! Keys and ids, in plain maps. The fates of messages say which message has a key, and no entry is ever removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! What an operator does: groups begun again and removed, dead letters looked at and brought back,
-//! messages expired.
+//! What operators do: reset and remove groups, list and redrive dead letters, expire messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 

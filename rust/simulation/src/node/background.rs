@@ -1,5 +1,4 @@
-//! What is done beside the way of the messages: segments are prepared, checkpoints written, files
-//! removed.
+//! The work of the engine's helper: segments are prepared, checkpoints written, files removed.
 
 use std::sync::Arc;
 

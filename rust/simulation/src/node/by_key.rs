@@ -1,4 +1,4 @@
-//! What users ask with keys and ids.
+//! Requests of users with keys and ids.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;

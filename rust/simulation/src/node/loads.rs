@@ -1,4 +1,4 @@
-//! Loads: staged beside the store by somebody, adopted by one fact that the node is asked for.
+//! Bulk loads: staged next to the store, and adopted by one fact that the node submits.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Class, Submission, Submitted};

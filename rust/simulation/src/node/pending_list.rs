@@ -1,4 +1,4 @@
-//! What somebody sees who lists what is pending.
+//! Lists of pending messages.
 
 use delaymq_core::error::Result;
 use delaymq_core::schedule_log::Entry;

@@ -1,5 +1,5 @@
-//! What a server of QMQ's clients asks of a store: their messages as they are laid out, consumers that
-//! clients named, and the ends of many deliveries in one submission.
+//! The calls of a server of QMQ's clients: their messages in their own layout, consumers that clients named, and the
+//! ends of many deliveries in one submission.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What recurs: begun and ended by users, and proposed by the node whenever somebody asks it to look.
+//! Recurring series: users begin and end them, and the node proposes occurrences whenever it is asked to.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;

@@ -1,4 +1,4 @@
-//! What users ask: publish, cancel, subscribe. Each is submitted at once and answered when applied.
+//! Requests of users: publish, cancel, subscribe. Each is submitted at once and answered when applied.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A store that is given back in the midst of its log: holes are named, and punched with the next checkpoint.
+//! A store that punches holes in its log: they are named first, and punched with the next checkpoint.
 
 use delaymq_core::error::Result;
 use delaymq_core::store::OwnerOptions;

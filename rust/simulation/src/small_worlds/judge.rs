@@ -1,4 +1,4 @@
-//! Judges what is left after a crash: by the tape alone, and not by what the store says of itself.
+//! Judges what a crash left, by the tape alone, and not by what the store says of itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The machine of a small world: a store on a disk that records, driven step by step. What the store
-//! promises is noted after each of the steps between queue and state.
+//! The machine of a small world: a store on a disk that records, driven step by step. The store's promises are noted
+//! after each step between queue and state.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Durability;

@@ -1,4 +1,4 @@
-//! What small worlds live through: something that comes before, and something that is recorded.
+//! The scenes of small worlds: what happens before, and what is recorded.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Durability;

@@ -1,5 +1,5 @@
-//! All that a crash at one moment may leave: everything written (a kill), every combination of what was
-//! not synced up to [`COMBINATIONS_MAX`] of them and a random part above, every byte of the last write.
+//! Everything that a crash at one moment may leave: all that was written (a kill), every combination of unsynced writes
+//! up to [`COMBINATIONS_MAX`] and a random part above, and every byte of the last write.
 
 use delaymq_core::storage::{Crash, MemoryStorage};
 

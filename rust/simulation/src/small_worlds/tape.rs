@@ -1,5 +1,4 @@
-//! The tape of a small world: every call that changes the disk, the disk as it stood behind it, and
-//! what had been promised by then.
+//! The tape of a small world: every call that changes the disk, the disk after it, and the promises so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,4 @@
-//! Operators: they look at dead letters and bring them back, reset and remove groups, let messages
-//! expire.
+//! Operators: they list and redrive dead letters, reset and remove groups, expire messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Producers that cancel and move by keys, one message at a time or many together, and now and then once more, as who has
-//! not heard the answer does.
+//! Producers that cancel and move by keys, one message at a time or many together, and sometimes again, as a client
+//! does that has lost the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! The end of a history: the faults stop, everybody consumes all there is, and it is checked that
-//! this is all there must be.
+//! The end of a history: the faults stop, consumers consume everything, and the result is checked.
 
 use super::World;
 

@@ -1,4 +1,4 @@
-//! Producers that publish on terms: one message for each key, and no message twice.
+//! Producers that publish with terms: one message for each key, and no message twice.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Somebody who has messages as a table: stages them beside the store and has them adopted, all or none, once however
-//! often the job is tried.
+//! Bulk loads: messages are staged next to the store and adopted, all or none, and once, however often the job is
+//! tried.
 
 use std::collections::BTreeMap;
 

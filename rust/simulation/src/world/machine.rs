@@ -1,4 +1,4 @@
-//! The machine: it starts, it ends, somewhere in between or in the middle of starting.
+//! The machine: it starts, and it ends at any point, even while it starts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What happens next: chance decides.
+//! The next operation, chosen by chance.
 
 use super::World;
 

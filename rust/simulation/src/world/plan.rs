@@ -1,4 +1,4 @@
-//! What a history is like: everything that its seed decides before it begins.
+//! The plan of a history: everything that its seed decides before it begins.
 
 use delaymq_core::message_log::{Durability, FreeMarks};
 use delaymq_core::store::OwnerOptions;

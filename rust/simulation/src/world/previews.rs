@@ -1,5 +1,5 @@
-//! Somebody looks at what is pending: all of it, or some, in a list, in counts and by minutes. A plain account of the facts says
-//! what there is.
+//! Previews of pending messages: all of them or some, as a list, as counts and by minutes. A plain account of the facts
+//! says what they must show.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Somebody rebuilds the runs of the store while it is closed: they must say what the runs say that are there, and the
-//! store is the same with them. The machine may end in the midst of it.
+//! Rebuilds of the runs of a closed store. The rebuilt runs must equal the existing ones, and the store is the same
+//! with them. The machine may end in the middle.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Identity;

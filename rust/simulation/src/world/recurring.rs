@@ -1,5 +1,5 @@
-//! Users who have messages sent again and again, and what they may expect: one pending at a time, every time of the
-//! rule as the policy has it, each once and none that is not of the rule.
+//! Users with recurring messages, and what they may expect: one message pending at a time, every time of the rule as
+//! the policy says, each once, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

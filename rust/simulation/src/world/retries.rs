@@ -1,4 +1,4 @@
-//! Messages that a consumer does not finish: given back, or put away among the dead letters.
+//! Messages that a consumer does not finish: given back, or moved to the dead letters.
 
 use delaymq_core::store::{dead_letter_subject, retry_subject};
 use delaymq_core::units::Sequence;

@@ -1,7 +1,8 @@
-//! What is known of messages that were cancelled or moved, and of those that are stored once however often they are asked for.
+//! What is known of messages that were cancelled or moved, and of those that are stored once however often a client
+//! asks.
 //!
-//! A message comes under the sequence that it was stored under. Each move gives it another receipt, and the receipt
-//! before names nothing any more.
+//! A message comes under the sequence that it was stored under. Each move gives it another receipt, and the old receipt
+//! is not valid any more.
 
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::extension::moves::Moved;

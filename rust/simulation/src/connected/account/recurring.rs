@@ -1,5 +1,5 @@
-//! What users expect of their series: each time of the rule as the policy has it, once and none beside, one waiting at
-//! a time, until they end it.
+//! What users expect of their series: each time of the rule as the policy says, once, with one message pending at a
+//! time, until they end it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

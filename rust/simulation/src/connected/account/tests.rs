@@ -1,4 +1,4 @@
-//! What is a reason for a message to come again, and what is none.
+//! Which events are a reason for a message to come again, and which are not.
 
 mod changes;
 

@@ -1,4 +1,4 @@
-//! A user who has what is pending come at another time, and has messages stored once, however often it asks for them.
+//! A user who moves pending messages, and has messages stored once, however often it asks.
 
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::terms::IfExists;

@@ -1,4 +1,4 @@
-//! A user who has messages sent again and again: begins a series in the place of the one before, and ends it.
+//! A user with recurring messages: begins a series in place of the one before, and ends it.
 
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;

@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! The requests of a client.
 
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::{Millis, Sequence};

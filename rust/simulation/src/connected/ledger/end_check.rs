@@ -1,4 +1,4 @@
-//! What must have come and been finished at the end.
+//! The checks at the end: what must have come and been finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 

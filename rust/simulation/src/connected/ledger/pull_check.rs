@@ -1,4 +1,4 @@
-//! What a pull brought is judged.
+//! The checks of a pull's answer.
 
 use delaymq_core::store::retry_subject;
 

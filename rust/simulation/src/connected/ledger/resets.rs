@@ -1,5 +1,5 @@
-//! Groups that begin again. When one does nobody knows who only sees answers, but that it is after the
-//! request and before its answer.
+//! Resets of groups. A client that sees only answers knows no more than that the reset happens between its request and
+//! its answer.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a client of QMQ is told.
+//! The answers to a client of QMQ.
 
 use delaymq_core::wire::frame::{HEAD_BYTES, Head, answer, read_head};
 use delaymq_core::wire::qmq::message::TAGS_VERSION;

@@ -1,4 +1,4 @@
-//! What a client of QMQ asks for.
+//! The requests of a client of QMQ.
 
 use delaymq_core::error::Error;
 use delaymq_core::record::name::GroupStart;

@@ -1,5 +1,4 @@
-//! Messages that are moved, and those that are stored once under their ids, asked for over connections, and answered by
-//! what applying it finds.
+//! Requests that move messages, or store them once under their ids. Apply decides their outcomes.
 
 use delaymq_core::error::Result;
 use delaymq_core::record::meta::MetaView;

@@ -1,5 +1,4 @@
-//! What is asked now and answered once the log is so far: publishes, cancels, subscriptions, and
-//! everything that was settled.
+//! Replies that wait for the log: to publishes, cancels, subscriptions, and all settlements.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};

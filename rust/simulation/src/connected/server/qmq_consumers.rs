@@ -1,5 +1,4 @@
-//! Consumers of QMQ: each has a session that does one thing after the other, pulls that wait for a
-//! message, and a lease.
+//! Consumers of QMQ: each has a session whose jobs run one after the other, parked pulls, and a lease.
 
 mod jobs;
 mod parked_pulls;

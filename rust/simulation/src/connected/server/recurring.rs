@@ -1,4 +1,4 @@
-//! What recurs, asked for over connections, and answered by what applying it finds.
+//! Requests about recurring series. Apply decides their outcomes.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::recurring::CatchUp;

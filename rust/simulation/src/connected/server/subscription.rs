@@ -1,4 +1,4 @@
-//! One subscription of a connection: its consumers, what they hold, and its messages on their way out.
+//! One subscription of a connection: its consumers, the messages that they hold, and the messages to send.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,4 @@
-//! What is asked of a consumer is done one piece after the other, in the order in which it came, whatever
-//! has to wait for the disk meanwhile.
+//! The jobs of a session: they run one after the other, in the order of their arrival, even if one waits for the disk.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Pulls that wait, and whose time has come.
+//! Parked pulls, and those whose time is over.
 
 use delaymq_core::error::Result;
 use delaymq_core::queues::held_pulls::HeldPull;

@@ -1,4 +1,4 @@
-//! What a pull is answered with: what its consumer has not received, else what is new.
+//! The messages for a pull: those that its consumer has not received, or else new ones.
 
 use std::ops::Range;
 
