@@ -92,7 +92,7 @@ impl Store {
         for (name, work) in works {
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
-            let thread = thread.map_err(|error| crate::files::storage::storage_error("start", name, &error))?;
+            let thread = thread.map_err(|error| crate::files::system_errors::storage_error("start", name, &error))?;
             held(&self.threads).push(thread);
         }
         self.shared.committer.raise();

@@ -20,9 +20,8 @@ mod server;
 mod server_state;
 mod subscriptions;
 
-pub use access::control::AccessOptions;
 pub use access::network::Network;
 pub use access::token::TokenHash;
-pub use options::{ServerError, ServerOptions};
+pub use options::{AccessOptions, ServerError, ServerOptions};
 pub use requests::administration::status_told;
 pub use server::{Places, Server, Stopped};

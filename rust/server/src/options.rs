@@ -10,7 +10,8 @@ use delaymq_core::wire::quota::memory_accounting::ScalesLimits;
 use delaymq_core::wire::quota::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
 
-use crate::access::control::AccessOptions;
+use crate::access::network::Network;
+use crate::access::token::TokenHash;
 
 /// The usual port of the listener.
 const PORT: u16 = 20_801;
@@ -139,6 +140,18 @@ impl ServerOptions {
             None => Ok(()),
         }
     }
+}
+
+/// Options of access control.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AccessOptions {
+    /// The token that a peer must send. Without it no token is needed, which is allowed only for addresses that no
+    /// other machine reaches.
+    pub token: Option<TokenHash>,
+    /// The token that switches consumers on and off. Without it no one can.
+    pub admin_token: Option<TokenHash>,
+    /// Networks of QMQ's clients, which send no token.
+    pub qmq_clients_from: Vec<Network>,
 }
 
 /// Why a server did not start.

@@ -8,9 +8,9 @@ use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
-use crate::convert::{errors, meta, qmq};
-use crate::embedded::terms;
-use crate::embedded::terms::Terms;
+use crate::convert::terms;
+use crate::convert::terms::Terms;
+use crate::convert::{errors, meta, qmq, text};
 
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
 const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
@@ -88,7 +88,7 @@ type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyA
 pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
     for (index, row) in rows.iter().enumerate() {
         let (subject, body, due_ms, absolute, about, terms): Row<'_> = row.extract()?;
-        let pushed = text("subject", &subject).and_then(|name| {
+        let pushed = text::of("subject", &subject).and_then(|name| {
             let meta = meta::encoded(&about)?;
             push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
         });
@@ -163,12 +163,6 @@ pub(crate) fn named(error: Error, due: Due) -> Error {
         Error::TooLarge { argument: "frame", limit, found } => Error::TooLarge { argument: "messages", limit, found },
         other => other,
     }
-}
-
-/// The text of an argument that must be a str.
-pub(crate) fn text<'a>(argument: &str, value: &'a Bound<'_, PyAny>) -> PyResult<std::borrow::Cow<'a, str>> {
-    let string = value.cast::<PyString>().map_err(|_| errors::wrong_type(argument, "str", value))?;
-    string.to_cow().map_err(|_| errors::refused(value.py(), argument, "text that UTF-8 can hold", "a lone surrogate"))
 }
 
 /// When a message is due, from what crosses the boundary.

@@ -5,7 +5,7 @@ use delaymq_core::record::message::{Meta, decode_meta as decoded, encode_meta};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping, PySequence, PyString, PyTuple};
 
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 
 /// The bytes of meta from `None` or a tuple of message id, tags and attributes.
 pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -24,14 +24,14 @@ pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 
 /// A message id, which is never empty where one is given.
 fn chosen_id(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let message_id = message::text("message_id", value)?;
+    let message_id = text::of("message_id", value)?;
     check_message_id(&message_id).map_err(|error| errors::raised(value.py(), error))?;
     Ok(message_id.into_owned())
 }
 
 /// A str of 1 to 255 bytes.
 fn short(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let text = message::text(argument, value)?;
+    let text = text::of(argument, value)?;
     if text.is_empty() || text.len() > WORD_BYTES_MAX {
         let expected = format!("1 to {WORD_BYTES_MAX} bytes of UTF-8");
         return Err(errors::refused(value.py(), argument, &expected, &format!("{} bytes", text.len())));
@@ -67,7 +67,7 @@ fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>
     let mut pairs = Vec::with_capacity(count);
     for item in mapping.items()? {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        let value = message::text("attributes", &value)?.as_bytes().to_vec();
+        let value = text::of("attributes", &value)?.as_bytes().to_vec();
         pairs.push((short("attributes", &key)?, value));
     }
     check_attributes(pairs.iter().map(|(key, value)| (key.as_str(), value.as_slice())))

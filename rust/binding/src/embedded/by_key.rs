@@ -8,10 +8,11 @@ use delaymq_engine::Due;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::convert::{errors, message};
+use crate::convert::terms::moved;
+use crate::convert::{errors, message, text};
+use crate::embedded::key_commands::id_of;
 use crate::embedded::moves;
 use crate::embedded::store::{Store, word};
-use crate::embedded::terms::{id_of, moved};
 use crate::remote::requests::Request;
 
 /// Adds what is here to the module.
@@ -25,7 +26,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The text of a key, checked; `index` is its place.
 fn key_of(key: &Bound<'_, PyAny>, index: usize) -> PyResult<String> {
     let py = key.py();
-    let text = message::text("key", key).map_err(|error| errors::at_index(py, error, index))?;
+    let text = text::of("key", key).map_err(|error| errors::at_index(py, error, index))?;
     check_name("key", &text).map_err(|error| errors::at_index(py, errors::raised(py, error), index))?;
     Ok(text.into_owned())
 }
@@ -52,7 +53,7 @@ pub(crate) fn cancel_keys<'py>(
     keys: &Bound<'py, PyList>,
     command_id: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (py, subject, id) = (keys.py(), message::text("subject", subject)?, id_of(command_id)?);
+    let (py, subject, id) = (keys.py(), text::of("subject", subject)?, id_of(command_id)?);
     let keys = keys_of(keys)?;
     let outcomes = py.detach(|| store.engine.cancel_keys(&subject, &keys, id.as_deref()));
     PyTuple::new(py, outcomes.map_err(|error| errors::raised(py, error))?.into_iter().map(word))
@@ -67,7 +68,7 @@ pub(crate) fn move_keys<'py>(
     moves: &Bound<'py, PyList>,
     command_id: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (py, subject, id) = (moves.py(), message::text("subject", subject)?, id_of(command_id)?);
+    let (py, subject, id) = (moves.py(), text::of("subject", subject)?, id_of(command_id)?);
     let moves = moves_of(moves)?;
     for (index, (_, due)) in moves.iter().enumerate() {
         let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
@@ -85,7 +86,7 @@ pub(crate) fn cancel_keys_request(
     keys: &Bound<'_, PyList>,
     command_id: &Bound<'_, PyAny>,
 ) -> PyResult<Request> {
-    let (py, subject, id) = (keys.py(), message::text("subject", subject)?, id_of(command_id)?);
+    let (py, subject, id) = (keys.py(), text::of("subject", subject)?, id_of(command_id)?);
     let keys = keys_of(keys)?;
     let keys = keys.iter().map(String::as_str).collect();
     let asked = CancelKeys { subject: &subject, keys, id: id.as_deref() };
@@ -100,7 +101,7 @@ pub(crate) fn move_keys_request(
     moves: &Bound<'_, PyList>,
     command_id: &Bound<'_, PyAny>,
 ) -> PyResult<Request> {
-    let (py, subject, id) = (moves.py(), message::text("subject", subject)?, id_of(command_id)?);
+    let (py, subject, id) = (moves.py(), text::of("subject", subject)?, id_of(command_id)?);
     let moves = moves_of(moves)?;
     let time = |due: &Due| match due {
         Due::After(delay_ms) => DueTime::After(*delay_ms),

@@ -5,7 +5,7 @@ use delaymq_core::units::Millis;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 
 /// A subject or None, two times in milliseconds or None, and whether by the second.
@@ -14,7 +14,7 @@ pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Option<u64>, Option<u64>, bool)
 /// What is asked for.
 pub(crate) fn query(asked: &Asked<'_>) -> PyResult<ForecastQuery> {
     let (subject, due_from, due_before, by_second) = asked;
-    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?.into_owned()) };
+    let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?.into_owned()) };
     Ok(ForecastQuery {
         subject: named,
         due_from: due_from.map(Millis),

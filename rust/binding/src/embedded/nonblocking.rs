@@ -9,8 +9,8 @@ use pyo3::types::{PyAny, PyList};
 
 use crate::convert::errors;
 use crate::convert::receipt::Receipts;
+use crate::convert::terms::Terms;
 use crate::embedded::publishing::{Begun, Publisher};
-use crate::embedded::terms::Terms;
 
 /// The calls of an event loop to a store.
 #[pyclass(frozen, module = "delaymq._core")]

@@ -6,7 +6,7 @@ use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, Subscrib
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping};
 
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 use crate::embedded::clock;
 
 /// The engine's options from keyword arguments; a key that is not one of them is refused.
@@ -44,7 +44,7 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
 }
 
 fn durability(value: &Bound<'_, PyAny>) -> PyResult<Durability> {
-    match message::text("durability", value)?.as_ref() {
+    match text::of("durability", value)?.as_ref() {
         "disk" => Ok(Durability::Disk),
         "os" => Ok(Durability::Os),
         other => Err(errors::refused(value.py(), "durability", "\"disk\" or \"os\"", &format!("{other:?}"))),
@@ -66,7 +66,7 @@ pub(crate) fn times(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<BTreeM
     let mut times = BTreeMap::new();
     for item in mapping.items()?.iter() {
         let (subject, keep_ms): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        times.insert(message::text(argument, &subject)?.into_owned(), whole(argument, &keep_ms)?);
+        times.insert(text::of(argument, &subject)?.into_owned(), whole(argument, &keep_ms)?);
     }
     Ok(times)
 }
@@ -79,7 +79,7 @@ pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, P
 
 /// Where a group begins.
 pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<GroupStart> {
-    match message::text("start", start)?.as_ref() {
+    match text::of("start", start)?.as_ref() {
         "earliest" => Ok(GroupStart::Earliest),
         "latest" => Ok(GroupStart::Latest),
         other => {

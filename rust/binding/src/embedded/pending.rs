@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::convert::receipt;
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 
 /// A subject or None, a prefix or None, two times in milliseconds or None.
@@ -68,7 +68,7 @@ pub(crate) fn query(asked: &Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<Pen
     let after = if after.is_none() {
         None
     } else {
-        let text = message::text("after", after)?;
+        let text = text::of("after", after)?;
         Some(PendingCursor::parse(&text).map_err(|error| errors::raised(after.py(), error))?)
     };
     Ok(PendingQuery {
@@ -84,8 +84,8 @@ pub(crate) fn chosen(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>) -> P
     let py = subject.py();
     match (subject.is_none(), prefix.is_none()) {
         (true, true) => Ok(PendingOf::Users),
-        (false, true) => Ok(PendingOf::Subject(message::text("subject", subject)?.into_owned())),
-        (true, false) => Ok(PendingOf::Prefix(message::text("prefix", prefix)?.into_owned())),
+        (false, true) => Ok(PendingOf::Subject(text::of("subject", subject)?.into_owned())),
+        (true, false) => Ok(PendingOf::Prefix(text::of("prefix", prefix)?.into_owned())),
         (false, false) => Err(errors::refused(py, "prefix", "None where a subject is named", "both")),
     }
 }

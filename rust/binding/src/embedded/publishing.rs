@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
 use crate::convert::message::About;
-use crate::convert::{errors, message, meta};
-use crate::embedded::terms;
-use crate::embedded::terms::Terms;
+use crate::convert::terms;
+use crate::convert::terms::Terms;
+use crate::convert::{errors, message, meta, text};
 use crate::embedded::waits::Wait;
 
 /// Buffers kept for the next publishes; where more threads publish at once they make their own.
@@ -45,7 +45,7 @@ impl Publisher {
         absolute: bool,
         (about, terms): (&Bound<'_, PyAny>, Option<&Terms>),
     ) -> PyResult<PublishBatch> {
-        let name = message::text("subject", subject)?;
+        let name = text::of("subject", subject)?;
         let meta = meta::encoded(about)?;
         let about = About { meta: &meta, terms: terms::of(terms) };
         self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), about))
@@ -58,7 +58,7 @@ impl Publisher {
         bodies: &Bound<'_, PyAny>,
         delays: &Bound<'_, PyAny>,
     ) -> PyResult<PublishBatch> {
-        let name = message::text("subject", subject)?;
+        let name = text::of("subject", subject)?;
         match delays.cast_exact::<PyInt>() {
             Ok(same) => {
                 let due = message::due_of(same.extract()?, false);

@@ -7,7 +7,7 @@ use delaymq_engine::{CatchUp, IfExists, NewRecurring, RecurringListed, Recurs};
 use pyo3::prelude::*;
 
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message, meta};
+use crate::convert::{errors, message, meta, text};
 use crate::embedded::store::Store;
 use crate::remote::requests::Request;
 
@@ -68,7 +68,7 @@ pub(crate) fn recur(
     recurs: Asked,
     about: &Bound<'_, PyAny>,
 ) -> PyResult<Row> {
-    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let (py, subject, meta) = (subject.py(), text::of("subject", subject)?, meta::encoded(about)?);
     let body = message::body_of(body)?;
     let told = py.detach(|| store.engine.recur(&subject, &asked(&recurs, &meta, &body)));
     told.map(row).map_err(|error| errors::raised(py, error))
@@ -78,7 +78,7 @@ pub(crate) fn recur(
 #[pyfunction]
 #[pyo3(signature = (store, subject, name, /))]
 pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    let (py, subject, name) = (name.py(), text::of("subject", subject)?, text::of("name", name)?);
     py.detach(|| store.engine.end_recurring(&subject, &name)).map_err(|error| errors::raised(py, error))
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bo
 #[pyo3(signature = (store, subject, after, limit, /))]
 pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, limit: usize) -> PyResult<Vec<Row>> {
     let py = subject.py();
-    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?) };
     let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, limit));
     Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
 }
@@ -102,7 +102,7 @@ pub(crate) fn recur_request(
     recurs: Asked,
     about: &Bound<'_, PyAny>,
 ) -> PyResult<Request> {
-    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let (py, subject, meta) = (subject.py(), text::of("subject", subject)?, meta::encoded(about)?);
     let body = message::body_of(body)?;
     Request::filled(py, RECUR, |out| request(&subject, &recurs, &meta, &body).put(out))
 }
@@ -111,7 +111,7 @@ pub(crate) fn recur_request(
 #[pyfunction]
 #[pyo3(signature = (subject, name, /))]
 pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
-    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    let (py, subject, name) = (name.py(), text::of("subject", subject)?, text::of("name", name)?);
     Request::filled(py, END_RECURRING, |out| SeriesName { subject: &subject, name: &name }.put(out))
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_,
 #[pyo3(signature = (subject, after, /))]
 pub(crate) fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
     let py = subject.py();
-    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?) };
     if named.as_deref() == Some("") {
         return Err(errors::refused(py, "subject", "a subject of the store", "''"));
     }

@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::receipt::{Receipt, Receipts};
-use crate::convert::{errors, message, receipt};
+use crate::convert::terms;
+use crate::convert::terms::Terms;
+use crate::convert::{errors, message, receipt, text};
 use crate::embedded::nonblocking::Unblocked;
 use crate::embedded::publishing::Publisher;
 use crate::embedded::subscription::Subscription;
-use crate::embedded::terms;
-use crate::embedded::terms::Terms;
 use crate::embedded::{moves, options, status, waits};
 
 /// A store that this process has open.
@@ -114,7 +114,7 @@ impl Store {
         in_flight_max: &Bound<'_, PyAny>,
     ) -> PyResult<Subscription> {
         let py = subject.py();
-        let (name, group) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (name, group) = (text::of("subject", subject)?, text::of("group", group)?);
         let chosen = options::subscription(start, in_flight_max)?;
         let opened = py.detach(|| self.engine.subscribe(&name, &group, chosen));
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))

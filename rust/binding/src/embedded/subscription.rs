@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message};
+use crate::convert::{errors, message, text};
 use crate::embedded::waits::Wait;
 
 /// One consumer of a group.
@@ -68,7 +68,7 @@ impl Subscription {
     fn dead_letter(&self, key: u64, reason: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reason.py();
         self.check_open(py)?;
-        let reason = message::text("reason", reason)?;
+        let reason = text::of("reason", reason)?;
         self.engine.dead_letter(DeliveryKey::of_number(key), &reason).map_err(|error| errors::raised(py, error))
     }
 

@@ -4,7 +4,7 @@ use delaymq_engine::Ready;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::convert::{errors, message, qmq};
+use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
 
 /// Lets go of the store as a killed process does.
@@ -31,8 +31,8 @@ pub(crate) fn ready<'py>(
     subject: &Bound<'py, PyAny>,
     group: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let name = message::text("subject", subject)?;
-    let group = group.map(|group| message::text("group", group)).transpose()?;
+    let name = text::of("subject", subject)?;
+    let group = group.map(|group| text::of("group", group)).transpose()?;
     let found = py.detach(|| store.engine.ready(&name, group.as_deref()));
     let found = found.map_err(|error| errors::raised(py, error))?;
     let tuples = found.iter().map(|one| tuple(py, one)).collect::<PyResult<Vec<_>>>()?;

@@ -4,7 +4,7 @@ use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, Subject
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 use crate::embedded::options;
 use crate::embedded::store::Store;
 
@@ -40,7 +40,7 @@ pub(crate) fn consumers<'py>(
     group: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyList>> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     let consumers = py.detach(|| engine.consumers(&subject, &group)).map_err(|error| errors::raised(py, error))?;
     let rows = consumers.iter().map(|consumer| consumer_fields(py, consumer)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, rows)
@@ -64,8 +64,8 @@ pub(crate) fn end_consumer(
     consumer: &Bound<'_, PyAny>,
 ) -> PyResult<u64> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
-    let consumer = message::text("consumer", consumer)?;
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
+    let consumer = text::of("consumer", consumer)?;
     let id = ConsumerId { subject: &subject, group: &group, consumer: &consumer };
     py.detach(|| engine.end_consumer(id, RetryRule::default())).map_err(|error| errors::raised(py, error))
 }
@@ -99,7 +99,7 @@ pub(crate) fn start_group(
     start: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     let start = options::group_start(start)?;
     py.detach(|| engine.start_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
 }
@@ -113,7 +113,7 @@ pub(crate) fn reset_group(
     start: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     let start = options::group_start(start)?;
     py.detach(|| engine.reset_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
 }
@@ -126,7 +126,7 @@ pub(crate) fn remove_group(
     group: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     py.detach(|| engine.remove_group(&subject, &group)).map_err(|error| errors::raised(py, error))
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn remove_group(
 #[pyo3(signature = (store, subject, older_than_ms, /))]
 pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<u64> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let subject = message::text("subject", subject)?;
+    let subject = text::of("subject", subject)?;
     py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
 }
 
@@ -142,6 +142,6 @@ pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
-    let text = message::text("subject", name)?;
+    let text = text::of("subject", name)?;
     delaymq_engine::check_name("subject", &text).map_err(|error| errors::raised(name.py(), error))
 }

@@ -6,7 +6,7 @@ use delaymq_engine::DeadLetter;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::convert::{errors, message, qmq};
+use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
 
 /// Fields of `delaymq.DeadLetter` for each dead letter.
@@ -19,7 +19,7 @@ pub(crate) fn dead_letters<'py>(
     limit: usize,
 ) -> PyResult<Bound<'py, PyList>> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     let found = py.detach(|| engine.dead_letters(&subject, &group, limit));
     let found = found.map_err(|error| errors::raised(py, error))?;
     let rows = found.iter().map(|letter| fields(py, letter)).collect::<PyResult<Vec<_>>>()?;
@@ -49,6 +49,6 @@ pub(crate) fn redrive(
     limit: Option<usize>,
 ) -> PyResult<u64> {
     let (py, engine) = (subject.py(), &store.get().engine);
-    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     py.detach(|| engine.redrive(&subject, &group, limit)).map_err(|error| errors::raised(py, error))
 }

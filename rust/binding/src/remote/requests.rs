@@ -25,9 +25,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
 use crate::convert::message::{About, Outgoing};
-use crate::convert::{errors, message, meta, receipt};
-use crate::embedded::terms;
-use crate::embedded::terms::Terms;
+use crate::convert::terms;
+use crate::convert::terms::Terms;
+use crate::convert::{errors, message, meta, receipt, text};
 use crate::embedded::{forecast, moves, options, pending};
 
 /// One request.
@@ -68,7 +68,7 @@ impl Request {
         start: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let start = options::group_start(start)?;
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
         let name = GroupName { subject: &subject_text, group: &group_text };
         Self::filled(subject.py(), command, |out| GroupAt { name, start }.put(out))
     }
@@ -102,7 +102,7 @@ impl Request {
         meta: &Bound<'_, PyAny>,
         terms: Option<Terms>,
     ) -> PyResult<Self> {
-        let name = message::text("subject", subject)?;
+        let name = text::of("subject", subject)?;
         let meta = meta::encoded(meta)?;
         let due = message::due_of(due_ms, absolute);
         let about = About { meta: &meta, terms: terms::of(terms.as_ref()) };
@@ -116,7 +116,7 @@ impl Request {
         bodies: &Bound<'_, PyAny>,
         delays: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let name = message::text("subject", subject)?;
+        let name = text::of("subject", subject)?;
         Self::published(subject.py(), |writer| match delays.cast_exact::<PyInt>() {
             Ok(same) => message::push_all(writer, &name, bodies, message::due_of(same.extract()?, false)),
             Err(_) => message::push_each(writer, &name, bodies, delays),
@@ -158,7 +158,7 @@ impl Request {
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let (subject, group) = (message::text("subject", &names.0)?, message::text("group", &names.1)?);
+        let (subject, group) = (text::of("subject", &names.0)?, text::of("group", &names.1)?);
         let chosen = options::subscription(start, in_flight_max)?;
         chosen.check().map_err(|error| errors::raised(start.py(), error))?;
         let subscribe = Subscribe {
@@ -213,7 +213,7 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (number, keys, reason, /))]
     fn put_away(number: u32, keys: Vec<u64>, reason: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let text = message::text("reason", reason)?;
+        let text = text::of("reason", reason)?;
         let keys = keys.into_iter().map(delivery_keys::parts).collect();
         Self::filled(reason.py(), PUT_AWAY, |out| PutAway { subscription: number, reason: &text, keys }.put(out))
     }
@@ -268,7 +268,7 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (subject, group, /))]
     fn remove_group(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
         let name = GroupName { subject: &subject_text, group: &group_text };
         Self::filled(subject.py(), REMOVE_GROUP, |out| name.put(out))
     }
@@ -276,7 +276,7 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (subject, group, after, limit, /))]
     fn dead_letters(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, after: u64, limit: u64) -> PyResult<Self> {
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
         let name = GroupName { subject: &subject_text, group: &group_text };
         let listing = Listing { after, count_max: u32::try_from(limit).unwrap_or(LISTING).min(LISTING) };
         Self::filled(subject.py(), DEAD_LETTERS, |out| DeadLetters { name, listing }.put(out))
@@ -285,7 +285,7 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (subject, group, limit, /))]
     fn redrive(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, limit: Option<u64>) -> PyResult<Self> {
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
         let name = GroupName { subject: &subject_text, group: &group_text };
         let count_max = limit.unwrap_or(u64::MAX);
         Self::filled(subject.py(), REDRIVE, |out| Redrive { name, count_max }.put(out))
@@ -294,14 +294,14 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (subject, older_than_ms, /))]
     fn expire(subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<Self> {
-        let text = message::text("subject", subject)?;
+        let text = text::of("subject", subject)?;
         Self::filled(subject.py(), EXPIRE, |out| Expire { subject: &text, older_than_ms }.put(out))
     }
 
     #[staticmethod]
     #[pyo3(signature = (subject, group, after, /))]
     fn consumers(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, after: u64) -> PyResult<Self> {
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
         let name = GroupName { subject: &subject_text, group: &group_text };
         let listing = Listing { after, count_max: LISTING };
         Self::filled(subject.py(), CONSUMERS, |out| Consumers { name, listing }.put(out))
@@ -314,8 +314,8 @@ impl Request {
         group: &Bound<'_, PyAny>,
         consumer: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
-        let consumer_text = message::text("consumer", consumer)?;
+        let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+        let consumer_text = text::of("consumer", consumer)?;
         let name = ConsumerName { subject: &subject_text, group: &group_text, consumer: &consumer_text };
         Self::filled(subject.py(), END_CONSUMER, |out| name.put(out))
     }

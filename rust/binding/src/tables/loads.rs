@@ -15,7 +15,7 @@ use delaymq_tables::{BadRow, Loader, LoadingRules};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::convert::{errors, message};
+use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 use crate::embedded::waits;
 use crate::remote::requests::Request;
@@ -158,7 +158,7 @@ fn named(py: Python<'_>, runs: Vec<Described>) -> PyResult<Vec<StagedRun>> {
 #[pyfunction]
 #[pyo3(signature = (store, job, runs, /))]
 pub(crate) fn load(store: &Store, job: &Bound<'_, PyAny>, runs: Vec<Described>) -> PyResult<(u64, u64, bool)> {
-    let (py, job) = (job.py(), message::text("job", job)?);
+    let (py, job) = (job.py(), text::of("job", job)?);
     let (engine, job, runs) = (Arc::clone(&store.engine), job.into_owned(), named(py, runs)?);
     let loaded = waits::interruptible(py, move || engine.load(&job, &runs))?;
     Ok((loaded.base.0, loaded.count, loaded.again))
@@ -168,7 +168,7 @@ pub(crate) fn load(store: &Store, job: &Bound<'_, PyAny>, runs: Vec<Described>) 
 #[pyfunction]
 #[pyo3(signature = (job, runs, /))]
 pub(crate) fn load_request(job: &Bound<'_, PyAny>, runs: Vec<Described>) -> PyResult<Request> {
-    let (py, job) = (job.py(), message::text("job", job)?);
+    let (py, job) = (job.py(), text::of("job", job)?);
     let runs = named(py, runs)?;
     Request::filled(py, LOAD, |out| LoadAsked { job: &job, runs }.put(out))
 }

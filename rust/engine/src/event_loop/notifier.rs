@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Sequence;
 
-use crate::files::storage::storage_error;
+use crate::files::system_errors::storage_error;
 use crate::held;
 use crate::sync::{AtomicU64, Mutex, RwLock};
 

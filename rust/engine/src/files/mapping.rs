@@ -10,7 +10,7 @@ use delaymq_core::error::Result;
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use rustix::fs::{Mode, OFlags};
 
-use crate::files::storage::{retried, storage_error};
+use crate::files::system_errors::{retried, storage_error};
 
 /// A file that is mapped whole, for reading.
 pub(crate) struct Mapping {

@@ -10,11 +10,10 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::segment_path;
 use delaymq_core::run::{LoadedRuns, Run, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
-use delaymq_core::units::{Location, LocationFile, SegmentNumber, Sequence};
+use delaymq_core::units::{Location, LocationFile, SegmentNumber};
 
 use crate::files::block_cache::{Block, Blocks};
 use crate::files::mapping::Mapping;
-use crate::files::payload_reader::{PayloadReader, Stored};
 use crate::held;
 use crate::sync::{AtomicU32, Mutex};
 
@@ -76,19 +75,6 @@ impl Payloads {
             LocationFile::Segment(number) => segment_path(number),
             LocationFile::Run(number) => loaded.map_or_else(|| run_path(number), |run| run.file().path().to_owned()),
         }
-    }
-
-    /// A reader for messages that are read one after the other.
-    pub(crate) fn reader(&self) -> PayloadReader<'_> {
-        PayloadReader::new(self)
-    }
-
-    /// Reads one message, as [`PayloadReader::read`] does.
-    ///
-    /// # Errors
-    /// Those of [`PayloadReader::read`].
-    pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
-        self.reader().read(location, sequence)
     }
 
     /// The log writes to this segment: segments long before it are read, not mapped.
@@ -205,6 +191,8 @@ fn pieces_of(locations: impl Iterator<Item = Location>) -> Vec<FilePiece> {
 
 #[cfg(test)]
 mod tests {
+    use delaymq_core::units::Sequence;
+
     use delaymq_core::error::Error;
     use delaymq_core::record::message::{Message, encode_message};
     use delaymq_core::record::seal_record;

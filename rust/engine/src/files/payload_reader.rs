@@ -33,6 +33,21 @@ pub(crate) struct PayloadReader<'a> {
     block: Option<Arc<Block>>,
 }
 
+impl Payloads {
+    /// A reader for messages that are read one after the other.
+    pub(crate) fn reader(&self) -> PayloadReader<'_> {
+        PayloadReader::new(self)
+    }
+
+    /// Reads one message, as [`PayloadReader::read`] does.
+    ///
+    /// # Errors
+    /// Those of [`PayloadReader::read`].
+    pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
+        self.reader().read(location, sequence)
+    }
+}
+
 impl<'a> PayloadReader<'a> {
     pub(crate) fn new(payloads: &'a Payloads) -> Self {
         Self { payloads, mapping: None, block: None }

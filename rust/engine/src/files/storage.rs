@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use delaymq_core::error::{Error, Result, StorageFault};
+use delaymq_core::error::Result;
 use delaymq_core::message_log::{IDENTITY_PATH, LOG_FOLDER};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::storage::{Storage, StorageFile};
@@ -13,11 +13,10 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::files::mapping::Mapping;
+use crate::files::system_errors::{failed, retried, storage_error};
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-/// How often a call is repeated that signals interrupt.
-const INTERRUPTIONS_MAX: u32 = 1000;
 /// The unit of `st_blocks`, whatever the blocks of the file system are.
 const UNIT_OF_ROOM_BYTES: u64 = 512;
 /// The zeros that are written where the file system cannot allocate.
@@ -306,39 +305,6 @@ fn sync_directory(path: &Path, name: &str) -> Result<()> {
     retried(|| rustix::fs::fsync(&folder)).map_err(|errno| failed("sync", name, errno))
 }
 
-/// Repeats a call that a signal interrupted. A call that is interrupted again and again has failed: some file systems
-/// answer so, and no thread should wait for them without end.
-pub(crate) fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    for _ in 1..INTERRUPTIONS_MAX {
-        match call() {
-            Err(Errno::INTR) => {}
-            answer => return answer,
-        }
-    }
-    call()
-}
-
-fn failed(operation: &'static str, path: &str, errno: Errno) -> Error {
-    let fault = match errno {
-        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => StorageFault::NoSpace,
-        Errno::NOENT => StorageFault::NotFound,
-        Errno::EXIST => StorageFault::AlreadyExists,
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => StorageFault::PermissionDenied,
-        _ => StorageFault::Io,
-    };
-    Error::Storage { operation, path: path.to_owned(), fault, message: errno.to_string() }
-}
-
-/// The core's error for an error of the standard library.
-pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(number) => failed(operation, path, Errno::from_raw_os_error(number)),
-        None => {
-            Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -366,21 +332,5 @@ mod tests {
         assert_eq!(synced_by_an_open(&root), [parent.path()], "the first open may have failed there");
         std::fs::write(root.join(IDENTITY_PATH), []).unwrap();
         assert!(synced_by_an_open(&root).is_empty(), "it is known to be durable");
-    }
-
-    #[test]
-    fn a_call_that_is_interrupted_for_ever_fails_and_one_that_is_not_does_not() {
-        let mut calls = 0;
-        let answer: rustix::io::Result<()> = retried(|| {
-            calls += 1;
-            Err(Errno::INTR)
-        });
-        assert_eq!((answer, calls), (Err(Errno::INTR), INTERRUPTIONS_MAX));
-        let mut left = 3;
-        let answer = retried(|| {
-            left -= 1;
-            if left > 0 { Err(Errno::INTR) } else { Ok(7) }
-        });
-        assert_eq!(answer, Ok(7));
     }
 }

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::files::mapping::ForkMark;
-use crate::files::storage::{retried, storage_error};
+use crate::files::system_errors::{retried, storage_error};
 
 /// The lock file's name in the store's folder.
 pub(crate) const LOCK_FILE: &str = "LOCK";

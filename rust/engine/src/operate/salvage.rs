@@ -8,8 +8,9 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Salvage, SalvagedMessage, retry_subject, salvage};
 
-use crate::files::storage::{FileStorage, storage_error};
+use crate::files::storage::FileStorage;
 use crate::files::store_lock::ReadersLock;
+use crate::files::system_errors::storage_error;
 use crate::operate::salvaged_dead_letters::{DeadLetterWriter, dead_letter_of};
 use crate::options::Options;
 use crate::publish::batch::PublishBatch;

@@ -10,10 +10,10 @@ use delaymq_core::units::Millis;
 use delaymq_core::wire::quota::admission::{Standing, WrongTokens};
 use delaymq_core::wire::quota::notices::{Notice, NoticeKind, Notices};
 
-use crate::access::network::{Network, counted};
+use crate::access::network::counted;
 use crate::access::token::TokenHash;
 use crate::counters::Counter;
-use crate::options::ServerOptions;
+use crate::options::{AccessOptions, ServerOptions};
 
 /// How many wrong tokens an address may send at once, and how long it then waits for another try.
 const WRONG_TOKENS: u32 = 10;
@@ -22,18 +22,6 @@ const WRONG_TOKEN_MS: u64 = 10_000;
 const WRONG_ADDRESSES_MAX: usize = 10_000;
 /// Notices that are kept at the same time.
 const NOTICES_MAX: usize = 64;
-
-/// Options of access control.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct AccessOptions {
-    /// The token that a peer must send. Without it no token is needed, which is allowed only for addresses that no
-    /// other machine reaches.
-    pub token: Option<TokenHash>,
-    /// The token that switches consumers on and off. Without it no one can.
-    pub admin_token: Option<TokenHash>,
-    /// Networks of QMQ's clients, which send no token.
-    pub qmq_clients_from: Vec<Network>,
-}
 
 /// The verdict on a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,6 +177,7 @@ fn leads_nowhere(address: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::network::Network;
 
     fn access(options: AccessOptions) -> AccessControl {
         AccessControl::new(options, NoticeLog::new())

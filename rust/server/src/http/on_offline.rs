@@ -11,7 +11,7 @@ use delaymq_core::wire::quota::notices::NoticeKind;
 
 use crate::access::control::Verdict;
 use crate::blocking_pool::Pool;
-use crate::http::routes::Page;
+use crate::http::page::Page;
 use crate::http::switched_off;
 use crate::server_state::ServerState;
 

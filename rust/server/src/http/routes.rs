@@ -13,22 +13,11 @@ use tokio::time::timeout;
 use crate::blocking_pool::Pool;
 use crate::http::metrics;
 use crate::http::on_offline::on_offline;
+use crate::http::page::{Page, text};
 use crate::server_state::ServerState;
 
-const TEXT: &str = "text/plain; charset=utf-8";
 /// The type of Prometheus' text.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// An answer.
-pub(crate) struct Page {
-    pub(crate) status: u16,
-    pub(crate) kind: &'static str,
-    pub(crate) body: String,
-}
-
-fn text(status: u16, body: impl Into<String>) -> Page {
-    Page { status, kind: TEXT, body: body.into() }
-}
 
 /// Answers the requests of one connection until it is over.
 pub(crate) async fn answer(state: &Rc<ServerState>, socket: &TcpStream, address: IpAddr) -> io::Result<()> {

@@ -8,7 +8,8 @@ use crate::ledger::delivery_ledger::{Gone, Ledger, Slot, Time};
 use crate::ledger::gaps::{unfinished_by_state, word_of};
 use crate::ledger::queues::{Delivery, Word};
 use crate::plan::range::Range;
-use crate::rows::row_batches::{Cell, Gathered, Row};
+use crate::rows::cells::Cell;
+use crate::rows::row_batches::{Gathered, Row};
 use crate::schema::column::Column;
 
 /// What became of a message for a group, and when that is finished.

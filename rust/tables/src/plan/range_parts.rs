@@ -6,7 +6,7 @@ use delaymq_core::error::Result;
 use delaymq_core::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::plan::due_stretches::DuePart;
-use crate::plan::range_token::{pieces, put_pieces};
+use crate::plan::log_piece_codec::{pieces, put_pieces};
 use crate::plan::token_codec::{TokenReader, TokenWriter, malformed};
 use crate::read::deliveries::DeliveriesPart;
 use crate::read::loads::{load, put_load};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{LogPiece, Stream};
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::message_log::Stream;
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence, SubjectNumber};
 
+use crate::plan::log_piece_codec::{pieces, put_pieces};
 use crate::plan::range::{Part, Range};
 use crate::plan::range_parts::{
     deliveries_part, files, pending_part, put_deliveries, put_file, put_pending, put_ready, ready_part,
@@ -127,41 +128,6 @@ fn filter(from: &mut TokenReader<'_>) -> Result<Filter> {
     })
 }
 
-pub(crate) fn put_pieces(out: &mut TokenWriter, pieces: &[LogPiece]) {
-    out.number(pieces.len() as u64);
-    for piece in pieces {
-        put_piece(out, piece);
-    }
-}
-
-pub(crate) fn pieces(from: &mut TokenReader<'_>) -> Result<Vec<LogPiece>> {
-    let mut pieces = Vec::new();
-    for _ in 0..from.number()? {
-        pieces.push(piece(from)?);
-    }
-    Ok(pieces)
-}
-
-fn put_piece(out: &mut TokenWriter, piece: &LogPiece) {
-    out.number(u64::from(piece.segment.0));
-    out.number(u64::from(piece.from));
-    out.optional(piece.to.map(u64::from));
-    let times = [piece.trusted_from.0, piece.trusted_to.0];
-    for number in [piece.first.0, piece.end.0, u64::from(piece.chain)].into_iter().chain(times) {
-        out.number(number);
-    }
-}
-
-fn piece(from: &mut TokenReader<'_>) -> Result<LogPiece> {
-    let (segment, start) = (SegmentNumber(from.narrow()?), from.narrow()?);
-    let to =
-        from.optional()?.map(u32::try_from).transpose().map_err(|_| malformed("an offset beyond every segment"))?;
-    let (first, end) = (Sequence(from.number()?), Sequence(from.number()?));
-    let chain = from.narrow()?;
-    let (trusted_from, trusted_to) = (Millis(from.number()?), Millis(from.number()?));
-    Ok(LogPiece { segment, from: start, to, first, end, chain, trusted_from, trusted_to })
-}
-
 fn put_names(out: &mut TokenWriter, names: &Names) {
     out.number(names.len() as u64);
     for (number, name) in names {
@@ -192,6 +158,8 @@ fn parties(from: &mut TokenReader<'_>) -> Result<Parties> {
 
 #[cfg(test)]
 mod tests {
+    use delaymq_core::message_log::LogPiece;
+
     use super::*;
     use crate::plan::due_stretches::DuePart;
     use crate::read::deliveries::DeliveriesPart;
@@ -200,7 +168,7 @@ mod tests {
     use crate::read::ready_facts::Refused;
     use crate::read::ready_numbers::Numbering;
     use crate::read::segments::{KnownFile, KnownSegment};
-    use delaymq_core::units::{DueKey, Location, RunNumber};
+    use delaymq_core::units::{DueKey, Location, RunNumber, SegmentNumber};
 
     fn range() -> Range {
         let piece = LogPiece {

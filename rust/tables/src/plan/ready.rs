@@ -10,7 +10,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
 use delaymq_core::units::Sequence;
 
-use crate::plan::planner::{length_of, log_ranges};
+use crate::plan::log_ranges::{length_of, log_ranges};
 use crate::plan::range::{Part, Range};
 use crate::read::deliveries::DeliveriesPart;
 use crate::read::ready::ReadyPart;

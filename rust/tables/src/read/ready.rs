@@ -14,7 +14,8 @@ use crate::read::pending::Replay;
 use crate::read::ready_facts::{Event, Judge, Messages, Refused};
 use crate::read::ready_numbers::{Numbering, Numbers};
 use crate::read::state_rows::each_older_ready;
-use crate::rows::row_batches::{Cell, Gathered, Row};
+use crate::rows::cells::Cell;
+use crate::rows::row_batches::{Gathered, Row};
 use crate::schema::choice::Choice;
 use crate::schema::column::Column;
 

@@ -10,7 +10,8 @@ use delaymq_core::storage::{Storage, StorageFile, read_upto};
 use delaymq_core::units::{Millis, RunNumber, SegmentNumber, Sequence};
 
 use crate::read::loads::KnownLoad;
-use crate::rows::row_batches::{Cell, Gathered, Row};
+use crate::rows::cells::Cell;
+use crate::rows::row_batches::{Gathered, Row};
 use crate::schema::column::Column;
 
 /// A file, and what a snapshot knows of it.

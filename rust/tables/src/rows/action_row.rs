@@ -13,8 +13,9 @@ use delaymq_core::record::terms::{ByKey, KeyCommand, NameHash};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use crate::read::log_walk::At;
+use crate::rows::cells::Cell;
 use crate::rows::message_row::key_cell;
-use crate::rows::row_batches::{Cell, Row};
+use crate::rows::row_batches::Row;
 use crate::schema::column::Column;
 
 /// The fields of a fact; `None` if it has no such field.

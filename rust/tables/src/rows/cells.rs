@@ -10,8 +10,38 @@ use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, StringArray};
 use delaymq_core::units::Millis;
 
-use crate::rows::row_batches::Cell;
 use crate::schema::column::{Column, Shape};
+
+/// The value of a row in a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cell<'a> {
+    Null,
+    Number(u64),
+    Text(&'a str),
+    /// The text that was written down.
+    Written,
+    Bytes(&'a [u8]),
+    Time(Millis),
+    Flag(bool),
+    /// A number that may be below zero.
+    Signed(i64),
+}
+
+impl Cell<'_> {
+    pub(crate) fn number(number: Option<u64>) -> Self {
+        number.map_or(Self::Null, Self::Number)
+    }
+
+    pub(crate) fn time(time: Option<Millis>) -> Self {
+        time.map_or(Self::Null, Self::Time)
+    }
+}
+
+impl<'a> Cell<'a> {
+    pub(crate) fn text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
 
 /// So many values are put together before they are appended.
 const VALUES: usize = 64;

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
+use crate::rows::cells::Cell;
 use crate::rows::content::Content;
 use crate::rows::json::{put_list, put_object};
-use crate::rows::row_batches::{Cell, Row};
+use crate::rows::row_batches::Row;
 use crate::schema::column::Column;
 
 /// A message, in the log or pending.

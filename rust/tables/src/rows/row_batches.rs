@@ -6,9 +6,8 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use delaymq_core::error::Error;
-use delaymq_core::units::Millis;
 
-use crate::rows::cells::Cells;
+use crate::rows::cells::{Cell, Cells};
 use crate::schema::choice::Choice;
 use crate::schema::column::Column;
 use crate::schema::table::Table;
@@ -16,37 +15,6 @@ use crate::schema::table::Table;
 /// A batch is handed out with so many rows, or with so many bytes of texts and bodies.
 const BATCH_ROWS: usize = 10_000;
 const BATCH_BYTES: usize = 8 << 20;
-
-/// What a row has in a column.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cell<'a> {
-    Null,
-    Number(u64),
-    Text(&'a str),
-    /// The text that was written down.
-    Written,
-    Bytes(&'a [u8]),
-    Time(Millis),
-    Flag(bool),
-    /// A number that may be below zero.
-    Signed(i64),
-}
-
-impl Cell<'_> {
-    pub(crate) fn number(number: Option<u64>) -> Self {
-        number.map_or(Self::Null, Self::Number)
-    }
-
-    pub(crate) fn time(time: Option<Millis>) -> Self {
-        time.map_or(Self::Null, Self::Time)
-    }
-}
-
-impl<'a> Cell<'a> {
-    pub(crate) fn text(text: Option<&'a str>) -> Self {
-        text.map_or(Self::Null, Self::Text)
-    }
-}
 
 /// One row of a table.
 pub(crate) trait Row {

@@ -1,47 +1,23 @@
-//! Terms of publishes in Python, and commands by key.
+//! Commands by one key: cancel, move, look up.
 
 use delaymq_core::units::Millis;
-use delaymq_core::wire::extension::moves::Moved;
 use delaymq_core::wire::extension::publish::DueTime;
 use delaymq_core::wire::extension::terms::{KeyAsked, put_command_id, put_key_move};
 use delaymq_core::wire::extension::{CANCEL_KEY, LOOK_UP_KEY, MOVE_KEY};
-use delaymq_engine::{CancelOutcome, IfExists, MoveOutcome, PublishTerms};
+use delaymq_engine::CancelOutcome;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message};
+use crate::convert::terms::moved;
+use crate::convert::{errors, message, text};
 use crate::embedded::moves;
 use crate::embedded::store::{Store, word};
 use crate::remote::requests::Request;
 
-/// A key or None, what becomes of the message where that is taken (0 replace, 1 keep, 2 refuse), and whether a
-/// repetition is told by the message id; `delaymq.keys` has checked them.
-pub(crate) type Terms = (Option<String>, u8, bool);
-
-/// As the engine takes them.
-pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
-    let Some((key, if_exists, deduplicates)) = terms else { return PublishTerms::NONE };
-    let if_exists = match if_exists {
-        0 => IfExists::Replace,
-        1 => IfExists::Keep,
-        _ => IfExists::Refuse,
-    };
-    PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates }
-}
-
-/// What came of a move, as the wire has it.
-pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
-    match outcome {
-        MoveOutcome::Done(receipt) => Moved::Done(receipt),
-        MoveOutcome::AlreadyDispatched => Moved::AlreadyDispatched,
-        MoveOutcome::NotFound => Moved::NotFound,
-    }
-}
-
 /// The id of a command by a key, or None.
 pub(crate) fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    if given.is_none() { Ok(None) } else { message::text("command_id", given).map(|id| Some(id.to_string())) }
+    if given.is_none() { Ok(None) } else { text::of("command_id", given).map(|id| Some(id.to_string())) }
 }
 
 /// Cancels the pending message that has a key.
@@ -53,7 +29,7 @@ pub(crate) fn cancel_key(
     key: &Bound<'_, PyAny>,
     command_id: &Bound<'_, PyAny>,
 ) -> PyResult<&'static str> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let id = id_of(command_id)?;
     let outcome: CancelOutcome = py
         .detach(|| store.engine.cancel_key(&subject, &key, id.as_deref()))
@@ -72,7 +48,7 @@ pub(crate) fn move_key<'py>(
     absolute: bool,
     command_id: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let (due, id) = (message::due_of(due_ms, absolute), id_of(command_id)?);
     let outcome = py.detach(|| store.engine.move_key(&subject, &key, due, id.as_deref()));
     let outcome = outcome.map_err(|error| errors::raised(py, message::named(error, due)))?;
@@ -87,7 +63,7 @@ pub(crate) fn look_up_key(
     subject: &Bound<'_, PyAny>,
     key: &Bound<'_, PyAny>,
 ) -> PyResult<Option<Receipt>> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let found = py.detach(|| store.engine.look_up_key(&subject, &key));
     Ok(found.map_err(|error| errors::raised(py, error))?.map(Receipt))
 }
@@ -100,7 +76,7 @@ pub(crate) fn cancel_key_request(
     key: &Bound<'_, PyAny>,
     command_id: &Bound<'_, PyAny>,
 ) -> PyResult<Request> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let (asked, id) = (KeyAsked { subject: &subject, key: &key }, id_of(command_id)?);
     Request::filled(py, CANCEL_KEY, |out| asked.put(out).and_then(|()| put_command_id(out, id.as_deref())))
 }
@@ -115,7 +91,7 @@ pub(crate) fn move_key_request(
     absolute: bool,
     command_id: &Bound<'_, PyAny>,
 ) -> PyResult<Request> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let (asked, id) = (KeyAsked { subject: &subject, key: &key }, id_of(command_id)?);
     let due = if absolute { DueTime::At(Millis(due_ms)) } else { DueTime::After(due_ms) };
     Request::filled(py, MOVE_KEY, |out| {
@@ -127,6 +103,6 @@ pub(crate) fn move_key_request(
 #[pyfunction]
 #[pyo3(signature = (subject, key, /))]
 pub(crate) fn look_up_key_request(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Request> {
-    let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+    let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     Request::filled(py, LOOK_UP_KEY, |out| KeyAsked { subject: &subject, key: &key }.put(out))
 }

@@ -1,0 +1,15 @@
+//! The pages of plain HTTP.
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// An answer with its status.
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) body: String,
+}
+
+/// A page of plain text.
+pub(super) fn text(status: u16, body: impl Into<String>) -> Page {
+    Page { status, kind: TEXT, body: body.into() }
+}
