@@ -1,10 +1,9 @@
-//! What a harness outside plants in this process: the failpoint at which it kills itself, and a fault
-//! of the core. Only in builds with the feature `planted`, and chosen by the environment when the first
-//! store is opened, since the process is another's.
+//! What a test from outside plants in this process: the failpoint at which it kills itself, and a fault of the core.
+//! Only builds with the feature `planted` have this. The environment chooses, when the first store is opened.
 //!
-//! `DELAYMQ_FAILPOINT=AppendWritten:3` kills it the third time that it comes there;
-//! `DELAYMQ_PLANTED=AnswerBeforeVisible` plants a fault; `DELAYMQ_CHECKPOINT_FACTS=500` has it checkpoint
-//! and copy into runs so often that the failpoints on the way are met, and let go what is finished.
+//! `DELAYMQ_FAILPOINT=AppendWritten:3` kills the process when it reaches that point for the third time.
+//! `DELAYMQ_PLANTED=AnswerBeforeVisible` plants a fault. `DELAYMQ_CHECKPOINT_FACTS=500` makes it take checkpoints, copy
+//! into runs and retire files so often that it reaches the failpoints there.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -20,11 +19,10 @@ use crate::options::Options;
 static CHOSEN: OnceLock<(Failpoint, u64)> = OnceLock::new();
 static REACHED: AtomicU64 = AtomicU64::new(0);
 
-/// Plants what the environment names, once in the life of the process, and has the options of a store
-/// changed by it.
+/// Plants what the environment names, once in the life of the process, and changes the options of a store for it.
 ///
 /// # Errors
-/// `InvalidArgument` if it names what there is not.
+/// `InvalidArgument` for an unknown name.
 pub(crate) fn plant(options: &mut Options) -> Result<()> {
     if let Some(wanted) = read("DELAYMQ_FAILPOINT") {
         let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));

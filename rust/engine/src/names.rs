@@ -56,12 +56,12 @@ impl Names {
         Self::assign(self.write(), name)
     }
 
-    /// The number of this name, where it has one.
+    /// The number of this name, if it has one.
     pub(crate) fn subject_if_known(&self, name: &str) -> Option<SubjectNumber> {
         self.read().directory.get(name).map(|named| named.number)
     }
 
-    /// As [`Self::subject`], for who may not bring in a name where `count_max` have a number.
+    /// As [`Self::subject`], but refuses a new name if `count_max` names have a number.
     ///
     /// # Errors
     /// `TooLarge` naming `subjects`; as [`Self::subject`].
@@ -87,13 +87,13 @@ impl Names {
         Ok(Subject { number: named.number, name, needs_fact: named.needs_fact })
     }
 
-    /// The name of a number; empty where there is none.
+    /// The name of a number; empty if there is none.
     pub(crate) fn name_of(&self, number: SubjectNumber) -> Arc<str> {
         self.read().by_number.get(&number).cloned().unwrap_or_else(|| Arc::from(""))
     }
 
-    /// The facts of these subjects were accepted by the log's queue. Since the log keeps a prefix
-    /// of what it accepted, whoever submits after this need not repeat them.
+    /// The log's queue has accepted the facts of these subjects. Since the log keeps a prefix of what was accepted,
+    /// later submissions need not repeat them.
     pub(crate) fn submitted(&self, subjects: &[Subject]) {
         if subjects.is_empty() {
             return;

@@ -26,7 +26,7 @@ fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     try_files_of(folder).unwrap()
 }
 
-/// The files once the threads of the store have come to rest.
+/// The files once the threads of the store are idle.
 fn files_at_rest(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut looks: Vec<Vec<_>> = Vec::new();
     while looks.len() < 3 {
@@ -117,7 +117,7 @@ fn an_idle_log_is_vouched_for() {
     is_soon(took);
 }
 
-/// A cancel is applied by whoever commits it, while the driver sleeps.
+/// The thread that commits a cancel applies it, while the driver sleeps.
 #[test]
 fn an_idle_log_is_vouched_for_though_its_driver_had_no_part_in_what_came() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn an_idle_log_is_vouched_for_though_its_driver_had_no_part_in_what_came() {
 }
 
 #[test]
-fn letting_go_writes_nothing_and_closing_does() {
+fn abandoning_writes_nothing_and_closing_does() {
     for close in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
@@ -234,7 +234,7 @@ fn settling_waits_for_nobody_who_has_the_owner() {
     assert_eq!(reasons, ["reason 2", "reason 5", "reason 8"]);
 }
 
-/// The system's clock, under which nobody looks up without being woken.
+/// The system's clock, under which no thread looks again without being woken.
 struct Patient;
 
 impl Clock for Patient {

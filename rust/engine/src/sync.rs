@@ -1,7 +1,6 @@
-//! Locks, signals, threads and monotonic time, as everything here uses them. They are the standard
-//! library's; in a build with the feature `model` they are a model checker's, which decides whose
-//! turn it is, and time passes there only when nobody can go on. What is counted and decides
-//! nothing (`metrics`), and what belongs to the process rather than to a store, stays outside.
+//! Locks, signals, threads and monotonic time of the engine. They are the standard library's. With the feature `model`
+//! they are those of a model checker, which decides which thread goes on, and where time passes only when none can.
+//! Counters that decide nothing (`metrics`), and state of the process rather than of a store, stay outside.
 
 #[cfg(feature = "model")]
 pub mod modelled;

@@ -1,10 +1,10 @@
 //! The server: sockets around the core's connections and the engine's store. Every decision about messages is the core's.
 //!
-//! One thread runs all sockets, as tasks that share the [`server_state`]. Whatever may wait for the disk or for another
-//! thread goes to a small [`blocking_pool`]. A reply that must wait until the log is durable is one of the
-//! [`pending_replies`], by its position in the log, and takes no thread.
+//! One thread runs all sockets, as tasks that share the `server_state`. Whatever may wait for the disk or for another
+//! thread goes to a small `blocking_pool`. A reply that must wait until the log is durable is one of the
+//! `pending_replies`, by its position in the log, and takes no thread.
 //!
-//! Read [`server`] (start and stop), then `connection` (sockets), `access`, `requests` (who serves which command),
+//! Read `server` (start and stop), then `connection` (sockets), `access`, `requests` (who serves which command),
 //! `subscriptions` (delaymq's own consumers), `qmq` (QMQ's consumers) and `http`.
 
 mod access;

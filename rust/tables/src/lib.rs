@@ -1,6 +1,6 @@
 //! Tables of a store's logs: record batches of Arrow, read without the store's lock.
 //!
-//! [`TableSnapshot`] is a store as of one fact. [`plan::planner`] cuts one of its tables into [`Range`]s. A range names
+//! [`TableSnapshot`] is a store as of one fact. [`plan()`] cuts one of its tables into [`Range`]s. A range names
 //! files and offsets, and can be read wherever the folder is. [`open_ranges`] reads ranges as a source of record
 //! batches. Damage ends the reading, or is listed next to what can be read. [`Loader`] is the reverse: it makes staged
 //! runs of record batches, for one load to adopt.

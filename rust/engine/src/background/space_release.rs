@@ -55,7 +55,7 @@ impl Shared {
         }
         // Holes whose turn has not come, or that could not be punched now, stay for the next try.
         let (free, viewed): (Vec<Hole>, Vec<Hole>) =
-            holes.iter().partition(|hole| self.payloads.is_let_go(hole.segment()));
+            holes.iter().partition(|hole| self.payloads.is_unmapped(hole.segment()));
         // What is read of a run is copied, so no view of the file stays.
         (retired.holes, retired.run_holes) = (holes, run_holes);
         if let Some(bytes) = punch(storage, &free, &retired.run_holes, self.options.owner.hole_block_bytes)? {

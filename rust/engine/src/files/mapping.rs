@@ -38,7 +38,7 @@ impl Mapping {
         // readers look only at records below the visible position, where the log never writes
         // again; repair writes another file and renames it over. A hole turns bytes to zeros that nothing
         // unfinished needs, and waits until no mapping that messages were handed over from is left of its
-        // segment (`Payloads::is_let_go`); who reads through a file's own view copies first and checks the
+        // segment (`Payloads::is_unmapped`); who reads through a file's own view copies first and checks the
         // copy. That no other program writes into
         // the files of a store while it is open is what its lock asks for, and is assumed here as
         // it is by everybody who maps a file. The bytes are only ever read as bytes: no value that

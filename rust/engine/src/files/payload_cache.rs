@@ -103,7 +103,7 @@ impl Payloads {
 
     /// Drops the mapping of a segment for ever: holes are going to be punched in it, and mapped bytes would turn to
     /// zeros. Returns true once no reader uses the mapping.
-    pub(crate) fn is_let_go(&self, number: SegmentNumber) -> bool {
+    pub(crate) fn is_unmapped(&self, number: SegmentNumber) -> bool {
         let mut cache = held(&self.cache);
         cache.hollow.insert(number);
         cache.mapped.remove(&number);
@@ -270,17 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_with_holes_is_let_go_when_nobody_looks_at_it_and_mapped_no_more() {
+    fn a_segment_with_holes_is_unmapped_when_no_reader_uses_it_and_mapped_no_more() {
         let (_folder, payloads, places) = segment_of(&[(1, 10)]);
         let number = SegmentNumber(1);
         let location = Location::in_segment(number, places[0]);
         let seen = payloads.read(location, Sequence(1)).unwrap();
-        assert!(!payloads.is_let_go(number), "what was handed over lies in the mapping");
+        assert!(!payloads.is_unmapped(number), "what was handed over lies in the mapping");
         let again = payloads.read(location, Sequence(1)).unwrap();
         assert_eq!(again.payload.body(), seen.payload.body());
-        assert!(payloads.mapping(number).is_none() && !payloads.is_let_go(number));
+        assert!(payloads.mapping(number).is_none() && !payloads.is_unmapped(number));
         drop(seen);
-        assert!(payloads.is_let_go(number), "the other one was read");
+        assert!(payloads.is_unmapped(number), "the other one was read");
         payloads.forget(&segment_path(number));
         assert!(payloads.mapping(number).is_some(), "nothing is remembered of a segment that is gone");
     }

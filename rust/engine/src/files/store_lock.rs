@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_refused_until_it_is_let_go() {
+    fn a_lock_is_refused_until_it_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let lock = StoreLock::take(folder.path()).unwrap();
         assert!(matches!(StoreLock::take(folder.path()), Err(Error::Locked { .. })));

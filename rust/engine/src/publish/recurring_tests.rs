@@ -1,4 +1,4 @@
-//! Series whose rules nobody knows: facts that only another release can have written.
+//! Series with unknown rules: facts that only another release can have written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn open(path: &Path) -> Arc<Store> {
     Store::open(path, options, &mut |_| {}).unwrap()
 }
 
-/// Begins series of a zone that nobody knows, as many as these names.
+/// Begins series in an unknown zone, one for each of these names.
 fn begin_on_mars(store: &Store, names: &[String]) {
     let shared = &store.shared;
     let named = shared.names.subject("jobs").unwrap();

@@ -1,8 +1,7 @@
-//! Time in a model. Nothing waits for a clock there: time stands still while any thread can go on, and
-//! then moves to the first moment that somebody waits for. So whoever was rescued by a timeout, because
-//! nobody woke him, is told by the time that has passed.
+//! Time in a model. It stands still while any thread can go on, and then moves to the first moment that a thread waits
+//! for. So the time that has passed shows whether a thread was rescued by a timeout because no other thread woke it.
 //!
-//! All threads of a model are, one at a time, one thread of the operating system.
+//! All threads of a model are one thread of the operating system, one after the other.
 
 use std::cell::RefCell;
 use std::ops::Add;
@@ -29,11 +28,11 @@ struct Timeline {
     ended: bool,
 }
 
-/// Who lets time pass.
+/// The thread that lets time pass.
 struct Keeper {
     task: TaskId,
     thread: Thread,
-    /// Nobody waits for any time.
+    /// No thread waits for any time.
     rests: bool,
 }
 
@@ -74,18 +73,17 @@ pub fn now() -> Duration {
     TIME.with_borrow(|time| time.now)
 }
 
-/// True of the thread that lets time pass: it runs where no other can.
+/// True for the thread that lets time pass: it runs when no other can.
 pub fn is_keeper(task: TaskId) -> bool {
     TIME.with_borrow(|time| time.keeper.as_ref().is_some_and(|keeper| keeper.task == task))
 }
 
-/// A model begins, and nothing is left of the one before.
+/// Begins a model, without anything of the one before.
 pub(crate) fn begin() {
     TIME.set(Timeline::default());
 }
 
-/// Runs a model, in which no more time than `limit` may pass. Called under a scheduler that lets the
-/// keeper of the time run last.
+/// Runs a model, in which at most `limit` of time may pass. The scheduler must let the keeper of time run last.
 pub fn run(limit: Duration, body: impl FnOnce()) {
     begin();
     let keeper = shuttle::thread::spawn(move || keep_time(limit));
@@ -183,7 +181,7 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// A condition variable whose waits may end with the time.
+/// A condition variable whose waits may end by time.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(Arc<shuttle::sync::Condvar>);
 
@@ -213,8 +211,7 @@ impl Condvar {
     }
 }
 
-/// What threads do. A parked one is woken by nobody but who unparks it: one that wakes by chance would
-/// find what nobody told it.
+/// Threads. A parked thread is woken only by `unpark`: one that wakes by chance would hide a missing wake-up.
 pub(crate) mod thread {
     pub(crate) use shuttle::thread::Builder;
 
@@ -228,7 +225,7 @@ pub(crate) mod thread {
     }
 
     impl Parker {
-        /// Waits for the token; without one for so long.
+        /// Waits for the token; with a duration, at most for so long.
         fn park(&self, duration: Option<Duration>) {
             let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
             while !*token {
@@ -245,7 +242,7 @@ pub(crate) mod thread {
         }
     }
 
-    /// A thread that somebody may want to wake.
+    /// The handle by which a thread is woken.
     #[derive(Clone)]
     pub(crate) struct Thread {
         task: TaskId,

@@ -361,7 +361,7 @@ fn a_store_in_use_and_a_folder_of_something_else_are_refused() {
 
 /// Found by the models: nobody told him, and he waited for ever.
 #[test]
-fn who_waits_for_room_hears_that_the_store_was_let_go_of() {
+fn a_wait_for_room_ends_when_the_store_is_abandoned() {
     let folder = tempfile::tempdir().unwrap();
     let (store, switches) = open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Os) });
     switches.no_segments.store(true, Ordering::SeqCst);

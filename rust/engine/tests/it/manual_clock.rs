@@ -208,7 +208,7 @@ fn what_is_ready_is_seen_and_not_taken() {
 }
 
 #[test]
-fn a_store_that_was_let_go_of_keeps_what_it_answered_and_gives_the_rest_again() {
+fn an_abandoned_store_keeps_what_it_answered_and_delivers_the_rest_again() {
     for durability in BOTH {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
@@ -244,7 +244,7 @@ fn a_store_that_was_let_go_of_keeps_what_it_answered_and_gives_the_rest_again() 
 }
 
 #[test]
-fn letting_go_under_load_loses_nothing_that_was_answered() {
+fn abandoning_under_load_loses_nothing_that_was_answered() {
     let folder = tempfile::tempdir().unwrap();
     let clock = clock();
     let mut store = open_by(folder.path(), &clock, Durability::Disk);

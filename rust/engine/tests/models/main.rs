@@ -75,7 +75,7 @@ fn who_consumes_under_a_name_is_told_and_leaves_what_it_held_to_the_next() {
 fn a_store_that_ends_leaves_nobody_waiting_and_keeps_what_it_answered() {
     for (durability, name) in BOTH {
         tries(&format!("closing, {name}"), ORDERS, durability, close::closing);
-        tries(&format!("letting go, {name}"), ORDERS, durability, close::abandoning);
+        tries(&format!("abandoning, {name}"), ORDERS, durability, close::abandoning);
     }
     tries("closing twice", ORDERS / 2, Durability::Disk, close::closed_twice);
 }

@@ -72,7 +72,7 @@ pub(crate) struct Consumers {
     pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<PendingPull>)>>,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,
-    /// When [`ServerState::keep_time`] runs next, at the latest.
+    /// When `keep_time` runs next, at the latest.
     pub(crate) looks_at: Cell<Millis>,
 }
 
