@@ -156,7 +156,8 @@ def test_a_signal_while_the_store_is_closed_and_after_changes_nothing(
 def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refused(2, "serve", "--store", tmp_path / "store", "--set", f"server.port={port}")
+        pairs = ("--set", f"server.port={port}", "--set", "http.port=0")
+        line = refused(2, "serve", "--store", tmp_path / "store", *pairs)
         assert "server.port" in line
         assert str(port) in line
     for pair in ("server.host=localhost", "http.host=localhost", "server.advertised_address=nowhere"):
