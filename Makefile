@@ -40,11 +40,12 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
 WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
 
 # Parts of a long run, each with its minutes, which are told again when it is over; what `quietly` runs tells what came of it, by a
-# pattern, or all where it failed.
+# pattern, or all where it failed. Each of the lanes is a process group, which ends with the run.
 define PARTS
-report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
+report=""; name=""; whole=$$SECONDS; start=$$SECONDS; running=(); \
 minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
-tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
+tell() { status=$$?; for one in "$${running[@]}"; do kill -- "-$$one" 2>/dev/null || true; done; \
+    (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
     printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
 trap tell EXIT; \
 part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
@@ -53,9 +54,10 @@ quietly() { local pattern="$$1"; shift; "$$@" >target/quietly.log 2>&1 || { cat 
     grep -E "$$pattern" target/quietly.log || true; }; \
 logged() { local log="target/ci/$$1.log" failed=0; shift; mkdir -p target/ci; \
     $(MAKE) --no-print-directory "$$@" >"$$log" 2>&1 || failed=1; cat "$$log"; return $$failed; }; \
-lanes() { local lane one failed=0 running=(); mkdir -p target/ci; \
-    for lane in "$$@"; do $(MAKE) --no-print-directory "$$lane" >"target/ci/$$lane.log" 2>&1 & running+=($$!); done; \
-    for one in "$${running[@]}"; do wait "$$one" || failed=1; done; \
+lanes() { local lane one failed=0; mkdir -p target/ci; set -m; \
+    for lane in "$$@"; do $(MAKE) --no-print-directory "$$lane" </dev/null >"target/ci/$$lane.log" 2>&1 & \
+        running+=($$!); done; set +m; \
+    for one in "$${running[@]}"; do wait "$$one" || failed=1; done; running=(); \
     for lane in "$$@"; do cat "target/ci/$$lane.log"; done; return $$failed; };
 endef
 
