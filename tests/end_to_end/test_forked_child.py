@@ -15,7 +15,7 @@ ENDS = {
     "raises out of the with": "raise SystemExit(0)",
     "drops every name": "del messages, store, message; gc.collect(); os._exit(0)",
     "uses everything first": "use_all(); sys.exit(0)",
-    "forks again": "os.fork(); sys.exit(0)",
+    "forks again": "os.fork() and os.wait(); sys.exit(0)",
 }
 
 

@@ -13,6 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "packaging" / "supply_chain.py"
 FOUND, UNFIT = 1, 2
+SECONDS = 300
+"""Ends what hangs: cargo waits for builds of others that have its cache of packages."""
+pytestmark = pytest.mark.timeout(2 * SECONDS)
 
 ADVISORY = """```toml
 [advisory]
@@ -35,7 +38,9 @@ def run(*arguments: str, database: Path | None = None) -> subprocess.CompletedPr
     if database is not None:
         environment["ADVISORY_DATABASE"] = str(database)
     command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
+    )
 
 
 def test_every_crate_has_a_licence_that_is_allowed_and_comes_from_the_registry() -> None:

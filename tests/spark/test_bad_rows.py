@@ -12,11 +12,12 @@ import pytest
 from pyspark.errors import PySparkException
 
 import delaymq
-from spark.test_write import BODY, MESSAGES, bodies, folder, messages, save, sources_expr, staged
+from spark.test_write import BODY, MESSAGES, bodies, folder, messages, save, sources_expr, staged, swept
 
 __all__ = ["folder"]
 
 BODY_BYTES_MAX = 4 << 20
+TASKS = 3
 BAD: dict[str, tuple[str, str, str]] = {
     "a body over its limit": ("body", f"IF(id = 15, repeat('x', {BODY_BYTES_MAX + 1}), body)", "TooLarge"),
     "due in more than ten years": ("due", "IF(id = 15, timestamp'2199-01-01 00:00:00', due)", "InvalidArgument"),
@@ -31,13 +32,20 @@ def with_one_bad(spark: Any, column: str, wrong: str) -> Any:
     return frame.drop("id")
 
 
+def assert_nothing_is_stored(folder: Path) -> None:
+    """A task that is at work while another one fails may stage its rows after the job ended; the store removes them."""
+    assert bodies(folder) == []
+    assert len(staged(folder)) < TASKS
+    assert swept(folder) == []
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_row_is_named_and_nothing_is_stored(spark: Any, folder: Path, kind: str) -> None:
     column, wrong, error = BAD[kind]
     with pytest.raises(PySparkException) as raised:
         save(with_one_bad(spark, column, wrong), folder, jobId="job")
     assert f"delaymq.errors.{error}: row 5 of task 1: {column}" in str(raised.value)
-    assert (bodies(folder), staged(folder)) == ([], [])
+    assert_nothing_is_stored(folder)
 
 
 def test_times_without_a_zone_are_no_due_times(spark: Any, folder: Path) -> None:
@@ -45,7 +53,7 @@ def test_times_without_a_zone_are_no_due_times(spark: Any, folder: Path) -> None
     frame = spark.range(0, 30, 1, 3).selectExpr(MESSAGES[0], "timestamp_ntz'2035-01-01 00:00:00' AS due", BODY)
     with pytest.raises(PySparkException, match=r"delaymq\.errors\.InvalidArgument: row 0 of task [012]: due: .* zone"):
         save(frame, folder, jobId="job")
-    assert (bodies(folder), staged(folder)) == ([], [])
+    assert_nothing_is_stored(folder)
 
 
 def test_a_server_stores_none_of_them_either(spark: Any, folder: Path) -> None:
@@ -53,7 +61,8 @@ def test_a_server_stores_none_of_them_either(spark: Any, folder: Path) -> None:
     with delaymq.open(folder, durability="os") as store, delaymq.testing.serve(store) as server:
         with pytest.raises(PySparkException, match="TooLarge: row 5 of task 1: body"):
             save(with_one_bad(spark, column, wrong), folder, jobId="job", address=server.url)
-        assert (store.status().pending, staged(folder)) == (0, [])
+        assert store.status().pending == 0
+        assert len(staged(folder)) < TASKS
         # The job was never asked for: what is mended is stored under its name.
         save(messages(spark, 30), folder, jobId="job", address=server.url)
         assert store.status().pending == 30

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def spark(*words: str, code: int = 0, **changed: str) -> subprocess.CompletedProcess[str]:
     changed = quick_java(changed)
-    ended = command("spark", *words, given=b"", seconds=100, **changed)
+    ended = command("spark", *words, given=b"", seconds=250, **changed)
     assert ended.returncode == code, ended.stderr
     return ended
 

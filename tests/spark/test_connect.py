@@ -61,7 +61,7 @@ print(json.dumps(found))
 
 def test_a_client_reads_tables_and_gives_each_task_its_own_part(connected: str, filled: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", CLIENT, connected, str(filled)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     assert found["session"] == "pyspark.sql.connect.session"
@@ -99,7 +99,7 @@ def test_a_client_loads_and_streams(connected: str, filled: Path, tmp_path: Path
     store, files = tmp_path / "store", tmp_path / "files"
     delaymq.open(store).close()
     command = [sys.executable, "-W", "error", "-c", WRITER, connected, str(filled), str(store), str(files)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr
     sequences = pyarrow.parquet.read_table(files).column("sequence").to_pylist()
     assert len(set(sequences)) == len(sequences) == MESSAGES + 1

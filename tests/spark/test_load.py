@@ -175,7 +175,7 @@ def test_what_stopped_between_two_stores_goes_on(spark: Any, tmp_path: Path, mon
 
 
 def spark_load(*words: str, code: int = 0, **changed: str) -> subprocess.CompletedProcess[str]:
-    ended = command("spark", "load", *words, given=b"", seconds=100, **quick_java(changed))
+    ended = command("spark", "load", *words, given=b"", seconds=250, **quick_java(changed))
     assert ended.returncode == code, ended.stderr
     return ended
 

@@ -242,7 +242,7 @@ def run_to_files(spark: Any, store: Path, folder: Path, **options: str) -> list[
     """Runs a query to the end of what there is; the bodies that its files have."""
     frame = spark.readStream.format("delaymq").options(**options).load(str(store))
     query = frame.select("body").writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
-    assert query.trigger(availableNow=True).start(str(folder / "rows")).awaitTermination(90)
+    assert query.trigger(availableNow=True).start(str(folder / "rows")).awaitTermination(240)
     return [bytes(row["body"]).decode() for row in spark.read.parquet(str(folder / "rows")).collect()]
 
 

@@ -281,7 +281,7 @@ def streamed(spark: Any, source: Path, folder: Path, checkpoint: Path, **options
     rows = spark.readStream.format("delaymq").option("maxRowsPerTrigger", "700").load(str(source))
     into = rows.select("subject", "due", "body").writeStream.format("delaymq").options(sinkId="copy", **options)
     query = into.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(folder))
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(240)
 
 
 def test_a_micro_batch_that_is_played_again_is_stored_once(spark: Any, folder: Path, tmp_path: Path) -> None:
