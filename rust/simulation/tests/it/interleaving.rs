@@ -515,7 +515,7 @@ fn two_commands(checkpoints: &[Step], everywhere: &[Lies], every: usize) -> usiz
     let pairs = COMMANDS.iter().flat_map(|first| COMMANDS.iter().map(move |second| [*first, *second]));
     for (pair, asked) in pairs.enumerate() {
         all_orders(&[&FED, checkpoints, &SETTLED, &asked.map(Step::Ask)], |steps, count| {
-            if (count + pair + pair / COMMANDS.len()) % every == 0 {
+            if (count + pair + pair / COMMANDS.len()).is_multiple_of(every) {
                 for lies in everywhere {
                     live(steps, *lies, None);
                 }
