@@ -187,7 +187,7 @@ small-worlds: ## At least STATES=n disks that a crash may leave, each recovered 
 .PHONY: models
 models: ## The store under a model checker that decides whose turn it is, at every lock, signal and call of the disk; TIMES=20 tries more
 	rm -f target/tmp/models.txt
-	cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) --features model,planted --lib waiting::models
+	cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) --features model,planted --lib commit::waits::models
 	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) \
 	  --features model,planted --test models -- $(if $(TIMES),--skip found)
 	cat target/tmp/models.txt
