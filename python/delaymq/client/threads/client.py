@@ -84,8 +84,7 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
             retry_ambiguous: True repeats a request whose answer was lost, if the server deduplicates it: publishes
                 with `deduplicate`, or with a key and no `message_id`, and commands by keys. If such a request
                 had no id, AmbiguousError is raised, as for every other publish: no request is ever executed twice.
-                    False
-                raises it for these requests, too. Commands with receipts are repeated in any case.
+                False raises it for these requests, too. Commands with receipts are repeated in any case.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
