@@ -7,7 +7,7 @@
 //! what tells it from every other staged run. The digest of its footer covers all of its content.
 //!
 //! Nothing of the store changes by staging: what nobody adopts is garbage, and its name says how old it is. See
-//! `docs/decisions/0059-loads-are-runs-that-one-fact-adopts.md`.
+//! `docs/decisions/0031-loads.md`.
 
 mod check;
 mod loaded_runs;

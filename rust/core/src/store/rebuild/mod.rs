@@ -4,7 +4,7 @@
 //! It is done in pieces, by whoever has time, without the lock: [`plan_rebuild`] says which, [`rebuild_piece`] compares
 //! one and writes its run beside the store, [`adopt_rebuilt`] has the lock and puts all of them in their places by one
 //! checkpoint of the same position. Nothing of the store changes before that is durable. See
-//! `docs/decisions/0064-runs-are-rebuilt-from-the-log-as-of-a-checkpoint.md`.
+//! `docs/decisions/0011-rebuilding-runs.md`.
 
 mod adopted_files;
 mod adopted_ready;

@@ -416,7 +416,7 @@ fn a_void_wakes_the_groups_of_the_subject() {
     assert_eq!(rig.pull(first), Vec::new());
 }
 
-/// Decision 0011 was otherwise: such a message was given up although the log was kept.
+/// An earlier design gave such a message up although the log was kept.
 #[test]
 fn a_pending_retry_whose_run_block_is_damaged_is_rebuilt_from_the_log() {
     let (mut rig, place, handed) = with_three(small());
