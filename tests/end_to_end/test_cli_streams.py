@@ -46,7 +46,7 @@ def test_nothing_is_done_where_nobody_can_be_told(folder: Path) -> None:
     ended = under_shell(">&-", "publish", "a", "x", "--store", folder)
     assert ended.returncode == 3
     assert (
-        ended.stderr == "delaymq: Standard output is closed, so nobody would learn what was done; nothing was done.\n"
+        ended.stderr == "delaymq: Standard output is closed, so the result could not be printed; nothing was done.\n"
     )
     assert not folder.exists()
     assert under_shell(">&- 2>&- <&-", "inspect", "--store", folder).returncode == 3

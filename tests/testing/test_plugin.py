@@ -96,4 +96,4 @@ def test_the_plugin_can_be_left_out(project: pytest.Pytester) -> None:
 
 def test_the_fixtures_say_what_they_are(project: pytest.Pytester) -> None:
     told = run(project, "--fixtures")
-    told.stdout.fnmatch_lines(["delaymq_clock*", "*stands still until the test turns it*", "delaymq_store*"])
+    told.stdout.fnmatch_lines(["delaymq_clock*", "*stands still until the test advances it*", "delaymq_store*"])
