@@ -9,7 +9,7 @@ from tidy.files import Finding, Source
 from tidy.rust import without_words
 
 FILE_LINES_MAX = 400
-TEST_FILE_LINES_MAX = 600  # docs/decisions/0025
+TEST_FILE_LINES_MAX = 600  # docs/decisions/0001
 FUNCTION_LINES_MAX = 70
 
 # Written in halves, so that this file does not break its own rules.
