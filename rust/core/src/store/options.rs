@@ -1,54 +1,52 @@
-//! What an owner may use of memory and disk, and when it acts.
+//! The limits of an owner: memory, disk, and when it makes a checkpoint.
 
 use crate::error::{Error, Result};
 use crate::record::queue::RANGE_BYTES;
 use crate::record::ready::READY_ENTRY_BYTES;
 use crate::schedule_log::MergeLimits;
 
-/// What an owner may use, and when it checkpoints.
+/// The limits of an owner, and when it makes a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerOptions {
-    /// The largest submission that the log takes, in bytes of records; recovery sets it to what the
-    /// store's segments allow.
+    /// The largest submission that the log accepts, in bytes of records. Recovery sets it from the segment size.
     pub records_bytes_max: u64,
     /// Log bytes after which a checkpoint is due.
     pub checkpoint_bytes: u64,
     /// Facts, and entries that became ready, after which a checkpoint is due.
     pub checkpoint_facts: u64,
-    /// How far ahead the feed loads, in milliseconds.
+    /// How far ahead of now the feed loads entries, in milliseconds.
     pub window_ms: u64,
-    /// Entries that the feed holds at most.
+    /// The most entries that the feed holds.
     pub window_entries_max: usize,
-    /// So many entries that no run has yet may lie in memory beside those that a checkpoint has written: whoever
-    /// publishes more waits for it.
+    /// The most entries in memory that no run has yet. A publish beyond that waits for the checkpoint.
     pub recent_entries_max: u64,
-    /// Ready entries kept in memory beside the runs, at most.
+    /// The most ready entries that are kept in memory.
     pub ready_entries_max: usize,
     /// A payload due later than this after a checkpoint is copied into its run, in milliseconds.
     pub copy_after_ms: u64,
     /// Finished messages are kept this long, in milliseconds.
     pub keep_finished_ms: u64,
-    /// Neighbouring windows of the schedule that are worth a merge; 0 where none ever is.
+    /// The least number of neighbouring windows of the schedule that are merged; 0 turns merging off.
     pub merge_windows_min: usize,
-    /// Rows of a merged run at most.
+    /// The most rows of a merged run.
     pub merge_rows_max: u64,
-    /// A merge copies what is pending of runs with payloads of up to so many bytes, so that they go.
+    /// A merge copies the pending payloads of runs with up to so many payload bytes, so that these runs can be removed.
     pub merge_payload_bytes: u64,
-    /// A minute in which more messages are due is told as hot.
+    /// A minute in which more messages are due is reported as hot.
     pub hot_minute_messages: u64,
-    /// A checkpoint is due where it gives this much room back, whatever has come, in bytes.
+    /// A checkpoint that frees so many bytes is due, however few facts have arrived.
     pub reclaim_bytes: u64,
-    /// A hole in a segment has at least so many bytes; `u64::MAX` where none is ever looked for.
+    /// The least size of a hole in a segment, in bytes; `u64::MAX` turns hole punching off.
     pub hole_bytes_min: u64,
-    /// Bytes of a block of the disk: holes are punched in whole blocks.
+    /// The block size of the disk in bytes. Holes are punched in whole blocks.
     pub hole_block_bytes: u32,
 }
 
-/// Memory of the window by default, in bytes.
+/// The default memory of the window, in bytes.
 pub const WINDOW_BYTES: u64 = 512 << 20;
-/// The least that it may have: 1,024 entries.
+/// The least memory of the window: 1,024 entries.
 pub const WINDOW_BYTES_MIN: u64 = 128 << 10;
-/// And the most.
+/// The most memory of the window.
 pub const WINDOW_BYTES_MAX: u64 = 64 << 30;
 /// What one of the entries that the feed holds costs at most, in bytes. An entry has 36, and up to 39 in chunks of the
 /// wheel. Twice that is needed for a moment where much of one millisecond is put in order, and where a flood gets a
@@ -84,16 +82,16 @@ impl Default for OwnerOptions {
     }
 }
 
-/// Bytes of a record beside what it lists, rounded up.
+/// Bytes of a record without its list, rounded up.
 const LIST_OVERHEAD_BYTES: u64 = 64;
 
-/// A run is written again for itself where it is this share of what makes a checkpoint due.
+/// A run of at least this share of `reclaim_bytes` may be rewritten on its own.
 const WASTED_SHARE: u64 = 64;
 
 const _: () = assert!(WINDOW_BYTES / WINDOW_ENTRY_BYTES == 4 << 20, "the window of the default options");
 
 impl OwnerOptions {
-    /// The feed holds as many entries as need so many bytes of memory at most.
+    /// Limits the feed to as many entries as fit in so many bytes of memory.
     ///
     /// # Errors
     /// `InvalidArgument` naming `window_bytes`.
@@ -118,13 +116,13 @@ impl OwnerOptions {
         }
     }
 
-    /// How many entries a ready fact may list so that the log takes it.
+    /// Returns how many entries one ready fact may list.
     pub(super) fn ready_fact_entries(&self) -> usize {
         let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
         usize::try_from(bytes / READY_ENTRY_BYTES as u64).unwrap_or(usize::MAX).clamp(1, READY_ENTRIES_MAX)
     }
 
-    /// How many messages one assignment may list, each as a range of its own.
+    /// Returns how many messages one assignment may list, where each is a range of its own.
     pub(super) fn assign_fact_numbers(&self) -> usize {
         let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
         usize::try_from(bytes / RANGE_BYTES as u64).unwrap_or(usize::MAX).max(1)

@@ -1,5 +1,5 @@
-//! The one owner: applies every fact in the order of the log, decides by time and by who asks.
-//! Single-threaded; whoever holds it drives it. It never waits for a sync and has no clock.
+//! The owner of the state. It applies every fact in the order of the log, and proposes new facts as time passes
+//! and as requests arrive. It is single-threaded: the caller drives it. It never waits for a sync and has no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::store::apply::placement::{Arrival, BatchTime};
 use crate::store::propose::rest::Rest;
 use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence};
 
-/// A batch that is visible: durable as the store promises, so it may be applied.
+/// A visible batch: it is as durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleBatch<'a> {
     /// Its header.
@@ -43,24 +43,24 @@ pub struct VisibleBatch<'a> {
     pub records: &'a [u8],
 }
 
-/// See the module.
+/// Applies facts, and proposes new ones. The module describes it.
 pub struct Owner {
     pub(super) state: State,
     pub(super) effects: Effects,
     pub(super) deciding: Deciding,
     pub(super) options: OwnerOptions,
-    /// How long what is finished of single subjects is kept, in milliseconds.
+    /// The retention of finished messages for single subjects, in milliseconds.
     keep_finished_of: BTreeMap<String, u64>,
     /// The log's end at the last freeze, in bytes applied.
     pub(super) bytes_applied: u64,
     pub(super) bytes_at_freeze: u64,
     pub(super) sequence_at_freeze: Sequence,
     pub(super) freezing: bool,
-    /// A checkpoint would give room back.
+    /// True where a checkpoint would free disk space.
     pub(super) reclaims: bool,
     /// The last merge failed: the next one is with the next ordinary checkpoint.
     pub(super) merging_rests: bool,
-    /// The next sequence when it was last looked for room.
+    /// The next sequence at the last search for free space.
     pub(super) looked_at: Sequence,
     pub(super) rest: Rest,
     pub(super) reclaiming: Reclaiming,
@@ -105,13 +105,12 @@ impl Owner {
         owner
     }
 
-    /// From now on what is finished of these subjects is kept for so many milliseconds, and no longer or shorter for
-    /// the others' sake.
+    /// Sets the retention of finished messages for these subjects, in milliseconds. Other subjects do not change it.
     pub fn keep_finished_of(&mut self, times: BTreeMap<String, u64>) {
         self.keep_finished_of = times;
     }
 
-    /// Which files are too young to go now.
+    /// Returns which files are too young to be removed now.
     pub(super) fn keeping(&self) -> Keeping {
         let keep = KeepFinished { rest_ms: self.options.keep_finished_ms, of: self.keep_finished_of.clone() };
         keep.at(&self.state.subjects, self.reclaiming.aged_at(self.state.position.trusted))
@@ -128,7 +127,7 @@ impl Owner {
         self.settle_counts()
     }
 
-    /// As [`Self::apply`], for who settles the counts of what is pending later, or never.
+    /// As [`Self::apply`], without settling the counts of pending messages.
     pub(super) fn apply_facts(&mut self, batch: &VisibleBatch<'_>) -> Result<()> {
         let header = &batch.header;
         let position = self.state.position;
@@ -136,7 +135,7 @@ impl Owner {
             return Err(self.misfit(batch));
         }
         self.note_segment(batch.start);
-        // Terms stand in one batch with what they speak of, and nothing of them is saved.
+        // Terms stand in the same batch as their messages, and are never saved.
         self.state.terms = Standing::default();
         self.state.awaited = None;
         let time = BatchTime::of(header);
@@ -188,17 +187,17 @@ impl Owner {
         }
     }
 
-    /// What was found of every cancel, move, group and consumer fact since the last call.
+    /// Takes the outcomes of every cancel, move, group and consumer fact since the last call.
     pub fn take_outcomes(&mut self) -> Vec<(Sequence, Outcome)> {
         std::mem::take(&mut self.effects.outcomes)
     }
 
-    /// Damaged blocks of runs that were met since the last call, and what became of their entries.
+    /// Takes the damaged blocks of runs that were met since the last call, and what became of their entries.
     pub fn take_rescues(&mut self) -> Vec<Rescue> {
         std::mem::take(&mut self.effects.rescues)
     }
 
-    /// The groups that have something new for who waits, since the last call.
+    /// Takes the groups whose parked pulls may go on, since the last call.
     pub fn take_woken(&mut self) -> Vec<GroupNumber> {
         self.effects.take_woken(&self.state.subjects).into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! What applying facts does beside changing the state: answers for who asked, wake-ups, and what
+//! The effects of applying facts on anything but the state: outcomes for the caller, wake-ups, and what
 //! the feed must hear. None of it is ever saved.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -66,7 +66,7 @@ pub enum Outcome {
     SeriesThere,
     /// Nothing changed: a store has so many series, and no more.
     SeriesFull,
-    /// Nothing changed: the series, or all of them together, would take too much.
+    /// Nothing changed: the series, or all series together, would exceed the size limit.
     SeriesTooLarge,
     /// The series ended; its pending message is cancelled.
     SeriesEnded(Option<DueKey>),
@@ -88,20 +88,20 @@ pub(in crate::store) struct Effects {
     /// Runs were adopted, and no kept checkpoint holds them yet.
     pub(in crate::store) has_adopted: bool,
     pub(in crate::store) woken: BTreeSet<GroupNumber>,
-    /// Subjects whose newest messages somebody follows.
+    /// Subjects whose newest messages are followed.
     pub(in crate::store) followed: Followed,
     /// Subjects that have something new, whose groups are woken.
     woken_subjects: BTreeSet<SubjectNumber>,
-    /// The last of them: the next message is mostly of the same.
+    /// The last subject that was woken: the next message is mostly of the same.
     woken_subject: Option<SubjectNumber>,
     pub(in crate::store) storage: Arc<dyn Storage>,
     /// The files that bodies were measured in lately, whose rows do not say their sizes.
     pub(in crate::store) payloads: PayloadCopies,
-    /// Everything that is pending was counted one by one, and no checkpoint says yet what came of it.
+    /// All pending messages were counted one by one, and no checkpoint has the counts yet.
     pub(in crate::store) was_counted: bool,
     /// Damaged blocks that were met, and not reported yet.
     pub(in crate::store) rescues: Vec<Rescue>,
-    /// Pending entries that are nowhere to be found, to be given up by the next step.
+    /// Pending entries that cannot be found. The next step voids them.
     pub(in crate::store) lost: Vec<Sequence>,
 }
 
@@ -134,7 +134,7 @@ impl Effects {
         Ok(())
     }
 
-    /// Every group of this subject has something new.
+    /// Wakes every group of this subject.
     pub(in crate::store) fn wake_subject(&mut self, subject: SubjectNumber) {
         if self.woken_subject != Some(subject) {
             self.woken_subject = Some(subject);
@@ -142,7 +142,7 @@ impl Effects {
         }
     }
 
-    /// The groups that have something new, once.
+    /// Takes the groups that have something new.
     pub(in crate::store) fn take_woken(&mut self, subjects: &Subjects) -> BTreeSet<GroupNumber> {
         self.woken_subject = None;
         let mut woken = std::mem::take(&mut self.woken);
@@ -152,7 +152,7 @@ impl Effects {
         woken
     }
 
-    /// The entries that this ready fact was made of, where this process proposed it.
+    /// Takes the entries of this ready fact, where this process proposed it.
     pub(super) fn take_in_flight(&mut self, list: ReadyList<'_>) -> Vec<Entry> {
         let ours = self.in_flight.front().is_some_and(|entries| {
             entries.len() == list.len() && entries.first().map(Entry::key) == list.entries().next().map(|(key, _)| key)
@@ -169,19 +169,19 @@ impl Effects {
         entries
     }
 
-    /// Payloads were copied, and where they lay may be removed: what is in hand is loaded again,
-    /// and facts on their way find their entries in the schedule.
+    /// Loads entries again after payloads were copied, since the old places may be removed. Facts in flight find their
+    /// entries in the schedule.
     pub(in crate::store) fn payloads_moved(&mut self, now: Millis) {
         self.feed = Feed::new(self.feed.resume_from(None), now);
         self.in_flight_outdated = self.in_flight.len();
     }
 
-    /// The least key that was handed over and is not applied as ready.
+    /// Returns the least key that was handed over and is not applied as ready.
     pub(in crate::store) fn least_in_flight(&self) -> Option<DueKey> {
         self.in_flight.iter().flatten().map(Entry::key).min()
     }
 
-    /// Notes a ready fact on its way.
+    /// Notes a ready fact in flight.
     pub(in crate::store) fn note_in_flight(&mut self, entries: Vec<Entry>) {
         self.in_flight_entries = self.in_flight_entries.saturating_add(entries.len());
         self.in_flight.push_back(entries);

@@ -106,21 +106,21 @@ pub(in crate::store) struct Snapshot {
     pub(in crate::store) recurring: Recurring,
     pub(in crate::store) load_jobs: LoadJobs,
     pub(in crate::store) segments: Vec<SegmentStart>,
-    /// Where a feed begins that is to hand over everything pending.
+    /// Where a feed must begin to return all pending messages.
     pub(in crate::store) feed_from: DueKey,
     /// What is due in each minute.
     pub(in crate::store) totals: Vec<(Minute, Tally)>,
 }
 
-/// The small state as of one position, frozen: its bytes, and beside them what is large or of this
-/// copy alone. They are written while the owner is held, which takes less than a copy of all maps.
+/// The small state as of one position, frozen: its bytes, and next to them the large parts and those of this copy
+/// alone. The bytes are written while the owner is held, which takes less time than a copy of all maps.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Frozen {
     pub(in crate::store) position: LogPosition,
     pub(in crate::store) segments: Vec<SegmentStart>,
-    /// What of them is read no more.
+    /// The holes of the segments.
     pub(in crate::store) holes: Holes,
-    /// What of the payloads of runs is.
+    /// The holes of the payloads of runs.
     pub(in crate::store) run_holes: RunHoles,
     windows: Vec<WindowSnapshot>,
     moves: RecentMoves,
@@ -135,8 +135,8 @@ pub(in crate::store) struct Frozen {
 }
 
 impl Frozen {
-    /// The state as of now. `planned` are the runs that windows in memory are going to be served by,
-    /// by the window's first sequence; a feed that begins at `feed_from` hands over all that is pending.
+    /// Freezes the state. `planned` are the runs that will serve the windows in memory, by the window's first
+    /// sequence. A feed that begins at `feed_from` returns all pending messages.
     pub(in crate::store) fn of(state: &State, planned: &BTreeMap<Sequence, RunNumber>, feed_from: DueKey) -> Self {
         let windows = state.schedule.windows().iter().map(|window| WindowSnapshot {
             bits: window.bits().clone(),
@@ -162,12 +162,12 @@ impl Frozen {
         }
     }
 
-    /// What became of the entries of a run, as of the freeze; `None` where the run is one that no window has.
+    /// Returns the states of the entries of a run, as of the freeze; `None` where no window has this run.
     pub(in crate::store) fn bits_of(&self, run: RunNumber) -> Option<&TwoBits> {
         self.windows.iter().find(|window| window.run == Some(run)).map(|window| &window.bits)
     }
 
-    /// The windows that `bits` span are one, served by this run.
+    /// Makes one window of those that `bits` span, served by this run.
     pub(super) fn merge_windows(&mut self, bits: &TwoBits, run: Option<RunNumber>) {
         let from = self.windows.partition_point(|window| window.bits.first() < bits.first());
         let to = self.windows.partition_point(|window| window.bits.end() <= bits.end());
@@ -182,7 +182,7 @@ impl Frozen {
         self.windows.iter_mut().filter_map(|window| Some((window.bits.first(), window.ended.join()?))).collect()
     }
 
-    /// The body's bytes, and how many of them are the same on every copy of the stream.
+    /// Returns the body, and the length of the part that is the same on every copy of the stream.
     pub(in crate::store) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
         let mut out = FieldWriter { bytes: self.small.clone() };
         self.write_windows(&mut out);
@@ -257,7 +257,7 @@ fn write_small(out: &mut FieldWriter, state: &State) {
 }
 
 impl Snapshot {
-    /// The state as of now, without what became of each sequence.
+    /// Copies the state, without the states of single sequences.
     pub(in crate::store) fn without_windows(state: &State) -> Self {
         Self {
             position: state.position,
@@ -366,7 +366,7 @@ fn is_pending(windows: &[WindowSnapshot], sequence: Sequence) -> bool {
     windows.get(behind).is_some_and(|window| window.bits.get(sequence) == EntryState::Pending)
 }
 
-/// Windows stand in the order of their sequences, all below the one that comes next.
+/// Reads the windows. They stand in the order of their sequences, all below the next sequence.
 fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
     let mut windows: Vec<WindowSnapshot> = Vec::new();
     for _ in 0..from.count(20)? {

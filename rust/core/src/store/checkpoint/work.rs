@@ -35,13 +35,13 @@ use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNum
 /// How far the feed has come at the freeze.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct FeedPlace {
-    /// What is due until then is in hand, and must not move.
+    /// Messages due until then are loaded already, and must not move.
     pub(in crate::store) loaded_until: Millis,
-    /// Where a new feed finds all that is pending.
+    /// Where a new feed must begin to find all pending messages.
     pub(in crate::store) resume_from: DueKey,
 }
 
-/// What a piece of work led to.
+/// The result of a piece of work.
 #[derive(Debug)]
 pub enum CheckpointProgress {
     /// There is more to do.
@@ -58,7 +58,7 @@ pub struct FinishedCheckpoint {
     /// By the first sequence of the part that each holds.
     pub(in crate::store) schedule_runs: Vec<(Sequence, Arc<Run>)>,
     pub(in crate::store) dispatch_run: Option<Arc<Run>>,
-    /// Whose messages each of its runs has, the merged one among them.
+    /// The subjects of each of its runs, including the merged one.
     pub(in crate::store) subjects: BTreeMap<RunNumber, FileSubjects>,
     pub(in crate::store) merged: Option<Box<FinishedMerge>>,
     pub(in crate::store) merge_failure: Option<Box<MergeFailure>>,
@@ -83,7 +83,7 @@ pub struct CheckpointWork {
     dispatch_number: RunNumber,
     schedule_candidates: Vec<Candidate>,
     dispatch_candidates: Vec<Candidate>,
-    /// Which files are too young to go.
+    /// Which files are too young to be removed.
     keeping: Keeping,
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
@@ -98,7 +98,7 @@ pub struct CheckpointWork {
     /// Places in runs whose payloads these have copies of.
     copied_from: Vec<Location>,
     dispatch_run: Option<Arc<Run>>,
-    /// Whose messages each of these has, and the merged one.
+    /// The subjects of each of these runs, including the merged one.
     subjects: BTreeMap<RunNumber, FileSubjects>,
     /// As in [`FinishedCheckpoint`], also where the file has to be written again.
     ended: Vec<(Sequence, JoinedEnded)>,
@@ -184,12 +184,12 @@ impl CheckpointWork {
         }
     }
 
-    /// The position that the checkpoint is as of: the log must be synced up to there.
+    /// Returns the position of the checkpoint. The log must be synced up to there.
     pub fn position(&self) -> Location {
         self.frozen.position.end
     }
 
-    /// How many of the entries that it takes out of memory are written.
+    /// Returns how many of the entries that leave memory are written.
     pub fn entries_written(&self) -> u64 {
         let whole = self.schedule_runs.iter().map(|(_, run)| run.row_count());
         let part = if let Stage::Schedule(work) = &self.stage { work.entries_written() } else { 0 };
@@ -246,7 +246,7 @@ impl CheckpointWork {
         Ok(CheckpointProgress::More)
     }
 
-    /// The next part that is not written; after the last one, the dispatch run.
+    /// Starts the next part that is not written; after the last one, the dispatch run.
     fn start_schedule(&mut self) {
         let next = self.parts.get(self.schedule_runs.len());
         self.stage = next.map_or(Stage::DispatchStart, |(number, part)| {
@@ -300,7 +300,7 @@ impl CheckpointWork {
         plan.write_piece(storage, runs, &self.frozen, budget_bytes)
     }
 
-    /// Looks whose messages the new runs have.
+    /// Finds the subjects of the new runs.
     fn tell_subjects(&mut self) -> Result<()> {
         let merged = self.merge.as_ref().and_then(MergeWork::finished).and_then(|merged| merged.run);
         for run in self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run).chain(&merged) {
@@ -369,14 +369,14 @@ impl CheckpointWork {
     }
 }
 
-/// Those that were loaded among the runs that a checkpoint names.
+/// Returns the loaded runs among those that a checkpoint names.
 fn loads_among(candidates: &[Candidate], named: &BTreeSet<RunNumber>) -> BTreeMap<RunNumber, NamedLoad> {
     let runs = candidates.iter().map(|candidate| &candidate.run).filter(|run| named.contains(&run.number()));
     runs.filter_map(|run| NamedLoad::of(run).map(|load| (run.number(), load))).collect()
 }
 
-/// All runs of one kind, and whether anything in each is unfinished as of now. Whoever opens the checkpoint before this
-/// one applies the facts from `opened_from` on.
+/// Returns all runs of one kind, and whether anything in each is unfinished now. An opening from the checkpoint before
+/// this one applies the facts from `opened_from` on.
 pub(in crate::store) fn candidates(state: &State, kind: RunKind, opened_from: Sequence) -> Vec<Candidate> {
     let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
     let pending = windows.filter_map(|window| window.run()).map(|run| run.number());

@@ -13,7 +13,7 @@ use crate::store::retention::pins::Pin;
 use crate::store::salvage::base::{Base, base};
 use crate::store::salvage::stream_of;
 
-/// Places of damage and gaps that are told at most; the rest is counted.
+/// The most places of damage and gaps that are reported; the rest is counted.
 const TOLD_MAX: usize = 1_000;
 
 /// Reads what can be read of a store that an open would refuse with `refused`; `pins` are those that

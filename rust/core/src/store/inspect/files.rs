@@ -62,9 +62,9 @@ pub struct InspectedFile {
     pub place: Option<LocationFile>,
     /// When it was written last, by the store's clock: a segment or a run that nothing is added to.
     pub written: Option<Millis>,
-    /// Until when it is kept for its age, and why, though nobody should need it; `None` for what is written to.
+    /// Until when it is kept for its age, and why, even without a holder; `None` for files that are written to.
     pub kept: Option<KeptForAge>,
-    /// Who needs it, as places in the list of holders: the first 16 of them.
+    /// The first 16 of its holders, as places in the list of holders.
     pub held_by: Vec<u32>,
     /// How many need it.
     pub held_by_count: u64,
@@ -117,7 +117,7 @@ pub(in crate::store) fn files_of(
     Ok(files)
 }
 
-/// How large a file is, how much of the disk it takes, and whether it is a segment that nobody has used.
+/// Returns the length of a file, its size on disk, and whether it is an unused segment.
 struct Sizes {
     length: u64,
     room: u64,
@@ -137,7 +137,7 @@ fn hole_bytes(state: &State, place: LocationFile) -> u64 {
     }
 }
 
-/// True for a segment beyond the end of what was read that holds nothing yet: it was prepared, and nobody needs it.
+/// True for an empty segment beyond the end of what was read: it was prepared, and has no holder.
 fn is_empty(state: &State, path: &str, file: &dyn StorageFile) -> Result<bool> {
     let Some(LocationFile::Segment(segment)) = place_of(state, path) else { return Ok(false) };
     if state.position.end.segment().is_some_and(|last| segment <= last) {

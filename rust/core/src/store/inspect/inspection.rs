@@ -1,5 +1,5 @@
-//! Looking at a store without its lock, also while another process writes to it: the newest
-//! checkpoint and the log behind it up to what is visible, applied in memory. Changes no file.
+//! Inspects a store without its lock, also while another process writes to it. The newest checkpoint is read, and the
+//! log behind it is applied in memory up to the last visible fact. No file is changed.
 
 use crate::store::query::lag::lag_of;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub struct InspectedGroup {
     pub next_number: u64,
     /// Ready messages that it has not finished.
     pub lag: u64,
-    /// Those of them that a consumer holds.
+    /// Messages in flight: consumers hold them.
     pub in_flight: u64,
     /// The ready number that it began with.
     pub start: u64,
@@ -76,10 +76,10 @@ pub struct Inspection {
     pub sealed: bool,
     /// Facts that an open would apply behind the checkpoint.
     pub facts_behind: u64,
-    /// Bytes of them in the log.
+    /// The size of these facts in the log, in bytes.
     pub bytes_behind: u64,
-    /// Facts behind the last position that a batch calls visible: on their way, or left by a crash
-    /// for the next open to judge. They are not counted anywhere else.
+    /// Facts behind the last position that a batch calls visible: in flight, or left by a crash for the next open to
+    /// judge. They are not counted anywhere else.
     pub facts_unconfirmed: u64,
     /// Messages that wait for their time.
     pub pending: u64,
@@ -87,7 +87,7 @@ pub struct Inspection {
     pub next_due: Option<Millis>,
     /// Ready messages that some group has not finished.
     pub ready: u64,
-    /// Messages given up because their bytes were damaged.
+    /// Messages that were voided because their bytes were damaged.
     pub voided: u64,
     /// Every file.
     pub files: Vec<InspectedFile>,
@@ -95,19 +95,19 @@ pub struct Inspection {
     pub subjects: Vec<InspectedSubject>,
     /// Every group, by number.
     pub groups: Vec<InspectedGroup>,
-    /// Who needs which files, who needs the oldest of the log first.
+    /// The holders of files; the one that needs the oldest segment comes first.
     pub holders: Vec<Holder>,
     /// How much is held for which reason.
     pub space: Vec<HeldSpace>,
-    /// What could not be read, in words.
+    /// The parts that could not be read, in words.
     pub damaged: Vec<String>,
     /// Why an open would be refused; the figures are then those up to the first fact that is lost.
     pub refused: Option<Error>,
 }
 
-/// Reads a store. While another process writes to it, files may come and go under the reader; what
-/// looks damaged may then be well a moment later, so the caller tries again. `pins` are those that are
-/// told of, `keep` is how long files are kept by who opens it.
+/// Reads a store. While another process writes to it, files come and go under the reader. A file that looks damaged
+/// may be whole a moment later, so the caller tries again. `pins` are the pins to report, and `keep` is the retention
+/// of the process that opens the store.
 ///
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
@@ -127,7 +127,7 @@ pub fn inspect(
     picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
 }
 
-/// What the state does not tell.
+/// What was found outside the state.
 pub(in crate::store) struct Found {
     pub(in crate::store) epoch: Epoch,
     pub(in crate::store) sealed: bool,
@@ -175,14 +175,14 @@ pub(super) fn picture(
     })
 }
 
-/// What waits in one subject.
+/// The pending messages of one subject.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     count: u64,
     next_due: Option<Millis>,
 }
 
-/// What waits in each subject, and how many payloads of it lie in each file.
+/// The pending messages of each subject, and the number of their payloads in each file.
 type BySubjectAndFile = (BTreeMap<SubjectNumber, Waiting>, BTreeMap<LocationFile, u64>);
 
 fn waiting(state: &State, damaged: &mut Vec<String>) -> BySubjectAndFile {

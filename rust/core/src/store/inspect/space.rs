@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 16;
 /// A reason for which space is held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SpaceReason {
-    /// Groups that nobody consumes for.
+    /// Groups without a consumer.
     DeadGroup,
     /// Groups that somebody consumes for.
     Group,
@@ -41,7 +41,7 @@ pub enum SpaceReason {
 }
 
 impl SpaceReason {
-    /// Every reason, in the order in which they are told.
+    /// Every reason, in the order in which they are reported.
     pub const ALL: [Self; 11] = [
         Self::DeadGroup,
         Self::Group,
@@ -81,7 +81,7 @@ pub struct HeldSpace {
     pub holders: u64,
     /// Bytes; what is held for several reasons counts for each.
     pub bytes: u64,
-    /// Those of them that are held for no other reason.
+    /// The bytes that are held for no other reason.
     pub alone: u64,
 }
 
@@ -143,8 +143,8 @@ fn needs_file(need: &Need, place: LocationFile) -> bool {
     matches!(need.kind, HolderKind::Pin { .. }) || need.files.has(place)
 }
 
-/// Those who decide whether a file stays: whoever needs it; else pins, where no kept checkpoint
-/// needs it; else nobody, and it is finished.
+/// Returns the holders that decide whether a file stays: those that need it, else pins where no kept checkpoint needs
+/// it. With neither the file is finished.
 fn deciding(by: &[(usize, &Need)]) -> Vec<usize> {
     let of = |wanted: &dyn Fn(&HolderKind) -> bool| -> Vec<usize> {
         by.iter().filter(|(_, need)| wanted(&need.kind)).map(|(at, _)| *at).collect()
@@ -177,7 +177,7 @@ fn heads(needs: &[Need]) -> BTreeMap<(&str, &str), usize> {
     heads.filter_map(|(at, need)| Some((family(&need.kind)?, at))).collect()
 }
 
-/// The group whose removal ends all who decide, where it is not the only one of them.
+/// Returns the group whose removal ends all deciding holders, where it is not the only one.
 fn removed_with(deciding: &[usize], needs: &[Need], heads: &BTreeMap<(&str, &str), usize>) -> Option<usize> {
     let mut families = deciding.iter().map(|at| family(&needs.get(*at)?.kind));
     let first = families.next()??;
@@ -217,6 +217,6 @@ fn unweighed(state: &State, need: &Need) -> Holder {
 /// When a segment began, by the store's clock.
 fn begun(state: &State, segment: SegmentNumber) -> Option<Millis> {
     let start = state.segments.iter().find(|start| start.segment == segment)?;
-    // Before the first batch nobody had told the time.
+    // The time is unknown before the first batch.
     Some(start.position.trusted).filter(|trusted| trusted.0 > 0)
 }

@@ -1,6 +1,6 @@
-//! Reading everything and believing nothing: every record and payload, every block of every run,
-//! whether the older checkpoint and the log behind it come to the same state as the newer one, and whether that agrees with itself.
-//! Changes no file.
+//! Verifies a store: reads every record and payload and every block of every run, checks that the older checkpoint and
+//! the log behind it give the same state as the newer one, and that the state agrees with itself. No file is
+//! changed.
 
 use crate::store::inspect::verification::Verification;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct VerificationProgress {
     pub bytes_whole: u64,
 }
 
-/// Verifies a store that nobody has open.
+/// Verifies a store that no process has open.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`; everything else is a finding.
@@ -42,7 +42,7 @@ pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verific
     verify_telling(storage, identity, &mut |_| {})
 }
 
-/// As [`verify`], telling how far it is.
+/// As [`verify`], and reports its progress.
 ///
 /// # Errors
 /// As [`verify`].
@@ -70,7 +70,7 @@ pub fn verify_telling(
     let newer = checkpoints.last();
     let mut target = older.and(newer).map(|read| (read.number, &read.snapshot));
     let restored = match restored_owner(storage, identity.stream, older.or(newer)) {
-        // The log behind the newest is read all the same.
+        // The log behind the newest is still read.
         Err(error) if older.is_some() => {
             tell_once(&error, &mut found);
             target = None;
@@ -95,7 +95,7 @@ pub fn verify_telling(
     Ok(found)
 }
 
-/// A run that cannot be opened was told with all others.
+/// Reports an error once: a run that cannot be opened was reported with the other runs.
 fn tell_once(error: &Error, found: &mut Verification) {
     let words = error.to_string();
     if !found.findings.iter().any(|told| told.starts_with(&words)) {
@@ -103,8 +103,8 @@ fn tell_once(error: &Error, found: &mut Verification) {
     }
 }
 
-/// What the newest checkpoint says of its cells must be what it says is pending: an opening believes it, and the replay
-/// began at the older one. Runs that cannot be opened were told before.
+/// Compares the cells of the newest checkpoint with its pending messages: an opening trusts the cells, and the replay
+/// began at the older checkpoint. Runs that cannot be opened were reported before.
 fn compare_newest(
     storage: &Arc<dyn Storage>,
     stream: Stream,
@@ -156,7 +156,7 @@ fn replay(
     compare_forecast(owner.state(), storage, found)
 }
 
-/// Checks the payloads of a batch, and notes what its facts gave up.
+/// Checks the payloads of a batch, and notes the messages that its facts voided.
 fn check_batch(batch: &ScannedBatch, state: &State, found: &mut Verification) {
     found.batches += 1;
     let first = crate::record::batch::BATCH_HEADER_BYTES as u64;
@@ -196,8 +196,8 @@ fn refuse_unread(damaged: &[DamagedBlock]) -> Result<()> {
     unread.map_or(Ok(()), |block| Err(block.error.clone()))
 }
 
-/// What is kept of each subject's count must be what is pending. Where a block of a run cannot be read, that is a
-/// finding by itself, and nothing can be said of what it holds.
+/// Compares the count of each subject with its pending messages. A block that cannot be read is a finding by itself,
+/// and its messages cannot be counted.
 fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
     let (counted, damaged) = state.count_pending();
     refuse_unread(&damaged)?;
@@ -213,8 +213,8 @@ fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
     Ok(())
 }
 
-/// What is kept of each minute, and of each subject in it, must be what is pending. As [`compare_counts`], it says
-/// nothing where a block of a run cannot be read.
+/// Compares the totals of each minute, and of each subject in it, with the pending messages. As [`compare_counts`], it
+/// finds nothing where a block of a run cannot be read.
 fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verification) -> Result<()> {
     let (counted, damaged) = state.count_cells(storage)?;
     refuse_unread(&damaged)?;
@@ -286,7 +286,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
         (expected.next_group, expected.next_consumer, expected.voided)
             == (actual.next_group, actual.next_consumer, actual.voided),
     );
-    // Each of them has other segments at its front, as far as retention had come.
+    // Retention may have removed different segments at the front of each.
     let of = |snapshot: &Snapshot| -> BTreeMap<_, _> {
         snapshot.segments.iter().map(|start| (start.segment, start.subjects.clone())).collect()
     };

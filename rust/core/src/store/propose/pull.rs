@@ -65,7 +65,7 @@ pub struct LoadRequest {
     beyond: u64,
 }
 
-/// What a load found.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct LoadedPostings {
     /// The group that waits.
@@ -77,8 +77,8 @@ pub struct LoadedPostings {
 }
 
 impl LoadRequest {
-    /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only. The disk is
-    /// asked for the ones behind them, which come while these are handed out.
+    /// Reads the postings. This is slow, so hold no lock. A damaged block costs its own rows only. The postings behind
+    /// these are prefetched while these are handed out.
     ///
     /// # Errors
     /// `Storage` where the run could not be read; the pull may be tried again.
@@ -100,7 +100,7 @@ pub(in crate::store) struct Deciding {
 struct GroupDeciding {
     cursor: ReadyNumber,
     number_asked: ReadyNumber,
-    /// Returned numbers that are assigned again, under which offset of whom.
+    /// Returned numbers that are assigned again, with the consumer and its offset.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
     /// Numbers whose postings are damaged: they are being voided.
     damaged: BTreeSet<ReadyNumber>,
@@ -115,7 +115,7 @@ struct ConsumerDeciding {
     ending: bool,
 }
 
-/// What a pull asks for.
+/// The parameters of a pull.
 #[derive(Clone, Copy, Debug)]
 pub struct PullRequest {
     /// The group.
@@ -126,7 +126,7 @@ pub struct PullRequest {
     pub count_max: usize,
     /// The consumer never holds more than this many unfinished messages.
     pub in_flight_max: u32,
-    /// What consumes from another queue for the same user: both together hold no more.
+    /// A consumer of another queue for the same user. The in-flight limit holds for both together.
     pub beside: Option<(GroupNumber, ConsumerNumber)>,
 }
 
@@ -141,17 +141,17 @@ pub(in crate::store) enum LookedUp {
     Entry(Entry),
     /// It must be read first.
     Load(LoadRequest),
-    /// It is damaged, and so being given up.
+    /// It is damaged, and is being voided.
     Damaged,
 }
 
 impl Deciding {
-    /// From now on nothing is assigned to this consumer: its end is proposed.
+    /// Stops assigning to this consumer, whose end is proposed.
     pub(in crate::store) fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber) {
         self.groups.entry(group).or_default().consumers.entry(consumer).or_default().ending = true;
     }
 
-    /// From now on nothing is assigned in this group: its end is proposed.
+    /// Stops assigning in this group, whose end is proposed.
     pub(in crate::store) fn end_group(&mut self, group: GroupNumber) {
         self.groups.entry(group).or_default().ending = true;
     }
@@ -175,7 +175,7 @@ impl Deciding {
         damaged
     }
 
-    /// Where the posting of a number is that a consumer holds.
+    /// Looks up the posting of a number that a consumer holds.
     pub(in crate::store) fn look_up(&self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
         let is_damaged = |deciding: &GroupDeciding| deciding.damaged.contains(&number);
         if self.groups.get(&group.number).is_some_and(is_damaged) {
@@ -188,19 +188,19 @@ impl Deciding {
         }
     }
 
-    /// Forgets what was loaded and that nobody of the group will be assigned.
+    /// Forgets loaded postings that the group will not assign any more.
     pub(in crate::store) fn forget_loaded(&mut self, group: &Group) {
         let deciding = self.groups.get(&group.number).map(|deciding| deciding.cursor).unwrap_or_default();
         self.loaded.pass(group, deciding.max(group.cursor));
     }
 
-    /// The offset behind the last that was assigned to this consumer in this epoch.
+    /// Returns the offset behind the last one that was assigned to this consumer in this epoch.
     pub(in crate::store) fn next_offset(&self, group: GroupNumber, consumer: ConsumerNumber) -> PullOffset {
         let consumer = self.groups.get(&group).and_then(|deciding| deciding.consumers.get(&consumer));
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
-    /// Postings that were read from runs and are not handed out.
+    /// Returns how many postings were read from runs and are not handed out.
     pub(in crate::store) fn loaded_count(&self) -> usize {
         self.loaded.len()
     }
@@ -243,14 +243,14 @@ impl Deciding {
     }
 }
 
-/// How many messages a consumer may have that is not known to have finished them: what it holds, and what
-/// was decided, up to the offset `next`, and is not applied yet.
+/// Returns how many messages a consumer has in flight: those that it holds, and those that were decided, up to the
+/// offset `next`, and are not applied yet.
 fn in_flight(consumer: &Consumer, next: PullOffset) -> u64 {
     (consumer.held.len() as u64).saturating_add(next.since(consumer.next_offset))
 }
 
-/// An unfinished message without a posting in memory or in any run: the views are not what the log
-/// says, and nothing may be skipped.
+/// Reports an unfinished message without a posting in memory or in any run. The views contradict the log then, and no
+/// message may be skipped.
 fn no_posting(group: &Group, number: ReadyNumber) -> Error {
     let expected = format!("a posting of ready number {number} of subject {}", group.subject);
     Error::corrupt(RUN_FOLDER, 0, expected, "none")
@@ -287,7 +287,7 @@ impl GroupDeciding {
         proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
     }
 
-    /// How many messages the consumer may be given now, that has so many beside.
+    /// Returns how many messages the consumer may get now. `beside` is its number in flight in the other queue.
     fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
         let in_flight = in_flight(consumer, next).saturating_add(beside);
@@ -346,7 +346,7 @@ impl GroupDeciding {
         Ok(None)
     }
 
-    /// True where something is ready that nobody was assigned.
+    /// True where a message is ready and not assigned.
     fn has_more(&self, state: &State, group: &Group) -> bool {
         let is_open = |number: &ReadyNumber| {
             !self.taken.contains_key(number) && !group.done.contains(number.0) && !self.damaged.contains(number)

@@ -1,10 +1,9 @@
-//! Listing what is pending, in the order of due time and sequence, a piece at a time.
+//! Lists pending messages in the order of due time and sequence, a piece at a time.
 //!
-//! A scan is a place in that order and a choice of subjects. Each piece covers the keys from the
-//! place up to another one, as of one moment, and the pieces do not overlap: so an entry that is
-//! pending all the while is shown exactly once, in the piece that covers its key, whatever comes,
-//! leaves, moves into a run or is restored meanwhile. The owner is held for a bounded look; runs are
-//! read with nobody waiting.
+//! A scan is a place in that order and a choice of subjects. Each piece covers the keys from that place up to
+//! another one, as of one moment. Pieces do not overlap, so an entry that stays pending is shown exactly once, in
+//! the piece that covers its key, even where entries come, go or move into a run meanwhile. The owner is held for
+//! a bounded time; runs are read without it.
 
 use super::pending_cursor::PendingCursor;
 use crate::error::{Error, Result};
@@ -26,17 +25,17 @@ const LOOK_SUBJECTS: usize = 4_096;
 /// Which subjects are listed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum PendingOf {
-    /// All that users publish to: not those which hold what groups gave back.
+    /// All subjects that users publish to; no retry and no dead-letter subjects.
     #[default]
     Users,
-    /// This one, whosever it is.
+    /// This subject, also a retry or dead-letter subject.
     Subject(String),
-    /// All whose names begin so, whosever they are.
+    /// All subjects whose names begin so, also retry and dead-letter subjects.
     Prefix(String),
 }
 
 impl PendingOf {
-    /// Refuses a subject that none can be.
+    /// Refuses a subject name that cannot exist.
     ///
     /// # Errors
     /// `InvalidArgument` naming `subject` where it is empty.
@@ -57,16 +56,16 @@ impl PendingOf {
     }
 }
 
-/// What is listed.
+/// The choice of messages that are listed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PendingQuery {
-    /// Of which subjects. A subject that is not there has nothing pending.
+    /// The subjects. An unknown subject has nothing pending.
     pub of: PendingOf,
     /// Only what is due at this time or later.
     pub due_from: Option<Millis>,
     /// Only what is due before this time.
     pub due_before: Option<Millis>,
-    /// Only what comes behind what an earlier list has shown.
+    /// Only messages behind those that an earlier list has shown.
     pub after: Option<PendingCursor>,
 }
 
@@ -76,7 +75,7 @@ struct Chosen {
     words: Vec<u64>,
     /// Subjects from this number on were not looked at yet.
     next: SubjectNumber,
-    /// Subjects from this number on are new: what they have came meanwhile.
+    /// Subjects from this number on are new: their messages arrived after the scan began.
     end: SubjectNumber,
 }
 
@@ -96,7 +95,7 @@ impl Chosen {
     }
 }
 
-/// See the module.
+/// A scan of pending messages. The module describes it.
 #[derive(Debug)]
 pub struct PendingScan {
     stream: [u8; 16],
@@ -111,12 +110,12 @@ pub struct PendingScan {
     buffer: ScanBuffer<ScheduleRow>,
 }
 
-/// What [`Owner::look_at_pending`] came to.
+/// The result of [`Owner::look_at_pending`].
 #[derive(Debug)]
 pub enum PendingLook {
-    /// Look again: what was asked about is not known yet.
+    /// Look again: the subjects are not all known yet.
     Again,
-    /// Read this with nobody waiting: [`PendingScan::read`].
+    /// Read this without the owner: [`PendingScan::read`].
     View(PendingView),
     /// Everything was shown.
     End,
@@ -125,7 +124,7 @@ pub enum PendingLook {
 /// A piece of a list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PendingPiece {
-    /// In the order of due time and sequence.
+    /// The entries, in the order of due time and sequence.
     pub entries: Vec<Entry>,
     /// Blocks of runs whose entries are not shown because they cannot be read. One that reaches over
     /// two pieces is named by both.
@@ -166,7 +165,7 @@ impl PendingScan {
         })
     }
 
-    /// The same, of which nothing behind this key is shown: what comes there is another scan's.
+    /// Ends the scan at this key: another scan shows the keys behind it.
     #[must_use]
     pub fn up_to(mut self, last: DueKey) -> Self {
         self.to = self.to.min(last);
@@ -174,7 +173,7 @@ impl PendingScan {
         self
     }
 
-    /// Where it has come to, to go on from some day.
+    /// Returns the place of the scan, from which a later scan can go on.
     pub fn cursor(&self) -> PendingCursor {
         PendingCursor { stream: self.stream, key: self.from }
     }
@@ -184,8 +183,8 @@ impl PendingScan {
         self.is_done
     }
 
-    /// Reads what a look has shown, at most `limit` entries, and goes on behind it. There may be none
-    /// of the subjects that were asked for, and more behind it all the same.
+    /// Reads at most `limit` entries of a view, and moves behind them. An empty piece does not mean the end: later
+    /// pieces may have entries.
     ///
     /// # Errors
     /// `Storage` where a run could not be read now: nothing was passed.
@@ -211,7 +210,7 @@ impl PendingScan {
         self.is_done = self.from >= self.to;
     }
 
-    /// Chooses among some subjects more; true once all were looked at.
+    /// Checks the next subjects; true once all were checked.
     fn choose(&mut self, state: &State) -> bool {
         let subjects = &state.subjects;
         if self.chosen.end == SubjectNumber(0) {
@@ -232,8 +231,8 @@ impl PendingScan {
     }
 }
 
-/// What is due between two times has keys above the first and up to the second, which is included. Where the first is
-/// not below the second there are none.
+/// Returns the keys of messages due between two times: above the first key, up to and including the second. Where the
+/// first is not below the second there are none.
 pub fn keys_between(due_from: Option<Millis>, due_before: Option<Millis>) -> (DueKey, DueKey) {
     let first = due_from.and_then(last_before).unwrap_or(DueKey::START);
     let last = due_before.map_or(Some(DueKey::end_of(DUE_MAX)), last_before);
@@ -246,8 +245,8 @@ fn last_before(due: Millis) -> Option<DueKey> {
 }
 
 impl Owner {
-    /// What a scan reads next. Takes as long as a few thousand entries in memory and the pages of the
-    /// windows need.
+    /// Returns what a scan reads next. It goes through a few thousand entries in memory at most, and the pages of the
+    /// windows.
     pub fn look_at_pending(&mut self, scan: &mut PendingScan) -> PendingLook {
         if scan.is_done {
             return PendingLook::End;
@@ -261,7 +260,7 @@ impl Owner {
 }
 
 impl Owner {
-    /// The entry of this key, whatever became of it, where its row is still kept and can be read.
+    /// Returns the entry of this key in any state, if its row is still kept and can be read.
     ///
     /// # Errors
     /// `Storage`.
@@ -275,8 +274,8 @@ impl Owner {
 }
 
 impl State {
-    /// How many messages are pending of each subject that is asked for, by name; of one that is there
-    /// and has none it says 0. Looks at the subjects, and at nothing that is pending.
+    /// Returns the number of pending messages of each chosen subject, by name, also where it is 0. It reads the counts
+    /// of the subjects, and no entries.
     pub fn list_pending_counts(&self, of: &PendingOf) -> Vec<(String, u64)> {
         let listed = |(number, name): (SubjectNumber, &str)| (name.to_owned(), self.pending_of(number));
         if let PendingOf::Subject(name) = of {

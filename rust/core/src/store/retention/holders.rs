@@ -1,7 +1,8 @@
-//! Who needs which files of the log and of runs: what an operator asks when space does not come back.
+//! The holders of files: which group, pin, archive or checkpoint needs which segments and runs. An operator reads it to
+//! learn why disk space is not freed.
 //!
-//! The rule is the one of retention. A run is needed while something in it is unfinished, with all
-//! that its rows point into; a segment is needed by whoever needs it or an older one.
+//! The rule is the one of retention. A run is needed while something in it is unfinished, with every file that its
+//! rows point into. A holder that needs a segment needs all later ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,7 +24,7 @@ pub enum HolderKind {
         subject: String,
         /// The group.
         group: String,
-        /// How many consume for it; with none it is dead, and what it holds never comes back by itself.
+        /// The number of its consumers. Without a consumer its space is never freed by itself.
         consumers: u64,
         /// When the last of its consumers ended; `None` where none has, as far as is known.
         consumer_ended: Option<Millis>,
@@ -54,7 +55,7 @@ pub enum HolderKind {
         /// When it ends by itself.
         expires: Millis,
     },
-    /// An archive that has not got all of it yet, and that retention waits for.
+    /// An archive that is not complete yet, and that retention waits for.
     Archive {
         /// The name of its mark.
         name: String,
@@ -66,12 +67,12 @@ pub enum HolderKind {
     },
 }
 
-/// Someone who needs files.
+/// A holder of files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// Who, and why.
+    /// Which holder, and why it needs files.
     pub kind: HolderKind,
-    /// How many messages; 0 where that is no matter of messages.
+    /// The number of messages; 0 for holders without messages.
     pub messages: u64,
     /// The oldest segment that is needed, with all after it; `None` where only runs are.
     pub segment: Option<SegmentNumber>,
@@ -79,13 +80,13 @@ pub struct Holder {
     pub begun: Option<Millis>,
     /// Bytes of the log from there on, and of the runs that are needed.
     pub bytes: u64,
-    /// Those of them that nobody else needs: they go once they are old enough, some checkpoints after this holder.
-    /// Of a group, what its retries and dead letters need counts too, since they end with it. 0 for a
-    /// checkpoint, which goes by itself.
+    /// Bytes that no other holder needs: they are freed once they are old enough, some checkpoints after this holder
+    /// ends. For a group they include its retries and dead letters, which end with it. 0 for a checkpoint, which goes
+    /// by itself.
     pub alone: u64,
 }
 
-/// What one holder needs.
+/// The files that one holder needs.
 pub(in crate::store) struct Need {
     pub(in crate::store) kind: HolderKind,
     pub(in crate::store) messages: u64,
@@ -136,8 +137,8 @@ impl Files {
     }
 }
 
-/// All who need files, who needs the oldest segment first. `replay_from` is where the older of the
-/// kept checkpoints ends.
+/// Returns all holders; the one that needs the oldest segment comes first. `replay_from` is where the older of the kept
+/// checkpoints ends.
 pub(in crate::store) fn needs(
     state: &State,
     kept: &[KeptFiles],
@@ -155,7 +156,7 @@ pub(in crate::store) fn needs(
         files: Files { floor: Some(files.floor), runs: files.runs.clone() },
     };
     found.extend(kept.iter().map(of_checkpoint));
-    // Runs, too, stay while one is there: all that is asked of a pin is told by its kind.
+    // Runs also stay while there is a pin.
     let everything = || Files { floor: Some(SegmentNumber(0)), ..Files::default() };
     found.extend(pins.iter().map(|pin| Need {
         kind: HolderKind::Pin { name: pin.name.clone(), expires: pin.expires },
@@ -205,7 +206,7 @@ fn pending(state: &State) -> Vec<Need> {
     found
 }
 
-/// What ready messages of one subject need, by the last number that needs it.
+/// The files that ready messages of one subject need, by the last number that needs them.
 type ByLast = BTreeMap<SubjectNumber, Vec<(ReadyNumber, Rc<Files>)>>;
 
 /// Groups, dead letters, and subjects without a group, whose ready messages are not finished.

@@ -1,8 +1,8 @@
-//! Saving what can be saved of a store that cannot be opened any more. The store is only read.
+//! Salvage: saves the messages of a store that cannot be opened any more. The store is only read.
 //!
-//! What is certain comes from a checkpoint and the facts behind it, up to the first that is lost;
-//! see [`base`]. Behind that, in doubt, a message is kept: at least once. Every way
-//! to begin is tried, from each checkpoint that reads, and the one that loses least is taken.
+//! The certain state comes from a checkpoint and the facts behind it, up to the first lost fact; see [`base`].
+//! Behind that, a doubtful message is kept (at least once). Salvage tries every readable checkpoint as the
+//! beginning, and takes the one that loses least.
 
 pub(super) mod base;
 pub(super) mod kept_messages;
@@ -44,7 +44,7 @@ pub use base::Gap;
 /// Places of damage that are listed at most; the rest is counted.
 const LISTED_MAX: usize = 10_000;
 
-/// What is saved of one subject.
+/// The saved and lost messages of one subject.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SalvagedSubject {
     /// Its name.
@@ -53,13 +53,13 @@ pub struct SalvagedSubject {
     pub pending: u64,
     /// Messages that are ready and not finished.
     pub ready: u64,
-    /// Messages that may have been finished or cancelled, and are kept because nobody can say.
+    /// Messages that may have been finished or cancelled. They are kept because that is not known.
     pub doubtful: u64,
     /// Messages that were not finished and whose bytes are gone.
     pub lost: u64,
 }
 
-/// A group that begins again.
+/// A saved group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SalvagedGroup {
     /// Its subject.
@@ -70,16 +70,16 @@ pub struct SalvagedGroup {
     pub unfinished: u64,
 }
 
-/// What can be saved, and what is gone.
+/// The messages that can be saved, and those that are lost.
 pub struct Salvage {
     /// Where the store is damaged, the first [`LISTED_MAX`] of them.
     pub damage: Vec<Error>,
-    /// How many more there are.
+    /// The number of further places of damage.
     pub damage_unlisted: u64,
     /// Facts of which nothing can be read.
     pub gaps: Vec<Gap>,
-    /// True where neither a checkpoint nor the beginning of the log is there: nobody can say what
-    /// was finished.
+    /// True where both every checkpoint and the beginning of the log are missing: it is unknown which messages were
+    /// finished.
     pub is_blind: bool,
     /// Every subject of which something is saved or lost.
     pub subjects: Vec<SalvagedSubject>,
@@ -106,18 +106,17 @@ pub struct SalvagedMessage<'a> {
     pub subject: &'a str,
     /// The groups that have not finished it; empty: all of its subject.
     pub groups: Vec<&'a str>,
-    /// When it is due; the past is now. Of a dead letter, when it died.
+    /// The due time; a past time means now. For a dead letter, the time it died.
     pub due: Millis,
-    /// Why it is a dead letter, where it is and that can be read.
+    /// Why it is a dead letter, if it is one and the reason can be read.
     pub reason: Option<&'a str>,
-    /// True where nobody can say whether it was finished or cancelled.
+    /// True where it is unknown whether it was finished or cancelled.
     pub is_doubtful: bool,
     /// The message itself.
     pub message: Message<'a>,
 }
 
-/// Looks at what can be saved. What the disk does not give is asked for again, and then taken for
-/// damaged.
+/// Finds the messages that can be saved. Failed reads are tried again, and then count as damage.
 ///
 /// # Errors
 /// `NotAStore` where there is nothing to save from, `NewerFormat`, `Storage`.
@@ -154,7 +153,8 @@ fn salvage_from(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     for from in checkpoints.iter().map(Some).chain([None]) {
         let mut base = base(storage, stream, from)?;
         let certain_to = base.certain_to();
-        // Whoever is certain of more knows better what is finished, and what it misses is looked for everywhere.
+        // A base that is certain of more facts knows better what is finished.
+        // Its missing messages are looked for everywhere.
         if best.as_ref().is_some_and(|(to, _)| certain_to < *to || base.is_blind) {
             continue;
         }
@@ -174,7 +174,7 @@ fn salvage_from(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     Ok(best)
 }
 
-/// Whose files these are: by the identity, or by the first segment whose header can be read.
+/// Returns the stream of these files: from the identity, or from the first segment whose header can be read.
 pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)> {
     let refused = match Identity::read(storage) {
         Ok(Some(identity)) => return Ok((identity.stream, None)),
@@ -203,7 +203,7 @@ pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)
     Err(refused)
 }
 
-/// Gathers what is kept, and reads every payload of it.
+/// Gathers the messages that are kept, and reads every payload.
 fn plan(storage: &Arc<dyn Storage>, stream: Stream, mut base: Base, runs: &mut Runs) -> Result<Salvage> {
     let loaded = loaded_runs(storage.as_ref(), stream, &mut base)?;
     runs.know_loaded(&loaded);
@@ -278,22 +278,22 @@ fn read_all(storage: &Arc<dyn Storage>, loaded: &LoadedRuns, kept: &mut Vec<Kept
 }
 
 impl Salvage {
-    /// How many messages are saved.
+    /// Returns how many messages are saved.
     pub fn saved(&self) -> u64 {
         self.kept.len() as u64
     }
 
-    /// How many dead letters are saved with their reason.
+    /// Returns how many dead letters are saved with their reason.
     pub fn reasons_count(&self) -> u64 {
         self.reasons.len() as u64
     }
 
-    /// How many messages are known to be gone.
+    /// Returns how many messages are known to be lost.
     pub fn lost_count(&self) -> u64 {
         self.subjects.iter().map(|subject| subject.lost).fold(0, u64::saturating_add)
     }
 
-    /// Less is better. Any fact of which nothing can be read may have been a message.
+    /// Returns how much a base loses; less is better. Any unreadable fact may have been a message.
     fn harm(&self) -> (u64, u64) {
         let unread = self.gaps.iter().map(|gap| gap.count).fold(0, u64::saturating_add);
         let doubtful = self.subjects.iter().map(|subject| subject.doubtful).fold(0, u64::saturating_add);

@@ -52,14 +52,14 @@ pub struct EpochInfo {
     pub first_sequence: Sequence,
 }
 
-/// What is known where a segment begins: enough to read the log from there on.
+/// The start of a segment: enough to read the log from there on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentStart {
     /// The segment.
     pub segment: SegmentNumber,
     /// The position before its first batch; `end` is in the segment itself.
     pub position: LogPosition,
-    /// Whose messages it has, as far as it was applied.
+    /// The subjects of its messages, as far as it was applied.
     pub subjects: FileSubjects,
 }
 
@@ -85,25 +85,25 @@ pub struct State {
     pub position: LogPosition,
     /// The segments since the floor, in order.
     pub segments: Vec<SegmentStart>,
-    /// What of them is read no more.
+    /// The holes of these segments: ranges that are no longer read.
     pub holes: Holes,
-    /// What of the payloads of runs is read no more.
+    /// The holes of runs: payloads that are no longer read.
     pub run_holes: RunHoles,
-    /// Names and numbers.
+    /// Subjects by name and by number.
     pub subjects: Subjects,
-    /// What is pending.
+    /// The pending messages.
     pub schedule: Schedule,
-    /// How much of it is of which subject.
+    /// The number of pending messages of each subject.
     pub(super) counts: PendingCounts,
-    /// How much of it is due in each minute.
+    /// The number of pending messages due in each minute.
     pub(super) totals: MinuteTotals,
-    /// What is ready.
+    /// The ready messages.
     pub dispatch: DispatchLog,
     /// Groups by number.
     pub groups: BTreeMap<GroupNumber, Group>,
-    /// What all groups of a subject have finished; nothing that the groups do not say.
+    /// Up to where all groups of a subject have finished, derived from the groups.
     pub(super) floors: Floors,
-    /// Where the offsets of a group start that was removed and is made again.
+    /// The first offset of a group that was removed and is created again.
     pub ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
     /// The next group's number.
     pub next_group: GroupNumber,
@@ -118,17 +118,17 @@ pub struct State {
     pub moves: RecentMoves,
     /// Which pending message has which key.
     pub keys: Keys,
-    /// Ids of what was published lately.
+    /// Ids of recently published messages.
     pub ids: RecentIds,
-    /// What was loaded lately.
+    /// Recent load jobs.
     pub load_jobs: LoadJobs,
-    /// What recurs.
+    /// The recurring series.
     pub recurring: Recurring,
-    /// The terms of the messages that come next.
+    /// The terms of the next messages.
     pub(super) terms: Standing,
-    /// The occurrence that the message that comes next is.
+    /// The occurrence that the next message is.
     pub(super) awaited: Option<Awaited>,
-    /// Messages given up because their bytes were damaged.
+    /// Messages that were voided because their bytes were damaged.
     pub voided: u64,
     /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
     pub delay_ms_max: u64,
@@ -168,8 +168,7 @@ impl State {
         }
     }
 
-    /// A message is pending no more under this sequence: its key is free, and the series that it was of owes the
-    /// next one.
+    /// Frees the key of a message that is no longer pending, and makes the next occurrence of its series due.
     pub(super) fn release(&mut self, sequence: Sequence) {
         let is_ready = || self.schedule.state(sequence) == EntryState::Dispatched;
         if !(is_on(Planted::ReadyKeepsKey) && is_ready()) {
@@ -178,7 +177,7 @@ impl State {
         self.recurring.release(sequence);
     }
 
-    /// The segment that is being applied has a message of this subject.
+    /// Notes that the segment that is being applied has a message of this subject.
     #[inline]
     pub(super) fn note_message_of(&mut self, subject: SubjectNumber) {
         if let Some(segment) = self.segments.last_mut() {
@@ -186,18 +185,18 @@ impl State {
         }
     }
 
-    /// The group of this name in a subject.
+    /// Returns the group of this name in a subject.
     pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
         self.subjects.get(subject)?.groups.named(name)
     }
 
-    /// The epoch of this number.
+    /// Returns the epoch of this number.
     pub fn epoch(&self, epoch: Epoch) -> Option<&EpochInfo> {
         self.epochs.iter().find(|info| info.epoch == epoch)
     }
 
-    /// Raises what is finished of a subject to what all its groups have finished. With no group
-    /// left, what was finished, given up or has expired stays so, and nothing else becomes it.
+    /// Raises the finished mark of a subject to what all its groups have finished. Without groups the mark stays where
+    /// it is.
     pub fn settle(&mut self, subject: SubjectNumber) {
         let Some(entry) = self.subjects.get_mut(subject) else { return };
         let floor = if is_on(Planted::FinishedByOneIsByAll) {
@@ -210,13 +209,13 @@ impl State {
         entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
     }
 
-    /// The segment in which the fact of this sequence stands, where that is kept.
+    /// Returns the segment in which the fact of this sequence stands, if that is kept.
     pub fn segment_of(&self, sequence: Sequence) -> Option<SegmentNumber> {
         let after = self.segments.partition_point(|start| start.position.next_sequence <= sequence);
         self.segments.get(after.checked_sub(1)?).map(|start| start.segment)
     }
 
-    /// The runs that were loaded and are kept, as of now.
+    /// Returns the loaded runs that are kept now.
     pub fn loaded_runs(&self) -> LoadedRuns {
         LoadedRuns::among(self.runs.values().map(|known| &known.run))
     }

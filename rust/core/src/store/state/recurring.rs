@@ -1,5 +1,5 @@
-//! Series of messages that recur: the rule of each as a text, what its messages are, and which of them is pending.
-//! When the next one is due is found by who proposes it; here it is known which series owe one.
+//! Recurring series: the rule of each as a text, its message, and its pending occurrence. The proposer of an occurrence
+//! computes when it is due. This module knows which series need one: a series without a pending occurrence owes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// The most series that a store has.
 pub const SERIES_MAX: usize = 1 << 16;
-/// What one of them may take with its name, its rule and its message, in bytes.
+/// The most bytes of one series: its name, its rule and its message.
 pub const SERIES_BYTES_MAX: usize = 64 << 10;
-/// What all of them may take, in bytes: each checkpoint writes it.
+/// The most bytes of all series together: each checkpoint writes them.
 pub const ALL_SERIES_BYTES_MAX: usize = 16 << 20;
-/// Bytes of one in a checkpoint, at least.
+/// The least bytes of one series in a checkpoint.
 const SAVED_BYTES: usize = 72;
 
-/// What of a series never changes.
+/// The part of a series that never changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recurs {
     /// The subject of its messages.
     pub subject: SubjectNumber,
     /// Its name in the subject.
     pub name: String,
-    /// When it happens, as a text.
+    /// The rule of its times, as a text.
     pub rule: String,
     /// The zone that the rule is in.
     pub zone: String,
-    /// What is done about what is missed.
+    /// What happens to missed occurrences.
     pub catch_up: CatchUp,
     /// Message id, tags and attributes of each message.
     pub meta: Vec<u8>,
@@ -40,7 +40,7 @@ pub struct Recurs {
 }
 
 impl Recurs {
-    /// That of a series as it is asked for.
+    /// Takes it from the request for a new series.
     pub(in crate::store) fn of(new: &NewSeries<'_>) -> Self {
         Self {
             subject: new.subject,
@@ -53,7 +53,7 @@ impl Recurs {
         }
     }
 
-    /// What counts against the limits.
+    /// Returns the bytes that count against the limits.
     pub fn bytes(&self) -> usize {
         let parts = [self.name.len(), self.rule.len(), self.zone.len(), self.meta.len(), self.body.len()];
         parts.into_iter().fold(0, usize::saturating_add)
@@ -63,24 +63,24 @@ impl Recurs {
 /// A series.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series {
-    /// What it is; shared with frozen checkpoints.
+    /// Its definition; shared with frozen checkpoints.
     pub recurs: Arc<Recurs>,
-    /// When its last occurrence was due, as the rule has it; what it begins after where there was none.
+    /// When its last occurrence was due by the rule. Before the first occurrence, the time after which it begins.
     pub last_due: Millis,
     /// Its pending occurrence; `None` where it owes one.
     pub pending: Option<DueKey>,
 }
 
-/// See the module.
+/// All recurring series. The module describes them.
 #[derive(Clone, Debug, Default)]
 pub struct Recurring {
     /// By the sequence of the fact that began it, which is its number.
     all: BTreeMap<Sequence, Series>,
     by_name: BTreeMap<(SubjectNumber, String), Sequence>,
     by_pending: BTreeMap<Sequence, Sequence>,
-    /// Those that owe an occurrence which nobody has proposed and nobody has let rest: what there is to look at.
+    /// Series that owe an occurrence and are neither proposed nor idle: those to look at.
     unproposed: BTreeSet<Sequence>,
-    /// One of them came since somebody asked for that.
+    /// True where one was added since the last call of `take_news`.
     has_news: bool,
     bytes: usize,
 }
@@ -92,63 +92,63 @@ impl PartialEq for Recurring {
 }
 
 impl Recurring {
-    /// How many there are.
+    /// Returns the number of series.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// True where there is none.
+    /// True where there is no series.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// What all of them take.
+    /// Returns the bytes of all series.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The series of a number.
+    /// Returns the series of a number.
     pub fn get(&self, number: Sequence) -> Option<&Series> {
         self.all.get(&number)
     }
 
-    /// The number of the series of this name.
+    /// Returns the number of the series of this name.
     pub fn named(&self, subject: SubjectNumber, name: &str) -> Option<Sequence> {
         self.by_name.get(&(subject, name.to_owned())).copied()
     }
 
-    /// All with a number above this one, in order.
+    /// Returns the series with numbers above this one, in order.
     pub fn after(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
         self.all.range(number.next()..).map(|(number, series)| (*number, series))
     }
 
-    /// Those that owe an occurrence, in order, whether it is proposed or not.
+    /// Returns the series that owe an occurrence, proposed or not, in order.
     pub fn owing(&self) -> impl Iterator<Item = (Sequence, &Series)> {
         self.after(Sequence(0)).filter(|(_, series)| series.pending.is_none())
     }
 
-    /// True where there is an occurrence that nobody has proposed.
+    /// True where an occurrence is owed and not proposed.
     pub(in crate::store) fn has_unproposed(&self) -> bool {
         !self.unproposed.is_empty()
     }
 
-    /// True where one came to those since the last call.
+    /// True where a series was added to those since the last call.
     pub(in crate::store) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Those that owe an occurrence which nobody has proposed: behind this number, and then from the first one on.
+    /// Returns the series that owe an occurrence which is not proposed: behind this number, then from the first one on.
     pub(in crate::store) fn unproposed_from(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
         let turn = self.unproposed.range(number.next()..).chain(self.unproposed.range(..=number));
         turn.filter_map(|number| Some((*number, self.all.get(number)?)))
     }
 
-    /// What it owes is proposed, or waits until somebody looks again.
+    /// Notes that its next occurrence is proposed, or idle until the next look.
     pub(in crate::store) fn is_proposed(&mut self, number: Sequence) {
         self.unproposed.remove(&number);
     }
 
-    /// What was proposed is judged: whoever owes still is looked at again.
+    /// Notes that its proposal was judged. A series that still owes an occurrence is looked at again.
     pub(in crate::store) fn is_judged(&mut self, number: Sequence) {
         if self.all.get(&number).is_some_and(|series| series.pending.is_none()) {
             self.owes(number);
@@ -182,14 +182,14 @@ impl Recurring {
         Some(series)
     }
 
-    /// An occurrence was stored; `pending` where it waits.
+    /// Notes that an occurrence was stored; `pending` is its key while it waits.
     pub(in crate::store) fn occurred(&mut self, number: Sequence, due: Millis, pending: Option<DueKey>) {
         let Some(series) = self.all.get_mut(&number) else { return };
         series.last_due = due;
         self.wait_for(number, pending);
     }
 
-    /// A message is pending no more under this sequence: the series that it was of owes the next one.
+    /// Notes that this message is no longer pending: its series owes the next occurrence.
     pub(in crate::store) fn release(&mut self, sequence: Sequence) -> Option<Sequence> {
         if self.by_pending.is_empty() {
             return None;
@@ -199,7 +199,7 @@ impl Recurring {
         Some(number)
     }
 
-    /// Its pending occurrence is this one from now on.
+    /// Sets its pending occurrence.
     pub(in crate::store) fn wait_for(&mut self, number: Sequence, pending: Option<DueKey>) {
         let Some(series) = self.all.get_mut(&number) else { return };
         if let Some(before) = std::mem::replace(&mut series.pending, pending) {
@@ -214,7 +214,7 @@ impl Recurring {
         }
     }
 
-    /// What a checkpoint writes of them, and nothing that helps to find them.
+    /// Copies the part that a checkpoint writes, without the indexes.
     pub(in crate::store) fn frozen(&self) -> Self {
         Self { all: self.all.clone(), ..Self::default() }
     }
@@ -270,7 +270,7 @@ impl Recurring {
         Ok(read)
     }
 
-    /// True where all of them are of subjects that are there, and wait for messages that do.
+    /// True where all series have a known subject, and wait for messages that are pending.
     pub(in crate::store) fn fit(
         &self,
         is_subject: impl Fn(SubjectNumber) -> bool,
