@@ -40,7 +40,7 @@
 //! 16. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
 //! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run counts and is pending no
 //!     more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
-//! 18. of each file of 14 and 15, in their orders, whose messages it has: see [`crate::store::retention::file_subjects`]
+//! 18. of each file of 14 and 15, in their orders, whose messages it has: see [`crate::store::state::file_subjects`]
 //! 19. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
 //!     and one behind its last
 //! 20. holes of the schedule runs of 15, by run and place: count, then `run u32 | from u64 | to u64`
