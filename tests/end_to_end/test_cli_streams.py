@@ -45,9 +45,7 @@ def test_standard_input_that_is_closed_cannot_be_read(folder: Path, arguments: t
 def test_nothing_is_done_where_nobody_can_be_told(folder: Path) -> None:
     ended = under_shell(">&-", "publish", "a", "x", "--store", folder)
     assert ended.returncode == 3
-    assert (
-        ended.stderr == "delaymq: Standard output is closed, so the result could not be printed; nothing was done.\n"
-    )
+    assert ended.stderr == "delaymq: Standard output is closed, so the result could not be printed; nothing was done.\n"
     assert not folder.exists()
     assert under_shell(">&- 2>&- <&-", "inspect", "--store", folder).returncode == 3
 
