@@ -34,7 +34,7 @@ myst_heading_anchors = 4
 
 autodoc_default_options = {"members": True, "inherited-members": "object", "member-order": "bysource"}
 autodoc_typehints_format = "short"
-# What the package imports and the reference does without.
+# The reference is built without these imports of the package.
 autodoc_mock_imports = ["hypothesis", "pandas", "pyarrow", "pyspark", "pytest"]
 python_maximum_signature_line_length = 88
 python_display_short_literal_types = True

@@ -1,4 +1,4 @@
-"""What the pages of the repository need to be pages of the site, and the check that the site needs nothing else."""
+"""Pages of the repository become pages of the site. A check finds what a page would fetch from another host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAVIGATION = """
 ```
 """
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)\)")
-# What a browser fetches by itself; a link that a reader follows is none of these.
+# Addresses that a browser fetches by itself. A link that a reader follows is not among them.
 FETCHED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
 FETCHED_BY_STYLE = re.compile(r"""(?:@import|url\()\s*["']?((?:https?:)?//[^"')\s]+)""")
 

@@ -136,7 +136,7 @@ class Administration:
         Args:
             subject: The subject to consume. It need not exist yet.
             group: The name of the group.
-            start: Where it begins: at the earliest message that is kept, or at the next one.
+            start: The first message of the group: the earliest message that is kept, or the next one.
 
         Raises:
             WrongType: An argument has the wrong type.

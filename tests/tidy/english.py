@@ -1,10 +1,11 @@
-"""The rules of CONTRIBUTING.md for English that a program can check, for the documents that users read.
+"""The rules of CONTRIBUTING.md for English that a program can check, in the documents and the package's docstrings.
 
-Headings, code, comments and the targets of links are not checked. A question may begin with any word.
+Headings, code, comments and the targets of links are not checked. A question in a document may begin with any word.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDERS = ("docs/", "benches/", "packaging/")
-PAGES = frozenset({"README.md"})
-NOT_YET = ("docs/decisions/",)
+PAGES = frozenset({"ARCHITECTURE.md", "CHANGELOG.md", "README.md"})
 
 CLAUSE = re.compile(r"(?:Who|Whom|Whose|What|Of|Such|Whoever|Whatever|Whichever)\b")
 WORDS = {
@@ -58,9 +58,9 @@ def plain_english(source: Source) -> list[Finding]:
         return []
     text = prose(source.text)
     findings = [
-        Finding(source.path, line, f"{sentence[:50]!r} begins with a clause as its subject")
-        for line, sentence in sentences(text)
-        if CLAUSE.match(sentence) and not sentence.rstrip("*_").endswith("?")
+        clause_as_subject(source.path, line, sentence)
+        for line, sentence in clauses(text)
+        if not sentence.rstrip("*_").endswith("?")
     ]
     for number, line in enumerate(text.splitlines(), 1):
         findings += [
@@ -71,10 +71,29 @@ def plain_english(source: Source) -> list[Finding]:
     return findings
 
 
+def plain_docstrings(source: Source) -> list[Finding]:
+    """Sentences in docstrings of the package whose subject is a clause."""
+    if not source.path.startswith("python/") or source.suffix not in {".py", ".pyi"}:
+        return []
+    return [
+        clause_as_subject(source.path, node.lineno, sentence)
+        for node in ast.walk(ast.parse(source.text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for _, sentence in clauses(prose(node.value.value))
+    ]
+
+
 def is_checked(path: str) -> bool:
-    if not path.endswith(".md") or path.startswith(NOT_YET):
-        return False
-    return path in PAGES or path.startswith(FOLDERS)
+    return path.endswith(".md") and (path in PAGES or path.startswith(FOLDERS))
+
+
+def clause_as_subject(path: str, line: int, sentence: str) -> Finding:
+    return Finding(path, line, f"{sentence[:50]!r} begins with a clause as its subject: name the noun first")
+
+
+def clauses(text: str) -> Iterator[tuple[int, str]]:
+    """Sentences that begin with a clause as their subject."""
+    return ((line, sentence) for line, sentence in sentences(text) if CLAUSE.match(sentence))
 
 
 def prose(text: str) -> str:

@@ -21,7 +21,6 @@ URL = re.compile(r"\b(?:https?|git|ssh)://([\w.-]+)")
 KNOWN_HOSTS = frozenset({"github.com", "www.apache.org", "127.0.0.1", "localhost"})
 RUST_DEFINITION = re.compile(r"\b(?:fn|struct|enum|trait|mod|type|const|static|union)\s+(\w+)")
 PYTHON_DEFINITION = re.compile(r"^\s*(?:def|class|async def)\s+(\w+)", re.MULTILINE)
-CLAUSE_AS_SUBJECT = re.compile(r"(?:^|[.:;]\s+|\n\n\s*)((?:Who|Whoever|What|Whatever|Of)\b[^.?\n]*)")
 
 
 def long_file(source: Source) -> list[Finding]:
@@ -45,18 +44,6 @@ def long_python_functions(source: Source) -> list[Finding]:
                 message = f"function {node.name} has {size} lines, the limit is under {FUNCTION_LINES_MAX}"
                 findings.append(Finding(source.path, node.lineno, message))
     return findings
-
-
-def clauses_as_subjects(source: Source) -> list[Finding]:
-    """Sentences in docstrings of the package that begin with Who, What or Of (CONTRIBUTING.md, "English")."""
-    if not source.path.startswith("python/") or source.suffix not in {".py", ".pyi"}:
-        return []
-    return [
-        Finding(source.path, node.lineno, f"{match.group(1)[:60]!r} has a clause as its subject: name the noun first")
-        for node in ast.walk(ast.parse(source.text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for match in CLAUSE_AS_SUBJECT.finditer(node.value.value)
-    ]
 
 
 def words_in(name: str) -> list[str]:

@@ -36,7 +36,8 @@ DAMAGED = pyarrow.schema(
 def warm() -> None:
     """Excludes all imported modules from garbage collection, in workers of Spark that are reused.
 
-    Such a worker collects garbage after every task. Other processes, such as one in which Sail runs, are not affected.
+    A reused worker collects garbage after every task. Other processes, such as one in which Sail runs, are not
+    affected.
     """
     if os.environ.get("SPARK_REUSE_WORKER"):
         gc.collect()
