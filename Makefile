@@ -174,14 +174,12 @@ docs: $(DOCUMENTING) ## Build the site of the documents in target/site: search, 
 	@echo "target/site/index.html"
 
 .PHONY: simulate
-simulate: ## The core under a cruel disk and clock: SEEDS=n histories from START on, or SEED=x again; a failing one is shrunk
-	cargo build $(TESTED) --bin delaymq-simulation
+simulate: $(SIMULATION) ## The core under a cruel disk and clock: SEEDS=n histories from START on, or SEED=x again; a failing one is shrunk
 	$(SIMULATION) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
 	  $(if $(START),--start $(START)) $(ARGS)
 
 .PHONY: small-worlds
-small-worlds: ## At least STATES=n disks that a crash may leave, each recovered and judged: every moment, every subset
-	cargo build $(TESTED) --bin delaymq-simulation
+small-worlds: $(SIMULATION) ## At least STATES=n disks that a crash may leave, each recovered and judged: every moment, every subset
 	$(SIMULATION) --small-worlds $(or $(STATES),500000) $(ARGS)
 
 .PHONY: models
@@ -251,7 +249,7 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	layer() { PYTHONPATH=tests $(BIN)/python -m "amnesia.$$1" "$${@:2}" --seed $$first $(AMNESIA_ARGS); }; \
 	part "flipped bits, all" target flipped-bits; \
 	part "instruments" target instrumented; \
-	part "simulation is built" cargo build $(TESTED) --bin delaymq-simulation; \
+	part "simulation is built" $(MAKE) --no-print-directory $(SIMULATION); \
 	part "small worlds" quietly . $(SIMULATION) --small-worlds $(SOAK_STATES); \
 	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=$(SOAK_WAYS); \
 	part "stopped clocks" quietly "passed" stopped_clocks; \
@@ -362,6 +360,11 @@ $(DIST): $(BUILDING) $(WHEEL_SOURCES)
 $(INSTALLED): $(DIST)
 	$(BIN)/python -m pip install --quiet --no-deps --no-index --force-reinstall dist/delaymq-*.whl
 	touch $@
+
+# Cargo knows whether it is up to date.
+.PHONY: $(SIMULATION)
+$(SIMULATION):
+	cargo build $(TESTED) --bin delaymq-simulation
 
 # As who has no wheel for his machine builds one, with the tools that are here and no network but for crates.
 $(FROM_SOURCES): $(DIST)
