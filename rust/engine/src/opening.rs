@@ -17,7 +17,7 @@ use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport,
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::background::free_room::FreeRoomChecks;
-use crate::background::helper::Background;
+use crate::background::thread::Background;
 use crate::clock::store_time::Time;
 use crate::commit::committer::{Queue, Writer};
 use crate::commit::inbox::{CommitUrgency, Inbox};

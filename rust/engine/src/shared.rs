@@ -22,7 +22,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::background::helper::Background;
+use crate::background::thread::Background;
 use crate::clock::store_time::Time;
 use crate::commit::committer::{Queue, Writer};
 use crate::commit::inbox::Inbox;

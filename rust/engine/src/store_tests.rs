@@ -3,7 +3,7 @@ use delaymq_core::error::Error;
 use delaymq_core::message_log::Preparing;
 
 use super::*;
-use crate::background::helper::HelperState;
+use crate::background::thread::HelperState;
 use crate::clock::system_clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 

@@ -1,6 +1,6 @@
 //! The cells of a run, read block by block.
 
-use super::cells::{BLOCKS_READ, CELL_HEADER_BYTES, CellBlockHeader, CellFence};
+use super::cells::{CELL_HEADER_BYTES, CellBlockHeader, CellFence};
 use crate::error::{Error, Result};
 use crate::record::read_struct;
 use crate::run::block::BLOCK_BYTES;
@@ -8,6 +8,9 @@ use crate::run::cell_bytes::{Cell, decode_cell};
 use crate::run::reader::Run;
 use crate::storage::read_upto;
 use crate::units::{RunNumber, SubjectNumber};
+
+/// Blocks that are read at once.
+const BLOCKS_READ: usize = 64;
 
 /// Checks a block and shows its cells; `None` where it is not the one that the fence speaks of.
 fn decode_cell_block(

@@ -26,8 +26,6 @@ use super::cell_bytes::{CELL_BYTES_MAX, Cell, encode_cell, sum_neighbours};
 use crate::units::{Millis, Minute, RunNumber, SubjectNumber, Tally};
 
 pub(super) const CELL_HEADER_BYTES: usize = 24;
-/// Blocks that are read at once.
-pub(super) const BLOCKS_READ: usize = 64;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

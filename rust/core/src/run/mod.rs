@@ -51,7 +51,7 @@ pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
 pub use holes::{RunHole, RunHoles};
 pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};
-pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};
+pub use rows::{DispatchRow, ROW_BYTES, Row, RowKey, ScheduleRow};
 pub use scan::{Patches, RowScan, ScanBuffer};
 pub use staging::{
     LOAD_FOLDER, LoadName, LoadedRuns, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,

@@ -21,7 +21,7 @@ use crate::record::read_struct;
 use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// Bytes of a row of either kind.
-pub(super) const ROW_BYTES: usize = 48;
+pub const ROW_BYTES: usize = 48;
 
 /// The order of rows: due time and sequence, or subject and number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

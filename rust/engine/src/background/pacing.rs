@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::background::helper::PIECE_BYTES;
+use crate::background::thread::PIECE_BYTES;
 use crate::shared::Shared;
 use crate::sync::{Instant, thread};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
 
-use crate::background::helper::{HelperState, PIECE_BYTES, RETRY_ROOM};
+use crate::background::thread::{HelperState, PIECE_BYTES, RETRY_ROOM};
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::Instant;

@@ -6,7 +6,7 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::Hole;
 use delaymq_core::store::{Removable, is_pinned, punch};
 
-use crate::background::helper::{HelperState, RETRY_WORK};
+use crate::background::thread::{HelperState, RETRY_WORK};
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::Instant;

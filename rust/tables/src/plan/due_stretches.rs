@@ -2,7 +2,7 @@
 //! The schedule is cut into ranges by them.
 
 use delaymq_core::error::Result;
-use delaymq_core::run::{Run, TIME_BUCKET_MS, TimeBucket};
+use delaymq_core::run::{ROW_BYTES, Run, TIME_BUCKET_MS, TimeBucket};
 use delaymq_core::schedule_log::{DUE_MAX, Schedule};
 use delaymq_core::store::keys_between;
 use delaymq_core::units::{DueKey, Millis, RunNumber, Sequence};
@@ -12,8 +12,7 @@ use crate::schema::filter::Filter;
 /// Entries in memory are counted in groups of so many, or of so many bytes.
 const TOLD_ENTRIES: usize = 85;
 const TOLD_BYTES: u64 = 1 << 20;
-/// The bytes of an entry without the body of its message: a row, and the header and fixed part of its record.
-const ROW_BYTES: u64 = 48;
+/// Bytes of the header and fixed part of a message's record.
 const RECORD_BYTES: u64 = 40;
 
 /// Entries of one source that follow each other.
@@ -69,7 +68,7 @@ fn source_of_run(run: &Run, buckets: &[TimeBucket]) -> Source {
         first: *first,
         last: last.max(*first),
         rows: *rows,
-        bytes: rows.saturating_mul(ROW_BYTES).saturating_add(payloads.of_next(*rows)),
+        bytes: rows.saturating_mul(ROW_BYTES as u64).saturating_add(payloads.of_next(*rows)),
     });
     Source {
         run: Some(run.number()),
@@ -111,7 +110,7 @@ fn source_in_memory(mut recent: Vec<(DueKey, u32)>) -> Option<Source> {
     let (first_sequence, last_sequence) = (sequences().min()?, sequences().max()?);
     let mut stretches: Vec<Stretch> = Vec::new();
     for (key, size) in recent {
-        let bytes = ROW_BYTES.saturating_add(RECORD_BYTES).saturating_add(u64::from(size));
+        let bytes = RECORD_BYTES.saturating_add(ROW_BYTES as u64).saturating_add(u64::from(size));
         match stretches.last_mut() {
             Some(last) if last.rows < TOLD_ENTRIES as u64 && last.bytes < TOLD_BYTES => {
                 last.last = key;

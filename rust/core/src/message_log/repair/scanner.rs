@@ -3,13 +3,13 @@
 //! Nothing is written. A scanner exists only for a log that is free of corruption, and it never
 //! hands out what lies behind a break.
 
-use crate::message_log::repair::scan_end::{ScanEnd, ScanStart};
 use std::sync::Arc;
 
 use super::tail_scan::Survey;
 use crate::error::Result;
 use crate::message_log::holes::Holes;
 use crate::message_log::read::reader::{BatchReader, ScannedBatch};
+use crate::message_log::repair::scan_end::{ScanEnd, ScanStart};
 use crate::message_log::segment::Stream;
 use crate::storage::Storage;
 

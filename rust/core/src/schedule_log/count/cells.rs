@@ -1,7 +1,8 @@
 //! Messages counted by subject and minute.
 
-use crate::units::{Minute, SubjectNumber, Tally};
 use std::collections::BTreeMap;
+
+use crate::units::{Minute, SubjectNumber, Tally};
 
 /// By subject and minute; nothing that is empty.
 pub type Cells = BTreeMap<(SubjectNumber, Minute), Tally>;

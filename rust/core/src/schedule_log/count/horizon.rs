@@ -2,13 +2,13 @@
 //! has ended since they were written, and from entries in memory. Of a run that has no cells, or of which
 //! it is not known what ended, the rows are read.
 
-use crate::schedule_log::count::cells::Cells;
 use std::sync::Arc;
 
 use super::ended::{EndedView, JoinedEnded};
 use super::horizon_pages::HorizonPages;
 use crate::error::{Error, Result};
 use crate::run::{Cell, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::schedule_log::count::cells::Cells;
 use crate::schedule_log::entry::Entry;
 use crate::schedule_log::feed::recent::Recent;
 use crate::schedule_log::schedule::Schedule;

@@ -27,7 +27,6 @@
 //! An opening has all entries behind its checkpoint in the open window, and the checkpoint names, by 1 and 2,
 //! what those need that it replays.
 
-use crate::schedule_log::window::origins::{OriginRun, Origins};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,6 +35,7 @@ use crate::planted::{Planted, is_on};
 use crate::run::DamagedBlock;
 use crate::schedule_log::entry::Entry;
 use crate::schedule_log::schedule::Schedule;
+use crate::schedule_log::window::origins::{OriginRun, Origins};
 use crate::units::{DueKey, Location, LocationFile, Sequence, SubjectNumber};
 
 impl Schedule {

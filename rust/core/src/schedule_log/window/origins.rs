@@ -1,9 +1,10 @@
 //! The runs in which moved entries lay.
 
+use std::sync::Arc;
+
 use crate::run::{DamagedBlock, Patches, Run, ScheduleRow};
 use crate::schedule_log::window::lookup::{Found, Lookups};
 use crate::units::{DueKey, Sequence};
-use std::sync::Arc;
 
 /// The runs in which entries of frozen parts have their origins, in the order of their sequences.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The counts of pending entries, raised by what is placed as pending and lowered by what leaves.
 //!
 //! A fact that ends an entry does not always say of which subject that is, or how large. Then the entry's own row
-//! says it; where that cannot be read any more,
-//! everything that is pending is counted once.
+//! says it; where that cannot be read any more, everything that is
+//! pending is counted once.
 
 use super::effects::Effects;
 use crate::error::Result;

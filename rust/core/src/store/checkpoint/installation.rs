@@ -1,5 +1,7 @@
 //! The owner freezes its state for a checkpoint, and takes the finished one over.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::store::checkpoint::work::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use crate::store::owner::Owner;
@@ -8,7 +10,6 @@ use crate::store::retention::stale_loads::Sweep;
 use crate::store::state::KnownRun;
 use crate::store::state::file_subjects::subjects_of;
 use crate::units::RunNumber;
-use std::sync::Arc;
 
 impl Owner {
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.

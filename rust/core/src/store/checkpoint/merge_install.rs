@@ -1,14 +1,20 @@
 //! The owner plans a merge of runs, and takes the merged run over.
 
-use super::merging::{FinishedMerge, LOOKS_A_CHECKPOINT, MergeFailure, NEAR_SHARE};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::merging::{FinishedMerge, MergeFailure};
 use crate::error::Error;
 use crate::run::RunHole;
 use crate::store::checkpoint::work::FinishedCheckpoint;
 use crate::store::owner::Owner;
 use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::units::RunNumber;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+
+/// What room is wasted is looked at again after this share of the facts that make a checkpoint due.
+const LOOKS_A_CHECKPOINT: u64 = 16;
+/// What an older checkpoint holds waits for the next ordinary one where this share of it has come.
+const NEAR_SHARE: u64 = 2;
 
 impl Owner {
     /// Takes over what a finished checkpoint merged. True where an entry in memory has its origin in it.

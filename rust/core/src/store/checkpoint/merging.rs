@@ -17,11 +17,6 @@ use crate::store::state::State;
 use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::units::{LocationFile, Millis, RunNumber};
 
-/// What room is wasted is looked at again after this share of the facts that make a checkpoint due.
-pub(super) const LOOKS_A_CHECKPOINT: u64 = 16;
-/// What an older checkpoint holds waits for the next ordinary one where this share of it has come.
-pub(super) const NEAR_SHARE: u64 = 2;
-
 /// A merge under way, or done.
 #[derive(Debug)]
 pub(in crate::store) struct MergeWork {

@@ -2,12 +2,10 @@
 
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
-use crate::run::{DispatchRow, RunWriter};
+use crate::run::{DispatchRow, ROW_BYTES, RunWriter};
 
 /// Rows of a dispatch run that are written between two looks at the budget.
 const ROWS_PER_PIECE: usize = 512;
-/// Bytes of one row.
-const ROW_BYTES: u64 = 48;
 
 /// A dispatch run under way.
 pub(in crate::store) struct DispatchRunWork {
@@ -19,7 +17,7 @@ pub(in crate::store) struct DispatchRunWork {
 impl DispatchRunWork {
     /// True when all rows are written.
     pub(in crate::store) fn write_piece(&mut self, ready: &[FrozenReady], budget_bytes: u64) -> Result<bool> {
-        let mut left = (budget_bytes / ROW_BYTES).max(ROWS_PER_PIECE as u64);
+        let mut left = (budget_bytes / ROW_BYTES as u64).max(ROWS_PER_PIECE as u64);
         while let Some(subject) = ready.get(self.subject) {
             while let Some(entry) = subject.entries.get(self.entry) {
                 if left == 0 {

@@ -1,7 +1,6 @@
 //! Inspects a store without its lock, also while another process writes to it. The newest checkpoint is read, and the
 //! log behind it is applied in memory up to the last visible fact. No file is changed.
 
-use crate::store::query::lag::lag_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use crate::message_log::Identity;
 use crate::queues::Group;
 use crate::storage::Storage;
 use crate::store::checkpoint::file::ReadCheckpoint;
+use crate::store::query::lag::lag_of;
 use crate::store::recovery::newest::Behind;
 use crate::store::recovery::visible_state::visible_state;
 use crate::store::retention::finished_age::KeepFinished;

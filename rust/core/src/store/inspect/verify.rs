@@ -2,7 +2,6 @@
 //! the log behind it give the same state as the newer one, and that the state agrees with itself. No file is
 //! changed.
 
-use crate::store::inspect::verification::Verification;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
 use crate::store::checkpoint::paths::{checkpoint_path, list_checkpoints};
 use crate::store::checkpoint::snapshot::Snapshot;
 use crate::store::checkpoint::subject_codec::QueueSnapshot;
+use crate::store::inspect::verification::Verification;
 use crate::store::owner::{Owner, VisibleBatch};
 use crate::store::recovery::restoration::{restored_owner, scan_start};
 use crate::store::state::file_subjects::FileSubjects;

@@ -1,8 +1,6 @@
 //! A piece as the log has it, held against the rows of the run that is there. A record is read at both places and must
 //! be the same, byte for byte. What the log has no more is kept as the run has it, where that is whole.
 
-use crate::store::rebuild::expected_rows::{expected, unless_unread};
-use crate::store::rebuild::finding::RebuildFinding;
 use std::sync::Arc;
 
 use super::basis::Basis;
@@ -11,6 +9,8 @@ use super::other_copies::{Doubt, Elsewhere};
 use crate::error::{Error, Result};
 use crate::run::{DamagedBlock, Row, RowScan, Run, ScanBuffer, ScheduleRow, run_path};
 use crate::schedule_log::{EntryState, TwoBits, row_of};
+use crate::store::rebuild::expected_rows::{expected, unless_unread};
+use crate::store::rebuild::finding::RebuildFinding;
 use crate::store::salvage::payloads::Payloads;
 use crate::units::{Location, RunNumber, Sequence};
 

@@ -1,8 +1,9 @@
 //! The ready runs that have unfinished messages.
 
+use std::sync::Arc;
+
 use crate::run::{Run, RunKind};
 use crate::store::state::State;
-use std::sync::Arc;
 
 /// The runs of one kind that a state has and that are unfinished.
 pub(super) fn unfinished_ready(state: &State) -> Vec<Arc<Run>> {

@@ -1,7 +1,6 @@
 //! Giving room back when the disk has too little of it: files go with checkpoints alone, and where messages are
 //! refused no facts come that make one due.
 
-use super::kept_files::KeptFiles;
 use crate::units::Millis;
 
 /// After checkpoints that gave nothing back so many questions are left without one, at most.
@@ -40,14 +39,6 @@ impl Reclaiming {
             self.to_leave_out = self.left_out;
         }
     }
-}
-
-/// True where `newer` does without files that `older` needs.
-pub(super) fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
-    newer.floor > older.floor
-        || older.runs.difference(&newer.runs).next().is_some()
-        || newer.holes.iter().any(|hole| !older.holes.hold(hole))
-        || newer.run_holes.iter().any(|hole| !older.run_holes.hold(hole))
 }
 
 #[cfg(test)]

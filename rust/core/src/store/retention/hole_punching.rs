@@ -10,15 +10,6 @@ use crate::run::{Reference, Run, RunHole, RunHoles, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, RunNumber, SegmentNumber};
 
-/// Segments, and runs, that are looked at in one checkpoint at most, in turn.
-pub(super) const TARGETS_MAX: usize = 64;
-/// A segment is read again where this share of it more may be given back.
-pub(super) const GAIN_SHARE: u64 = 16;
-/// Payload bytes of the runs that are looked at in one checkpoint, beside those of the last: each 64 take a bit.
-pub(super) const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
-/// Bytes of one row.
-pub(super) const ROW_BYTES: u64 = 48;
-
 /// What is remembered between two searches.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Hollowing {

@@ -1,8 +1,11 @@
 //! The owner plans the holes of a checkpoint.
 
-use super::hole_punching::{GAIN_SHARE, PAYLOAD_BYTES_MAX, ROW_BYTES, TARGETS_MAX, own_rows};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::hole_punching::own_rows;
 use crate::dispatch_log::DispatchRun;
-use crate::run::{Run, RunKind};
+use crate::run::{ROW_BYTES, Run, RunKind};
 use crate::store::options::OwnerOptions;
 use crate::store::owner::Owner;
 use crate::store::retention::finished_age::Keeping;
@@ -10,8 +13,13 @@ use crate::store::retention::hole_plan::{HolePlan, Hollows};
 use crate::store::retention::run_hole_search::RunTarget;
 use crate::store::retention::segment_hole_search::{HoleSizes, Target};
 use crate::units::{ReadyNumber, SegmentNumber, SubjectNumber};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+
+/// A segment is read again where this share of it more may be given back.
+const GAIN_SHARE: u64 = 16;
+/// Segments, and runs, that are looked at in one checkpoint at most, in turn.
+const TARGETS_MAX: usize = 64;
+/// Payload bytes of the runs that are looked at in one checkpoint, beside those of the last: each 64 take a bit.
+const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
 
 impl Owner {
     /// A search for holes, where one is due with the checkpoint that is being frozen.
@@ -67,7 +75,7 @@ impl Owner {
         let schedule = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
         let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
         let runs = schedule.filter_map(|window| window.run()).chain(ready.map(DispatchRun::run));
-        runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES)).fold(0, u64::saturating_add)
+        runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES as u64)).fold(0, u64::saturating_add)
     }
 
     /// Sealed segments that are old enough and that the newest checkpoint keeps.
@@ -137,7 +145,7 @@ impl Owner {
     }
 }
 
-pub(in crate::store) fn hole_sizes(options: &OwnerOptions) -> HoleSizes {
+fn hole_sizes(options: &OwnerOptions) -> HoleSizes {
     let gain_min = (options.records_bytes_max / GAIN_SHARE).min(options.reclaim_bytes).max(options.hole_bytes_min);
     HoleSizes { bytes_min: options.hole_bytes_min, block_bytes: options.hole_block_bytes, gain_min }
 }

@@ -1,6 +1,7 @@
 //! The owner looks for room that it can give back.
 
-use super::free_room::needs_less;
+use std::collections::BTreeMap;
+
 use crate::clock::Reading;
 use crate::run::RunKind;
 use crate::store::checkpoint::work::candidates;
@@ -8,7 +9,14 @@ use crate::store::owner::Owner;
 use crate::store::retention::kept_files::{KeptFiles, needed};
 use crate::store::retention::removable::Removable;
 use crate::units::SegmentNumber;
-use std::collections::BTreeMap;
+
+/// True where `newer` does without files that `older` needs.
+fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
+    newer.floor > older.floor
+        || older.runs.difference(&newer.runs).next().is_some()
+        || newer.holes.iter().any(|hole| !older.holes.hold(hole))
+        || newer.run_holes.iter().any(|hole| !older.run_holes.hold(hole))
+}
 
 impl Owner {
     /// Makes a checkpoint due where one would let files go, or would be the first of two without them. To be asked now

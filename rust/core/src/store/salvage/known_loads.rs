@@ -1,14 +1,15 @@
 //! The loaded runs that a salvage reads.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::run::{LoadedRuns, Run};
 use crate::storage::Storage;
 use crate::store::salvage::base::{Base, Gap};
 use crate::units::SubjectNumber;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The loaded runs that a salvage reads. What cannot be read of them is told as damage of the base, and the messages of
 /// those that only late facts name as a gap: nothing else knows of them.

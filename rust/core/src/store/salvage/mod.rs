@@ -16,7 +16,6 @@ pub(super) mod search;
 pub(super) mod series;
 pub(super) mod storage;
 
-use crate::store::salvage::lost_message::LostMessage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,6 +30,7 @@ use crate::run::LoadedRuns;
 use crate::storage::{Storage, read_upto};
 use crate::store::checkpoint::paths::list_checkpoints;
 use crate::store::salvage::known_loads::loaded_runs;
+use crate::store::salvage::lost_message::LostMessage;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 use base::{Base, base};
 use kept_messages::{Gathering, Kept, Sure};

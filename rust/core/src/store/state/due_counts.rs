@@ -1,5 +1,8 @@
 //! What is pending, by subject and by minute.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::forecast::{DueByMinute, Sizes, pages_of};
 use crate::error::Result;
 use crate::run::DamagedBlock;
@@ -7,8 +10,6 @@ use crate::schedule_log::{Cells, Entry, HorizonView};
 use crate::storage::Storage;
 use crate::store::state::State;
 use crate::units::{Minute, SubjectNumber, Tally};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 impl State {
     /// As [`Self::due_by_minute`], looked at later.
