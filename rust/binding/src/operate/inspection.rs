@@ -8,9 +8,10 @@ use delaymq_engine::{
     Pin, SpaceReason,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use crate::convert::errors;
+use crate::convert::fields::{Fields, list};
 use crate::embedded::options;
 
 /// Looks at the store in a folder: the fields of `delaymq.Inspection`.
@@ -57,16 +58,6 @@ fn fields<'py>(py: Python<'py>, seen: &Inspected) -> PyResult<Bound<'py, PyDict>
 
 fn milliseconds(time: Option<Millis>) -> Option<u64> {
     time.map(|time| time.0)
-}
-
-type Fields<'py> = PyResult<Bound<'py, PyDict>>;
-
-fn list<'py, T>(
-    py: Python<'py>,
-    all: &[T],
-    one: impl Fn(Python<'py>, &T) -> Fields<'py>,
-) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, all.iter().map(|item| one(py, item)).collect::<PyResult<Vec<_>>>()?)
 }
 
 fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use delaymq_core::error::Error;
 use delaymq_engine::{Gap, LostMessage, Salvage, SalvageProgress, SalvagedGroup, SalvagedSeries, SalvagedSubject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use crate::convert::errors;
+use crate::convert::fields::{Fields, list};
 
 /// Between two calls of `progress`, in messages.
 const TELL_EVERY: u64 = 10_000;
@@ -40,8 +41,6 @@ fn tell(progress: Option<&Py<PyAny>>, at: SalvageProgress, told: &mut PyResult<(
     told.is_ok()
 }
 
-type Fields<'py> = PyResult<Bound<'py, PyDict>>;
-
 fn fields<'py>(py: Python<'py>, found: &Salvage) -> Fields<'py> {
     let fields = PyDict::new(py);
     fields.set_item("saved", found.saved())?;
@@ -55,14 +54,6 @@ fn fields<'py>(py: Python<'py>, found: &Salvage) -> Fields<'py> {
     fields.set_item("groups", list(py, &found.groups, group)?)?;
     fields.set_item("series", list(py, &found.series, series)?)?;
     Ok(fields)
-}
-
-fn list<'py, T>(
-    py: Python<'py>,
-    all: &[T],
-    one: impl Fn(Python<'py>, &T) -> Fields<'py>,
-) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, all.iter().map(|item| one(py, item)).collect::<PyResult<Vec<_>>>()?)
 }
 
 fn damage<'py>(py: Python<'py>, error: &Error) -> Fields<'py> {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
 pub mod keyed;
+pub mod orders;
 pub mod rebuilt;
 pub mod saving;
 
