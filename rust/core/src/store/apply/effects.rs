@@ -1,5 +1,5 @@
-//! The effects of applying facts on anything but the state: outcomes for the caller, wake-ups, and what
-//! the feed must hear. None of it is ever saved.
+//! The effects of applied facts outside the state: outcomes for callers, wake-ups, and new entries for the feed.
+//! No effect is ever saved.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,90 +16,88 @@ use crate::record::ready::ReadyList;
 use crate::schedule_log::{Entry, Feed, PayloadCopies};
 use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
-/// What `apply` found of a fact that somebody asked about.
+/// The outcome of a fact for the caller that proposed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The message was pending and is cancelled, now or by an earlier command; the dead letter is
-    /// moved; the group is removed.
+    /// The command is done: the message is cancelled (now or by an earlier command), the dead letter is moved, or the
+    /// group is removed.
     Done,
-    /// The message was pending and is due under this key from now on, or since an earlier command that
-    /// asked for the same.
+    /// The message was pending and now has this key, by this command or by an earlier one that requested the same.
     Moved(DueKey),
-    /// Its ready fact came first.
+    /// The message became ready before the command was applied.
     AlreadyDispatched,
-    /// The message is not stored, since one of its id, or of its key, is there under this entry, with a body
-    /// of so many bytes.
+    /// The message is not stored: a message with its id or key exists under this entry, with a body of so many bytes.
     There(DueKey, u32),
-    /// The message is stored in the place of this entry, which had its key and is cancelled.
+    /// The message is stored. The entry that had its key is cancelled.
     Replaced(DueKey),
-    /// Nothing of the batch is stored, since the key of the message at this place is taken by this entry.
+    /// No message of the batch is stored: this entry has the key of the message at this place in the batch.
     KeyTaken(u32, DueKey),
-    /// Nothing of the batch is stored: pending messages may have so many keys, and no more.
+    /// No message of the batch is stored: pending messages already have the maximum number of keys, which is this.
     KeysFull(u32),
-    /// Nothing of the batch is stored: so many ids are remembered, and no more.
+    /// No message of the batch is stored: the maximum number of ids, which is this, is remembered.
     IdsFull(u32),
     /// No such message, or no such group.
     NotFound,
-    /// All messages of the load are stored, with sequences from this one on, so many.
+    /// All messages of the load are stored, with consecutive sequences: the first one, and how many.
     Loaded(Sequence, u64),
-    /// Nothing is stored: the job was done before, with sequences from this one on, so many.
+    /// Nothing is stored: the job was done before. Its first sequence, and how many.
     LoadedBefore(Sequence, u64),
     /// Nothing is stored: the run at this place was adopted before, by another job or twice by this one.
     RunAdopted(u32),
     /// Nothing is stored: the run at this place was staged too long ago.
     RunTooOld(u32),
-    /// Nothing is stored: so many jobs are remembered, and no more.
+    /// Nothing is stored: the maximum number of jobs is remembered.
     JobsFull,
-    /// Nothing is stored: so many runs are adopted within a while, and no more.
+    /// Nothing is stored: the maximum number of recently adopted runs is reached.
     RunsFull,
-    /// The group of that name, which is new.
+    /// The new group of that name.
     Group(GroupNumber),
-    /// The group of that name, which was there before.
+    /// The existing group of that name.
     GroupThere(GroupNumber),
-    /// Nothing changed, since the group has so many consumers.
+    /// Nothing changed: the group has so many consumers.
     HasConsumers(u32),
     /// So many messages have expired.
     Expired(u64),
-    /// The series begins; the pending message of the one in whose place it does is cancelled.
+    /// The series begins. It replaced a series whose pending message, this one, is cancelled.
     SeriesBegun(Option<DueKey>),
-    /// Nothing changed: there is a series of that name.
+    /// Nothing changed: a series of that name exists.
     SeriesThere,
-    /// Nothing changed: a store has so many series, and no more.
+    /// Nothing changed: the store has the maximum number of series.
     SeriesFull,
     /// Nothing changed: the series, or all series together, would exceed the size limit.
     SeriesTooLarge,
-    /// The series ended; its pending message is cancelled.
+    /// The series ended. Its pending message, this one, is cancelled.
     SeriesEnded(Option<DueKey>),
-    /// The consumer of that name, which may have been there before.
+    /// The consumer of that name, new or existing.
     Consumer(ConsumerNumber),
-    /// The group and the consumer of those names, either of which may have been there before.
+    /// The group and the consumer of those names, each new or existing.
     Attached(GroupNumber, ConsumerNumber),
 }
 
-/// See the module.
+/// The effects since the caller last took them, and what the feed and open files need.
 pub(in crate::store) struct Effects {
     pub(in crate::store) feed: Feed,
-    /// Entries whose ready facts are proposed and not applied, in the order proposed.
+    /// Entries whose ready facts are proposed but not applied yet, in the order proposed.
     pub(in crate::store) in_flight: VecDeque<Vec<Entry>>,
     pub(in crate::store) in_flight_entries: usize,
-    /// So many of these, from the first on, name payloads where they may have been moved from.
+    /// How many lists of `in_flight`, from the front, may have outdated payload locations.
     in_flight_outdated: usize,
     pub(in crate::store) outcomes: Vec<(Sequence, Outcome)>,
-    /// Runs were adopted, and no kept checkpoint holds them yet.
+    /// True if runs were adopted that the kept files of the newest checkpoint do not include yet.
     pub(in crate::store) has_adopted: bool,
     pub(in crate::store) woken: BTreeSet<GroupNumber>,
     /// Subjects whose newest messages are followed.
     pub(in crate::store) followed: Followed,
-    /// Subjects that have something new, whose groups are woken.
+    /// Subjects with new messages, whose groups are woken.
     woken_subjects: BTreeSet<SubjectNumber>,
-    /// The last subject that was woken: the next message is mostly of the same.
+    /// The last subject that was woken. The next message usually has the same subject.
     woken_subject: Option<SubjectNumber>,
     pub(in crate::store) storage: Arc<dyn Storage>,
-    /// The files that bodies were measured in lately, whose rows do not say their sizes.
+    /// Files that were read lately for the sizes of bodies whose rows do not have them.
     pub(in crate::store) payloads: PayloadCopies,
-    /// All pending messages were counted one by one, and no checkpoint has the counts yet.
+    /// True if all pending messages were counted one by one, and no checkpoint has the counts yet.
     pub(in crate::store) was_counted: bool,
-    /// Damaged blocks that were met, and not reported yet.
+    /// Damaged blocks that were found and not reported yet.
     pub(in crate::store) rescues: Vec<Rescue>,
     /// Pending entries that cannot be found. The next step voids them.
     pub(in crate::store) lost: Vec<Sequence>,
@@ -126,7 +124,7 @@ impl Effects {
         }
     }
 
-    /// Finds the entries of a damaged block again; what is lost is noted.
+    /// Recovers the entries of a damaged block, and notes those that are lost.
     pub(in crate::store) fn rescue(&mut self, state: &mut State, damage: &DamagedBlock) -> Result<()> {
         let rescue = rescue(&self.storage, state, damage)?;
         self.lost.extend(&rescue.lost);
@@ -142,7 +140,7 @@ impl Effects {
         }
     }
 
-    /// Takes the groups that have something new.
+    /// Takes the groups that have new messages or new room.
     pub(in crate::store) fn take_woken(&mut self, subjects: &Subjects) -> BTreeSet<GroupNumber> {
         self.woken_subject = None;
         let mut woken = std::mem::take(&mut self.woken);
@@ -152,7 +150,7 @@ impl Effects {
         woken
     }
 
-    /// Takes the entries of this ready fact, where this process proposed it.
+    /// Takes the entries of this ready fact if this process proposed the fact.
     pub(super) fn take_in_flight(&mut self, list: ReadyList<'_>) -> Vec<Entry> {
         let ours = self.in_flight.front().is_some_and(|entries| {
             entries.len() == list.len() && entries.first().map(Entry::key) == list.entries().next().map(|(key, _)| key)
@@ -169,14 +167,14 @@ impl Effects {
         entries
     }
 
-    /// Loads entries again after payloads were copied, since the old places may be removed. Facts in flight find their
+    /// Restarts the feed after payloads were copied, since the old places may be removed. Facts in flight look up their
     /// entries in the schedule.
     pub(in crate::store) fn payloads_moved(&mut self, now: Millis) {
         self.feed = Feed::new(self.feed.resume_from(None), now);
         self.in_flight_outdated = self.in_flight.len();
     }
 
-    /// Returns the least key that was handed over and is not applied as ready.
+    /// Returns the least key whose ready fact is proposed and not applied.
     pub(in crate::store) fn least_in_flight(&self) -> Option<DueKey> {
         self.in_flight.iter().flatten().map(Entry::key).min()
     }

@@ -1,4 +1,4 @@
-//! Groups and their consumers: how they come to be, what they are given, how they end.
+//! Groups and their consumers: how they begin, reserve, receive and acknowledge messages, and end.
 
 use super::effects::{Effects, Outcome};
 use crate::planted::{Planted, is_on};
@@ -16,7 +16,7 @@ pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: Grou
     }
     let start = place_of(state, subject, start);
     let Some(group) = ensure_group(state, subject, start, name) else { return Outcome::NotFound };
-    // What lies below its start counts as acknowledged by it.
+    // The group counts messages below its start as acknowledged.
     state.settle(subject);
     Outcome::Group(group)
 }
@@ -29,7 +29,7 @@ fn place_of(state: &State, subject: SubjectNumber, start: GroupStart) -> ReadyNu
     }
 }
 
-/// The group of this name, made to start at `start` where there is none.
+/// Returns the group of this name. If there is none, makes one that starts at `start`.
 pub(super) fn ensure_group(
     state: &mut State,
     subject: SubjectNumber,
@@ -40,7 +40,7 @@ pub(super) fn ensure_group(
         return Some(there);
     }
     let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
-    // Below this nothing is kept any more.
+    // No message below this number is kept.
     let kept_from = state.dispatch.finished_below(subject);
     let revives = is_on(Planted::StartBelowFloor);
     let start = if revives { start } else { start.max(kept_from) };
@@ -78,7 +78,7 @@ pub(super) fn apply_group_end(
         return outcome;
     }
     for subject in &derived {
-        // What it gave back is owed to nobody any more, neither what is ready nor what waits.
+        // No group receives the retries and dead letters of the group any more, ready or pending.
         let next = state.dispatch.next_number(*subject);
         if let Some(entry) = state.subjects.get_mut(*subject) {
             entry.gone.insert_range(0, next.0);
@@ -97,21 +97,21 @@ pub(super) fn apply_group_end(
     Outcome::Done
 }
 
-/// The subjects of a group's own: of what it gave back, and of its dead letters.
+/// The subjects of a group's retries and dead letters.
 fn derived_subjects(state: &State, group: &Group) -> Vec<SubjectNumber> {
     let Some(subject) = state.subjects.get(group.subject) else { return Vec::new() };
     let names = [retry_subject(&subject.name, &group.name), dead_letter_subject(&subject.name, &group.name)];
     names.iter().filter_map(|name| state.subjects.number(name)).collect()
 }
 
-/// The answer where somebody consumes for one of these groups, so that nothing may change.
+/// Returns the refusal if one of these groups has consumers.
 fn refused(state: &State, groups: &[GroupNumber]) -> Option<Outcome> {
     let consumers: usize =
         groups.iter().filter_map(|group| state.groups.get(group)).map(|one| one.consumers.len()).sum();
     (consumers > 0).then(|| Outcome::HasConsumers(u32::try_from(consumers).unwrap_or(u32::MAX)))
 }
 
-/// Takes a group out of the state; its offsets are remembered, so that none is used again.
+/// Removes a group from the state. Its offset end is remembered, so that a later group of its name reuses no offset.
 fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
     let group = state.groups.remove(&number)?;
     state.ended_groups.insert((group.subject, group.name.clone()), group.offset_end());
@@ -122,15 +122,15 @@ fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
     Some(group)
 }
 
-/// The group begins anew elsewhere, as another group of its name: all that holds for one that was
-/// removed and made again holds for it. What it may have been handed comes again marked.
+/// Resets a group: it is removed and begins again at `start` under its name. Messages that it may have delivered before
+/// are marked as possible repetitions.
 pub(super) fn apply_group_reset(state: &mut State, number: GroupNumber, start: GroupStart) -> Outcome {
     let Some(group) = state.groups.get(&number) else { return Outcome::NotFound };
     let subject = group.subject;
     if let Some(outcome) = refused(state, &[number]) {
         return outcome;
     }
-    // Before it is gone: with it goes what it holds back, and the earliest is its own.
+    // This comes before the removal: the earliest message kept may be kept for this group alone.
     let start = place_of(state, subject, start);
     let Some(before) = take_group(state, number) else { return Outcome::NotFound };
     let Some(again) = ensure_group(state, subject, start, &before.name) else { return Outcome::NotFound };
@@ -146,7 +146,7 @@ pub(super) fn apply_consumer(state: &mut State, group: GroupNumber, name: &str) 
     Some(ensure_consumer(group, &mut state.next_consumer, name, false))
 }
 
-/// The consumer of this name, begun where there is none.
+/// Returns the consumer of this name. If there is none, adds one.
 fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_lasting: bool) -> ConsumerNumber {
     if let Some(there) = group.consumers.named(name, is_lasting) {
         return there;
@@ -158,8 +158,8 @@ fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_
     number
 }
 
-/// A group, a lasting consumer of it and its first reserve: what is there already stays as it is, but
-/// that the reserve begins at what was applied.
+/// Adds a group, a lasting consumer of it and its first reserve. An existing group or consumer stays as it is. The
+/// reserve begins at the consumer's next offset and the group's cursor, as applied.
 pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, attach: &Attach<'_>) -> Outcome {
     let found = apply_group(state, attach.subject, attach.start, attach.group);
     let (Outcome::Group(number) | Outcome::GroupThere(number)) = found else { return Outcome::NotFound };
@@ -191,6 +191,6 @@ pub(super) fn apply_acknowledge(state: &mut State, effects: &mut Effects, acknow
     if group.acknowledge(acknowledge) {
         state.settle(subject);
     }
-    // Room under the consumer's limit: a pull that waited for it may go on.
+    // The consumer may be below its limit again, so a parked pull may go on.
     effects.woken.insert(acknowledge.group);
 }

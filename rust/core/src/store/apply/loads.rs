@@ -1,5 +1,5 @@
-//! Staged runs become the store's: all messages of a load are pending by one fact, whose runs are opened by their
-//! footers, and no row of which is read.
+//! A load adopts staged runs: one fact makes all their messages pending. Only the footers and cells of the runs are
+//! read, no row.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::store::state::load_jobs::{LOAD_JOBS_MAX, LoadJob, is_too_old};
 use crate::store::state::{KnownRun, State};
 use crate::units::{RunNumber, Sequence};
 
-/// Judges an adoption, and takes its runs in. Its sequences are taken, whatever becomes of it.
+/// Judges a load and adopts its runs. The fact uses up its sequences even if the load is refused.
 ///
 /// # Errors
-/// `MissingFile`, `Corrupt` where a run is not there as the fact names it: it was checked before, and the store must
-/// not go on without. `Storage`.
+/// `MissingFile`, `Corrupt` if a run is not as the fact describes it: the run was checked before the fact was proposed,
+/// so the store must stop. `Storage`.
 pub(in crate::store) fn apply_adopt(
     state: &mut State,
     effects: &mut Effects,
@@ -67,7 +67,7 @@ fn refusal(state: &State, arrival: Arrival, adopt: &Adopt<'_>) -> Option<Outcome
     (state.load_jobs.is_full_of_names(count) || last > RunNumber::END).then_some(Outcome::RunsFull)
 }
 
-/// The place of the first run of which this is true.
+/// Returns the place of the first run that `is_bad` holds for.
 fn place_of(adopt: &Adopt<'_>, is_bad: impl Fn(&LoadName) -> bool) -> Option<u32> {
     let place = adopt.runs().map(|run| staged(run).name).position(|name| is_bad(&name))?;
     u32::try_from(place).ok()
@@ -84,7 +84,7 @@ fn take_in(
     let subjects = &state.subjects;
     let who = (number, &state.stream.id);
     let run = Run::open_adopted(effects.storage.as_ref(), named, who, (base, now), &|name| subjects.number(name))?;
-    // A load has up to 4,096 of them, and there may be many loads.
+    // Close the file: a load has up to 4,096 runs, and a store may have many loads.
     let run = Arc::new(run.let_go(&effects.storage));
     let (counts, totals) = (&mut state.counts, &mut state.totals);
     let counted = run.each_cell(None, &mut |cell| {
@@ -93,7 +93,7 @@ fn take_in(
     });
     match counted {
         Err(error @ Error::Storage { .. }) => return Err(error),
-        // As where cells of another run are damaged: everything is counted once.
+        // As with damaged cells of any other run, all pending entries are counted again.
         Err(_) => counts.forget(),
         Ok(()) => {}
     }
@@ -111,7 +111,7 @@ fn take_in(
     Ok(())
 }
 
-/// A run of the fact, as it was staged.
+/// Converts a run of the fact into the staged run that it names.
 pub(in crate::store) fn staged(run: AdoptedRun) -> StagedRun {
     let name = LoadName { staged: run.staged, nonce: run.nonce };
     StagedRun { name, length: run.length, digest: run.digest, rows: u64::from(run.rows) }

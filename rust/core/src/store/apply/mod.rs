@@ -40,8 +40,8 @@ use retries::{apply_expire, apply_redrive, apply_retry};
 use series::{apply_occurrence, apply_occurring, apply_recur};
 use terms::{apply_by_key, apply_message_on_terms, apply_terms};
 
-/// Applies one record. The record's header was checked; the payload of anything but a message is
-/// checked here, since a fact that cannot be read cannot be applied.
+/// Applies one record, whose header was checked. The payload of any fact but a message is checked here, since a fact
+/// that cannot be read cannot be applied. The payload of a message is checked when it is read.
 pub(super) fn apply_record(
     state: &mut State,
     effects: &mut Effects,
@@ -175,7 +175,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
             Some(entry) => Some(entry),
             None => find_pending(state, effects, key)?,
         };
-        // One whose bytes are gone takes its number all the same, and is voided when it is read.
+        // An entry that cannot be found still takes a ready number. It is voided when its payload is read.
         let entry = entry.unwrap_or_else(|| Entry::new(key, 1, key.sequence, Location::NOWHERE, subject));
         if state.schedule.set(key.sequence, EntryState::Dispatched) == EntryState::Pending {
             ends_ready(state, effects, &entry);
@@ -187,7 +187,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
     Ok(())
 }
 
-/// Looks up a pending entry, past blocks that cannot be read.
+/// Looks up a pending entry. If a block of a run cannot be read, its entries are rescued first.
 fn find_pending(state: &mut State, effects: &mut Effects, key: DueKey) -> Result<Option<Entry>> {
     loop {
         match state.schedule.find(key) {

@@ -1,4 +1,4 @@
-//! What a move takes with it.
+//! The key and the series of a message stay with the message when it is moved.
 
 use crate::planted::{Planted, is_on};
 use crate::schedule_log::EntryState;
@@ -6,7 +6,7 @@ use crate::store::names::keys::Named;
 use crate::store::state::State;
 use crate::units::{DueKey, Sequence};
 
-/// A message was moved: its key goes with it, as long as it waits.
+/// Gives the key of a moved message to its new entry, if that entry is pending.
 pub(in crate::store) fn key_moves(state: &mut State, from: Sequence, to: DueKey) {
     if let Some((key, message)) = state.keys.release(from)
         && state.schedule.state(to.sequence) == EntryState::Pending
@@ -16,7 +16,7 @@ pub(in crate::store) fn key_moves(state: &mut State, from: Sequence, to: DueKey)
     }
 }
 
-/// A message was moved: where it is the pending one of a series it stays that, as long as it waits.
+/// Makes the new entry of a moved message the pending one of its series, if that entry is pending.
 pub(in crate::store) fn occurrence_moves(state: &mut State, from: Sequence, to: DueKey) {
     if let Some(number) = state.recurring.release(from)
         && state.schedule.state(to.sequence) == EntryState::Pending

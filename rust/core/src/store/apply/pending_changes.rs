@@ -1,8 +1,7 @@
-//! The counts of pending entries, raised by what is placed as pending and lowered by what leaves.
+//! The counts of pending entries: an entry raises them when it becomes pending, and lowers them when it ends.
 //!
-//! A fact that ends an entry does not always say of which subject that is, or how large. Then the entry's own row
-//! says it; where that cannot be read any more, everything that is
-//! pending is counted once.
+//! A fact that ends an entry does not always name the subject and the size of the entry. The entry's own row has both.
+//! If that row cannot be read, all pending entries are counted again.
 
 use super::effects::Effects;
 use crate::error::Result;
@@ -12,8 +11,8 @@ use crate::store::names::receipt::SIZE_UNKNOWN;
 use crate::store::state::State;
 use crate::units::{DueKey, Sequence, SubjectNumber};
 
-/// What a fact says of the entry that it ends: the subject, 0 where it names none, and the bytes of its
-/// body, [`SIZE_UNKNOWN`] where they were not known.
+/// What a fact says about the entry that it ends: the subject (0 if the fact names none) and the bytes of the body
+/// ([`SIZE_UNKNOWN`] if the size was not known).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Told {
     pub(in crate::store) subject: SubjectNumber,
@@ -21,16 +20,16 @@ pub(in crate::store) struct Told {
 }
 
 impl Told {
-    /// Both, where both are told.
+    /// Returns the subject and the size if the fact has both.
     fn both(self) -> Option<(SubjectNumber, u32)> {
         (self.subject.0 > 0 && self.size != SIZE_UNKNOWN).then_some((self.subject, self.size))
     }
 }
 
-/// An entry comes to be pending, and the bytes of its body are known from now on.
+/// Counts an entry that becomes pending, and returns it with the size of its body.
 ///
 /// # Errors
-/// `Storage` where they have to be read and could not be: what is noted as its size stays with it.
+/// `Storage` if the size has to be read and cannot be read now.
 #[inline]
 pub(in crate::store) fn begins_pending(state: &mut State, effects: &mut Effects, entry: Entry) -> Result<Entry> {
     let size = size_of(effects, &entry)?;
@@ -39,11 +38,11 @@ pub(in crate::store) fn begins_pending(state: &mut State, effects: &mut Effects,
     Ok(entry.with_size(Some(size)))
 }
 
-/// A pending entry became ready.
+/// Lowers the counts for a pending entry that became ready.
 #[inline]
 pub(in crate::store) fn ends_ready(state: &mut State, effects: &mut Effects, entry: &Entry) {
     if entry.size().is_none() && !state.counts.are_known() {
-        // Everything is counted anyway: nothing is read for it.
+        // All pending entries will be counted again, so the size is not read.
         state.schedule.forget_ended(entry.sequence());
         return;
     }
@@ -53,7 +52,7 @@ pub(in crate::store) fn ends_ready(state: &mut State, effects: &mut Effects, ent
     }
 }
 
-/// A pending entry ends by a fact about it alone, before that is marked.
+/// Lowers the counts for a pending entry that a fact on this entry alone ends. Call this before the entry is marked.
 pub(in crate::store) fn ends_pending(state: &mut State, effects: &mut Effects, key: DueKey, told: Told) -> Result<()> {
     if is_on(Planted::CountNotLowered) || !state.counts.are_known() {
         state.schedule.forget_ended(key.sequence);
@@ -70,7 +69,7 @@ pub(in crate::store) fn ends_pending(state: &mut State, effects: &mut Effects, k
     Ok(())
 }
 
-/// As [`ends_pending`], where the fact says nothing but the sequence.
+/// As [`ends_pending`], for a fact that names only the sequence.
 pub(in crate::store) fn ends_pending_unkeyed(state: &mut State, sequence: Sequence) {
     match state.schedule.entry_in_memory(sequence).map(|entry| (entry, entry.size())) {
         Some((entry, Some(size))) => lower(state, entry.key(), entry.subject(), size),
@@ -84,17 +83,17 @@ fn lower(state: &mut State, key: DueKey, subject: SubjectNumber, size: u32) {
     state.schedule.note_ended(key, subject, size);
 }
 
-/// Something ended of which nobody knows what it was: everything is counted once.
+/// An entry of unknown subject or size ended: all pending entries are counted again.
 fn forget(state: &mut State, sequence: Sequence) {
     state.counts.forget();
     state.schedule.forget_ended(sequence);
 }
 
-/// Bytes of an entry's body, read where its row does not say them. One that is damaged or nowhere
-/// has none: it was counted so when it came, or when all was counted.
+/// Returns the bytes of an entry's body, which are read if the row does not have them. The size is 0 if the payload is
+/// damaged or missing: the counts took it as 0 before.
 ///
 /// # Errors
-/// `Storage` where it could not be read now.
+/// `Storage` if the payload cannot be read now.
 #[inline]
 fn size_of(effects: &mut Effects, entry: &Entry) -> Result<u32> {
     match entry.size() {
@@ -103,7 +102,7 @@ fn size_of(effects: &mut Effects, entry: &Entry) -> Result<u32> {
     }
 }
 
-/// The subject and size of an entry: as the fact says, or as its row does.
+/// Returns the subject and size of an entry, from the fact or else from the entry's row.
 pub(in crate::store) fn subject_and_size_of(
     state: &mut State,
     effects: &mut Effects,

@@ -10,7 +10,7 @@ use crate::schedule_log::{Entry, EntryState};
 use crate::store::state::State;
 use crate::units::{Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
-/// What a batch says of all its records.
+/// The trusted time of a batch, which holds for all its records, and whether dispatch was held.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct BatchTime {
     trusted: Millis,
@@ -27,13 +27,13 @@ impl BatchTime {
         self.trusted
     }
 
-    /// True where an entry due at `due` is ready by its own fact.
+    /// True if an entry that is due at `due` becomes ready by its own fact.
     pub(in crate::store) fn is_due(self, due: Millis) -> bool {
         (!self.held || is_on(Planted::HeldNotInHeader)) && due <= self.trusted
     }
 }
 
-/// One record on its way into the state.
+/// The place and the time of the record that is being applied.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Arrival {
     pub(in crate::store) sequence: Sequence,
@@ -41,7 +41,7 @@ pub(in crate::store) struct Arrival {
     pub(in crate::store) time: BatchTime,
 }
 
-/// An entry is ready by its own fact, or waits.
+/// Makes an entry ready if it is due already, and pending otherwise.
 ///
 /// # Errors
 /// As [`begins_pending`].
@@ -58,7 +58,7 @@ pub(in crate::store) fn place(state: &mut State, effects: &mut Effects, arrival:
     Ok(())
 }
 
-/// An entry is ready by its own fact, whatever its due time.
+/// Makes an entry ready by its own fact, whatever its due time.
 pub(in crate::store) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Entry) {
     state.note_message_of(entry.subject());
     state.schedule.note_dispatched_at_once(entry.sequence());
@@ -72,7 +72,7 @@ pub(super) fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry)
     }
     let Some(subject) = state.subjects.get(entry.subject()) else { return };
     if entry.sequence() < subject.ended_before {
-        // It is of a group that was removed: nobody is owed it.
+        // The subject belonged to a removed group: no group receives the message.
         if let Some(number) = number {
             give_up(state, entry.subject(), number);
         }
@@ -81,7 +81,7 @@ pub(super) fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry)
     }
 }
 
-/// Finishes a ready message for every group, those to come included.
+/// Finishes a ready message for every group, including future groups.
 pub(super) fn give_up(state: &mut State, subject: SubjectNumber, number: ReadyNumber) {
     let Some(entry) = state.subjects.get_mut(subject) else { return };
     entry.gone.insert(number.0);

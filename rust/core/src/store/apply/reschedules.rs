@@ -1,4 +1,4 @@
-//! A pending message gets another due time, under the sequence of the fact that says so.
+//! A move gives a pending message another due time. From then on, the sequence of the move identifies the message.
 
 use super::effects::{Effects, Outcome};
 use crate::error::Result;
@@ -11,8 +11,8 @@ use crate::store::apply::placement::{Arrival, place};
 use crate::store::state::State;
 use crate::units::DueKey;
 
-/// The old entry ends and the new one begins by one fact, so that the message is never in both places and
-/// never in none. Reads nothing from disk, but for a message in a run that is ready by this very fact.
+/// One fact ends the old entry and begins the new one, so the message is never in two places or in none. The disk is
+/// read only for a message in a run: if the fact makes it ready, or if the fact does not have its subject and size.
 pub(super) fn apply_move(state: &mut State, effects: &mut Effects, arrival: Arrival, moved: &Move) -> Result<()> {
     let outcome = match state.schedule.state(moved.target.sequence) {
         EntryState::Pending if is_owed(state, moved) => return begin_again(state, effects, arrival, moved),
@@ -27,8 +27,8 @@ pub(super) fn apply_move(state: &mut State, effects: &mut Effects, arrival: Arri
     Ok(())
 }
 
-/// False for what nobody is owed, since it is of a group that was removed, and for a fact that no release
-/// writes: a subject without a name, a time that no entry has.
+/// False if the message belonged to a removed group. False also for facts that no release writes: with an unknown
+/// subject, or a due time beyond the maximum.
 fn is_owed(state: &State, moved: &Move) -> bool {
     let subject = state.subjects.get(moved.subject);
     moved.due <= DUE_MAX && subject.is_some_and(|subject| moved.target.sequence >= subject.ended_before)
@@ -37,7 +37,7 @@ fn is_owed(state: &State, moved: &Move) -> bool {
 fn begin_again(state: &mut State, effects: &mut Effects, arrival: Arrival, moved: &Move) -> Result<()> {
     let key = DueKey { due: moved.due, sequence: arrival.sequence };
     let told = Told { subject: moved.subject, size: moved.size };
-    // One in a run whose size the receipt did not know says it in its row.
+    // If the fact has no size, the entry's row has it.
     let size = subject_and_size_of(state, effects, moved.target, told)?.map(|(_, size)| size);
     let mut entry = state.schedule.moved(moved.target, key, moved.subject, size);
     if arrival.time.is_due(moved.due) {
@@ -56,8 +56,8 @@ fn begin_again(state: &mut State, effects: &mut Effects, arrival: Arrival, moved
     Ok(())
 }
 
-/// Looks up where the payload is, past blocks that cannot be read. Where that is nowhere to be found, whoever
-/// reads it voids it.
+/// Looks up where the payload is. If a block of a run cannot be read, its entries are rescued first. A payload that
+/// cannot be found is voided when it is read.
 fn resolved(state: &mut State, effects: &mut Effects, entry: Entry) -> Result<Entry> {
     loop {
         match state.schedule.resolved(entry) {

@@ -1,5 +1,4 @@
-//! How messages leave their queue other than by being acknowledged: given back, put away as dead
-//! letters, brought back from there, expired.
+//! Facts that end messages without an acknowledgement: retries, dead letters, redrives of dead letters, and expiry.
 
 use super::effects::{Effects, Outcome};
 use super::groups::ensure_group;
@@ -15,9 +14,9 @@ use crate::store::recovery::ready_rescue::rescue_one_ready;
 use crate::store::state::State;
 use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
 
-/// A delivery ends and its message begins again elsewhere: one fact, so that it is never in both
-/// places and never in none. The first one makes the group a group of the target subject, from
-/// number 0, whatever its own start was. A dead letter waits for nothing.
+/// Ends a delivery and begins its message again in the target subject. One fact does both, so the message is never in
+/// two places or in none. The first retry adds the group to the target subject, from number 0, whatever the group's own
+/// start was. A dead letter is ready at once.
 pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry: &Retry<'_>) -> Result<()> {
     let nothing = |state: &mut State| {
         state.schedule.skip(arrival.sequence);
@@ -54,7 +53,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
 /// The sequence of a payload, its place, and the bytes of its body where they are known.
 type Origin = (Sequence, Location, Option<u32>);
 
-/// What a retry makes pending: under its own sequence, with the payload where that was.
+/// Returns the entry of a retry: under the retry's sequence, with the payload at its old place.
 fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: Origin) -> Entry {
     let ordered_by = if is_on(Planted::MovedKeepsSequence) { origin.0 } else { sequence };
     let payload_sequence = if is_on(Planted::PayloadSequenceLost) { sequence } else { origin.0 };
@@ -63,8 +62,8 @@ fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: Origin) -> Entry {
     Entry::new(key, attempt, payload_sequence, origin.1, retry.target).with_size(origin.2)
 }
 
-/// Where the payload of a ready message is. `None` where that is nowhere to be found: the entry
-/// that takes its place is voided when it is read.
+/// Returns where the payload of a ready message is. `None` if it cannot be found: the new entry is then voided when its
+/// payload is read.
 fn payload_of(
     state: &mut State,
     effects: &Effects,
@@ -79,7 +78,7 @@ fn payload_of(
     Ok(origin.map(|origin| (origin.payload_sequence(), origin.location(), origin.size())))
 }
 
-/// A dead letter is finished and its message begins again, once: whoever comes second finds it done.
+/// Finishes a dead letter and begins its message again, once: a second redrive finds it finished.
 pub(super) fn apply_redrive(
     state: &mut State,
     effects: &mut Effects,
@@ -109,8 +108,8 @@ pub(super) fn apply_redrive(
     Ok(())
 }
 
-/// Ready messages are finished for every group that does not hold them, and for groups to come;
-/// how many were not finished before.
+/// Finishes ready messages for every group that does not hold them, and for future groups. Returns how many messages
+/// were not finished before.
 pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Expire<'_>) -> u64 {
     let number = expire.subject;
     let (floor, next) = (state.dispatch.finished_below(number), state.dispatch.next_number(number));

@@ -1,5 +1,5 @@
-//! Series begin and end, and messages that are occurrences of them are judged: a series has one pending message,
-//! and none twice, whoever proposed what in which order.
+//! Series of recurring messages begin and end, and the messages that are occurrences of a series are judged.
+//! A series has at most one pending message and stores no occurrence twice, in whatever order facts were proposed.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn apply_recur(
     let ending = match recur {
         Recur::Begin(new) => return begin(state, effects, arrival, new),
         Recur::End { subject, name } => state.recurring.named(*subject, name),
-        // One that waits for a message is not over, whoever says so.
+        // A series that has a pending message is not over, whatever the fact says.
         Recur::Over { series } => state.recurring.get(*series).filter(|one| one.pending.is_none()).map(|_| *series),
     };
     let Some(number) = ending else { return Ok(Outcome::NotFound) };
@@ -58,7 +58,7 @@ fn begin(state: &mut State, effects: &mut Effects, arrival: Arrival, new: &NewSe
     Ok(Outcome::SeriesBegun(ended))
 }
 
-/// A series ends, and its pending message is cancelled: which one that was.
+/// Ends a series and cancels its pending message. Returns the key of that message.
 fn end(state: &mut State, effects: &mut Effects, number: Sequence) -> Result<Option<DueKey>> {
     let Some(series) = state.recurring.end(number) else { return Ok(None) };
     let Some(target) = series.pending else { return Ok(None) };
@@ -67,12 +67,13 @@ fn end(state: &mut State, effects: &mut Effects, number: Sequence) -> Result<Opt
     Ok(Some(target))
 }
 
-/// The message behind this fact is an occurrence.
+/// Notes that the next message of the batch is an occurrence of a series.
 pub(super) fn apply_occurrence(state: &mut State, arrival: Arrival, occurrence: Occurrence) {
     state.awaited = Some(Awaited { message: arrival.sequence.next(), occurrence });
 }
 
-/// A message that is an occurrence is stored where its series owes just this one.
+/// Stores an occurrence if it is the next one of its series: no message of the series is pending, and the last due time
+/// is the one that the fact names.
 pub(super) fn apply_occurring(
     state: &mut State,
     effects: &mut Effects,

@@ -1,5 +1,6 @@
-//! Messages on terms: judged against what the facts before them left, so that two with one key that are on their
-//! way together are told apart by their order in the log, and a replay comes to the same end.
+//! Messages on terms: with a key, an action if the key is taken, or an id that identifies repetitions. Each message is
+//! judged against the state before it, so two concurrent messages with one key are decided by log order, and a replay
+//! gives the same result.
 
 use std::collections::VecDeque;
 
@@ -16,8 +17,7 @@ use crate::store::state::State;
 use crate::store::state::awaited::Standing;
 use crate::units::Millis;
 
-/// Whether the messages behind these terms are stored is found here, for all of them at once: what may be
-/// refused of one is refused of all.
+/// Decides whether the messages that follow these terms are stored. A refusal of one message refuses all.
 pub(in crate::store) fn apply_terms(state: &mut State, arrival: Arrival, terms: &Terms<'_>) -> Outcome {
     let rows: VecDeque<MessageTerms> = terms.rows().collect();
     let now = arrival.time.trusted();
@@ -55,7 +55,7 @@ fn judged(state: &State, now: Millis, limits: &TermsLimits, rows: &VecDeque<Mess
     Outcome::Done
 }
 
-/// A message for which terms hold: it is stored, or what is there already is told.
+/// Stores a message on terms, or reports the message that has its id or key.
 pub(super) fn apply_message_on_terms(
     state: &mut State,
     effects: &mut Effects,
@@ -103,14 +103,13 @@ fn cancel(state: &mut State, effects: &mut Effects, held: Named) -> Result<Outco
     apply_cancel(state, effects, Cancel { target: held.key, subject: held.subject, size: held.size })
 }
 
-/// What is asked by a key is asked of the pending message that has it. Nothing is known of one that is not
-/// pending any more.
+/// Applies a cancel or a move by key to the pending message that has the key. The outcome is `NotFound` if no pending
+/// message has it.
 ///
-/// A move is of the entry that its fact names, where that has the key still, and of no other: so whoever finds the
-/// fact in the log knows what it moved, without knowing who had the key. Who asked asks again.
+/// A move applies only if the entry that its fact names still has the key. A reader of the log therefore knows from the
+/// fact alone which message moved. If another entry has the key, the caller tries again.
 ///
-/// One with an id in the terms before it is answered as the first one of that id, which is remembered as that of a
-/// message is.
+/// If the terms before the command have an id that is remembered, the outcome is that of the first command with it.
 pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Arrival, asked: &ByKey) -> Result<()> {
     let is_on_terms = state.terms.hold_for(arrival.sequence);
     if is_on_terms && state.terms.is_refused && !is_on(Planted::DoneWithoutRoomForIds) {
@@ -142,7 +141,7 @@ pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Ar
             effects.outcomes.push((arrival.sequence, Outcome::NotFound));
         }
     }
-    // A move that another message had the key of is not judged yet: who asked asks again.
+    // If another message has the key, the move is not judged yet: the caller tries again.
     let is_judged = asked.command == KeyCommand::Cancel || held.as_ref().is_none_or(is_its);
     if let Some(id) = id.filter(|_| is_judged && !is_on(Planted::CommandByKeyForgotten)) {
         let outcome = effects.outcomes.last().map(|(_, outcome)| *outcome);
@@ -152,7 +151,7 @@ pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Ar
     Ok(())
 }
 
-/// What is remembered of a command by a key.
+/// Returns what is remembered under the id of a command by key.
 fn remembered(held: Option<Named>, outcome: Option<Outcome>) -> Named {
     match (held, outcome) {
         (Some(held), Some(Outcome::Done)) => held,
