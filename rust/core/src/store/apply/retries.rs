@@ -50,7 +50,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     Ok(())
 }
 
-/// The sequence of a payload, its place, and the bytes of its body where they are known.
+/// The sequence of a payload, its place, and the bytes of its body if they are known.
 type Origin = (Sequence, Location, Option<u32>);
 
 /// Returns the entry of a retry: under the retry's sequence, with the payload at its old place.

@@ -1,4 +1,5 @@
-//! What series owe, for who finds out when that is due.
+//! Series whose next occurrence must be proposed. The core does not know recurrence rules: the caller computes the
+//! due time.
 
 use std::sync::Arc;
 
@@ -8,20 +9,20 @@ use crate::store::owner::Owner;
 use crate::store::state::recurring::{Recurs, Series};
 use crate::units::{Millis, Sequence};
 
-/// A series that owes its next occurrence.
+/// A series whose next occurrence must be proposed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owed {
     /// The sequence of the fact that began it.
     pub series: Sequence,
-    /// What it is.
+    /// Its content: subject, name, rule and message.
     pub recurs: Arc<Recurs>,
-    /// The next occurrence is due after this.
+    /// The next occurrence has a due time after this.
     pub after: Millis,
 }
 
 impl Owed {
-    /// Appends the facts that say when the next occurrence is due, which is proposed at `now`, or that there is none
-    /// any more; how many these are. They belong into one submission.
+    /// Appends the facts that begin the next occurrence, which is proposed at `now`; if `due` is `None`, the fact that
+    /// ends the series. Returns how many facts these are. They belong in one submission.
     pub fn encode(&self, due: Option<Millis>, now: Millis, out: &mut Vec<u8>) -> u32 {
         let Some(due) = due else {
             encode_recur(out, &Recur::Over { series: self.series });
@@ -43,26 +44,27 @@ impl Owed {
 }
 
 impl Owner {
-    /// True where a series owes an occurrence that nobody has proposed.
+    /// True if a series needs a next occurrence that is not proposed yet.
     pub fn owes(&self) -> bool {
         self.state.recurring.has_unproposed()
     }
 
-    /// True where that has become so of one since the last call.
+    /// True if a series was added to these since the last call.
     pub fn take_newly_owing(&mut self) -> bool {
         self.state.recurring.take_news()
     }
 
-    /// Series that owe an occurrence which nobody has proposed, at most `count_max`: in order, those behind `after`
-    /// first, then from the first one on. Who goes on behind the last of them comes to each.
+    /// Returns at most `count_max` series that need a next occurrence that is not proposed yet, by number: those after
+    /// `after` first, then from the first one on. A caller that continues after the last one returned reaches every
+    /// series.
     pub fn owed(&self, after: Sequence, count_max: usize) -> Vec<Owed> {
         let owed =
             |(series, one): (Sequence, &Series)| Owed { series, recurs: Arc::clone(&one.recurs), after: one.last_due };
         self.state.recurring.unproposed_from(after).take(count_max).map(owed).collect()
     }
 
-    /// What this series owes is not asked for again: its facts were accepted by the log's queue, until they are
-    /// applied; or nobody can tell when it is due, until the store is opened again.
+    /// Stops returning this series from [`Self::owed`]: the log's queue accepted its facts, and they are not applied
+    /// yet; or the caller cannot compute the next due time until the store is opened again.
     pub fn occurrence_submitted(&mut self, series: Sequence) {
         self.state.recurring.is_proposed(series);
     }

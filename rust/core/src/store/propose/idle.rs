@@ -1,19 +1,19 @@
-//! What a store does with the time in which nothing comes.
+//! A store that receives no facts for a while uses the time for a checkpoint.
 
 use super::step::Progress;
 use crate::store::owner::Owner;
 use crate::store::propose::rest::Rest;
 use crate::units::Millis;
 
-/// Without a new fact for so long, nothing more is expected soon.
+/// How long no new fact must have come before the store counts as quiet, in milliseconds.
 const QUIET_MS: u64 = 5_000;
-/// Then a checkpoint is due where this share of what makes one due otherwise has come since the last.
+/// A quiet store makes a checkpoint once this share of the usual facts or bytes has come since the last one.
 const QUIET_SHARE: u64 = 64;
 
 impl Owner {
-    /// The tail of what came is put into runs where it is worth that, so that a restart has less to read, and the room
-    /// of what was cancelled is given back: no other facts will come that make a checkpoint due. Returns `progress` with
-    /// the time of this in it.
+    /// Makes a checkpoint due when the store is quiet and a checkpoint is worth it. A restart then reads less, and the
+    /// disk space of cancelled messages is freed; no later fact would make a checkpoint due. Returns `progress`, with
+    /// the time of this checkpoint if it is still to come.
     pub(in crate::store) fn rest(&mut self, now: Millis, progress: Progress) -> Progress {
         let next = self.state.position.next_sequence;
         if self.rest.next != next {

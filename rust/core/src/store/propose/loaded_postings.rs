@@ -1,7 +1,7 @@
-//! Postings that were read from runs and are about to be handed out. A load is one piece, in the order
-//! in which its group takes it; a piece goes when its group has passed it, and before that only where
-//! all groups together have more than they may: the piece that was loaded first goes first, and never
-//! the last.
+//! Postings that were read from runs and are about to be delivered. Each load is kept as one piece, in number order.
+//!
+//! A piece is dropped when its group has passed it. If all groups together keep too many postings, the oldest load is
+//! dropped first, but never the latest.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::units::{GroupNumber, ReadyNumber};
 
 /// Rows that one load reads at most.
 pub(in crate::store) const LOAD_ROWS_MAX: u64 = 4_096;
-/// Rows that one load reads at least, where there are as many.
+/// Rows that one load reads at least, if the run has as many.
 const LOAD_ROWS_MIN: u64 = 32;
 /// Loaded postings kept for all groups together, at most.
 pub(super) const LOADED_MAX: usize = 1 << 18;
-/// Pieces in which a number is looked for. Who finds it in none of them loads it again.
+/// How many pieces are searched for a number. A number that none of them has is loaded again.
 const PIECES_LOOKED: usize = 4;
 
 type Place = (GroupNumber, ReadyNumber);
@@ -24,7 +24,7 @@ type Place = (GroupNumber, ReadyNumber);
 struct Piece {
     /// Its place among all loads.
     age: u64,
-    /// By number, ascending; damaged ones are left out.
+    /// By ascending number, without damaged ones.
     entries: Vec<(ReadyNumber, Entry)>,
 }
 
@@ -38,7 +38,7 @@ impl Piece {
     }
 
     fn get(&self, number: ReadyNumber) -> Option<Entry> {
-        // Without damage it stands where its number says.
+        // If no row was damaged, the number gives the place.
         let guess = usize::try_from(number.since(self.first())).ok().and_then(|at| self.entries.get(at));
         if let Some((_, entry)) = guess.filter(|(found, _)| *found == number) {
             return Some(*entry);
@@ -48,7 +48,7 @@ impl Piece {
     }
 }
 
-/// See the module.
+/// The loaded postings of all groups.
 #[derive(Debug)]
 pub(in crate::store) struct Loaded {
     /// By group and first number.
@@ -70,7 +70,7 @@ impl Loaded {
         Self { pieces: BTreeMap::new(), by_age: BTreeMap::new(), entries: 0, entries_max, next_age: 0 }
     }
 
-    /// How many rows the next load should read: where many groups load, each gets its share.
+    /// How many rows the next load should read. If many groups load, each gets a share.
     pub(super) fn rows_wanted(&self) -> u64 {
         let groups = self.pieces.len().saturating_add(1);
         ((self.entries_max / 2 / groups) as u64).clamp(LOAD_ROWS_MIN, LOAD_ROWS_MAX)
@@ -81,17 +81,17 @@ impl Loaded {
         self.entries
     }
 
-    /// The posting of a number, where it is here.
+    /// The posting of a number, if it is loaded.
     pub(in crate::store) fn get(&self, group: GroupNumber, number: ReadyNumber) -> Option<Entry> {
         let pieces = self.pieces.range((group, ReadyNumber(0))..=(group, number));
         pieces.rev().take(PIECES_LOOKED).find_map(|(_, piece)| piece.get(number))
     }
 
-    /// Keeps what a load read, ascending.
+    /// Keeps the entries that a load read, in ascending order.
     pub(in crate::store) fn keep(&mut self, group: GroupNumber, entries: Vec<(ReadyNumber, Entry)>) {
         let Some((first, _)) = entries.first() else { return };
         let place = (group, *first);
-        // Two consumers may have read the same.
+        // Two consumers may have loaded the same range.
         self.forget(place);
         let age = self.next_age;
         self.next_age = age.saturating_add(1);
@@ -106,7 +106,7 @@ impl Loaded {
         }
     }
 
-    /// Lets go of the pieces that the group has passed, and of which nothing was given back.
+    /// Drops the pieces that the group has passed, unless it has a returned message in them.
     pub(in crate::store) fn pass(&mut self, group: &Group, cursor: ReadyNumber) {
         while let Some((place, last)) = self.first_piece(group.number)
             && last < cursor
@@ -121,7 +121,7 @@ impl Loaded {
         self.pieces.range(of_group).next().map(|(place, piece)| (*place, piece.last()))
     }
 
-    /// Keeps only the pieces of groups that are still there.
+    /// Keeps only the pieces of groups that still exist.
     pub(in crate::store) fn retain(&mut self, is_there: impl Fn(GroupNumber) -> bool) {
         let gone: Vec<Place> = self.pieces.keys().filter(|(group, _)| !is_there(*group)).copied().collect();
         for place in gone {
@@ -193,7 +193,7 @@ mod tests {
         }
         let kept: Vec<usize> = groups.iter().map(|group| numbers(&loaded, group, 10).len()).collect();
         assert_eq!((kept, loaded.len()), (vec![0, 0, 4, 4], 8));
-        // A load that is larger than all may keep is of use once, all the same.
+        // A load above the limit is still kept, for one use.
         loaded.keep(groups[0].number, entries(4, 30));
         assert_eq!((numbers(&loaded, &groups[0], 40).len(), loaded.len()), (30, 30));
         loaded.retain(|_| false);
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(numbers(&loaded, &group, 10), [0, 1, 2, 4, 5, 6, 7]);
         assert_eq!((loaded.len(), loaded.by_age.len()), (7, 1));
         loaded.keep(group.number, Vec::new());
-        // A piece that reaches behind a later one is still found.
+        // A piece that overlaps a later one is still found.
         loaded.keep(group.number, entries(2, 1));
         assert!(loaded.get(group.number, ReadyNumber(6)).is_some());
         assert!(loaded.get(group.number, ReadyNumber(8)).is_none());

@@ -1,6 +1,6 @@
-//! Facts that somebody wants in the log. They change nothing until they are durable and applied.
+//! Facts proposed for the log. They change nothing until they are durable and applied.
 
-/// Encoded facts in the order decided, in groups that must not be torn apart.
+/// Encoded facts in the order decided, in groups that must not be split.
 #[derive(Clone, Debug, Default)]
 pub struct Proposals {
     bytes: Vec<u8>,
@@ -17,11 +17,11 @@ struct Mark {
 /// One proposal: records for one submission.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposal<'a> {
-    /// Encoded records, their sequences not yet in their checks.
+    /// Encoded records. Their checks do not include their sequences yet.
     pub records: &'a [u8],
     /// How many.
     pub record_count: u32,
-    /// True where they may be acted on only when fdatasync'ed, in `os` too.
+    /// True if the facts may be used only after an `fdatasync`, even with the durability `os`.
     pub must_sync: bool,
 }
 
@@ -47,12 +47,12 @@ impl Proposals {
         self.marks.len()
     }
 
-    /// True where there is none.
+    /// True if there is no proposal.
     pub fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// Forgets them, keeping the memory.
+    /// Removes all proposals, and keeps the memory for reuse.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.marks.clear();

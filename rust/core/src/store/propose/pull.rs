@@ -1,5 +1,5 @@
 //! Decides which consumer gets which message. A decision is a proposed assignment fact. Until that fact is applied,
-//! the decision is only here: a next offset for each group and a next number for each consumer. Decisions are never
+//! the decision is only here: a next number for each group and a next offset for each consumer. Decisions are never
 //! saved. The messages of a decision that a crash loses were reserved before, and are redelivered with a mark.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,14 +25,14 @@ pub struct Delivery {
     pub offset: PullOffset,
     /// The message's number in its subject.
     pub number: ReadyNumber,
-    /// Where its payload is, when it was due, its subject.
+    /// The entry: where the payload is, the due time and the subject.
     pub entry: Entry,
     /// Which delivery this is, over all retries; from 1.
     pub attempt: u32,
 }
 
 impl Delivery {
-    /// True where the message may have been handed over before.
+    /// True if the message may have been delivered before.
     pub fn is_redelivered(&self) -> bool {
         self.attempt >= 2
     }
@@ -43,9 +43,9 @@ impl Delivery {
 pub enum Pull {
     /// Messages, in order.
     Deliveries(Vec<Delivery>),
-    /// Nothing now; the group is woken when there may be.
+    /// No message now. The group is woken when there may be one.
     Wait,
-    /// As `Wait`, but messages are ready: a pull gets them once the facts that were proposed are applied.
+    /// As `Wait`, but messages are ready: a pull gets them once the proposed facts are applied.
     Soon,
     /// Postings must be read first, outside any lock: see [`LoadRequest`].
     Load(LoadRequest),
@@ -61,7 +61,7 @@ pub struct LoadRequest {
     first: ReadyNumber,
     run: Arc<Run>,
     count: u64,
-    /// How many more the run holds behind these that will be wanted.
+    /// How many more postings after these will be wanted from the run.
     beyond: u64,
 }
 
@@ -77,11 +77,11 @@ pub struct LoadedPostings {
 }
 
 impl LoadRequest {
-    /// Reads the postings. This is slow, so hold no lock. A damaged block costs its own rows only. The postings behind
-    /// these are prefetched while these are handed out.
+    /// Reads the postings. This is slow, so hold no lock. A damaged block loses only its own rows. The postings after
+    /// these are prefetched while these are delivered.
     ///
     /// # Errors
-    /// `Storage` where the run could not be read; the pull may be tried again.
+    /// `Storage` if the run could not be read. The pull may be tried again.
     pub fn read(&self) -> Result<LoadedPostings> {
         let found = read_postings(&self.run, self.subject, self.first, self.count)?;
         prefetch_postings(&self.run, self.subject, self.first.plus(self.count), self.beyond.min(self.count));
@@ -102,7 +102,7 @@ struct GroupDeciding {
     number_asked: ReadyNumber,
     /// Returned numbers that are assigned again, with the consumer and its offset.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
-    /// Numbers whose postings are damaged: they are being voided.
+    /// Numbers whose damaged postings are being voided.
     damaged: BTreeSet<ReadyNumber>,
     consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
     ending: bool,
@@ -136,12 +136,12 @@ enum Found {
     Gone,
 }
 
-/// Where a posting is that a consumer holds.
+/// The posting of a message that a consumer holds.
 pub(in crate::store) enum LookedUp {
     Entry(Entry),
-    /// It must be read first.
+    /// The posting must be read first.
     Load(LoadRequest),
-    /// It is damaged, and is being voided.
+    /// The posting is damaged, and the message is being voided.
     Damaged,
 }
 
@@ -200,7 +200,7 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
-    /// Returns how many postings were read from runs and are not handed out.
+    /// Returns how many postings were read from runs and not delivered yet.
     pub(in crate::store) fn loaded_count(&self) -> usize {
         self.loaded.len()
     }
@@ -267,8 +267,8 @@ impl GroupDeciding {
         deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
     }
 
-    /// Asks for the next block of offsets and numbers when half of the last is used: at most
-    /// `in_flight_max` of each lie between what is assigned and what is reserved.
+    /// Proposes the next block of offsets and numbers when half of the last block is used. At most `in_flight_max`
+    /// offsets and numbers are reserved ahead of the assigned ones.
     fn propose_reserve(&mut self, group: &Group, consumer: &Consumer, request: PullRequest, proposals: &mut Proposals) {
         let block = u64::from(request.in_flight_max.max(1));
         let cursor = self.cursor;
@@ -299,8 +299,8 @@ impl GroupDeciding {
         usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
     }
 
-    /// Collects up to `room` messages: what was returned first, then from the cursor on. Returns a
-    /// load where the first one must be read.
+    /// Collects up to `room` messages: returned ones first, then from the cursor on. Returns a load if the posting of
+    /// the first message must be read.
     fn collect(
         &mut self,
         state: &State,
@@ -346,7 +346,7 @@ impl GroupDeciding {
         Ok(None)
     }
 
-    /// True where a message is ready and not assigned.
+    /// True if a message is ready and not assigned.
     fn has_more(&self, state: &State, group: &Group) -> bool {
         let is_open = |number: &ReadyNumber| {
             !self.taken.contains_key(number) && !group.done.contains(number.0) && !self.damaged.contains(number)
@@ -380,7 +380,7 @@ impl GroupDeciding {
     }
 }
 
-/// The posting of the first of these numbers, or the load that brings it, and with it others of them.
+/// Finds the posting of the first of these numbers, or the load that reads it together with some of the others.
 fn find(state: &State, loaded: &Loaded, group: &Group, wanted: Range<ReadyNumber>) -> Found {
     let first = wanted.start;
     if let Some(entry) = loaded.get(group.number, first) {

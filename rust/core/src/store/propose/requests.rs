@@ -1,4 +1,4 @@
-//! What an owner is asked to put into the log, fact by fact. Nothing changes before it is applied.
+//! Facts that requests of callers propose, one by one. Nothing changes before a fact is applied.
 
 use super::proposals::Proposals;
 use super::pull::Delivery;
@@ -9,19 +9,19 @@ use crate::record::retry::{Destination, Retry, encode_retry};
 use crate::store::owner::Owner;
 use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
 
-/// Where a message goes whose delivery ends.
+/// Where a message goes when its delivery ends.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryTarget<'a> {
     /// The subject's number.
     pub subject: SubjectNumber,
-    /// Its name, where its fact must go along.
+    /// Its name, if the fact that names the subject must be proposed too.
     pub name: Option<&'a str>,
-    /// What becomes of it there.
+    /// Whether the message is retried or becomes a dead letter there.
     pub destination: Destination<'a>,
 }
 
 impl Owner {
-    /// Proposes to give up a ready message whose payload is damaged.
+    /// Proposes to void a ready message whose payload is damaged.
     pub fn void_ready(&self, subject: SubjectNumber, number: ReadyNumber, proposals: &mut Proposals) {
         proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
     }
@@ -32,8 +32,8 @@ impl Owner {
         proposals.push(1, false, |bytes| encode_acknowledge(bytes, group, consumer, &ranges));
     }
 
-    /// Proposes that a delivery ends and its message goes on as one of the target subject: due
-    /// again at `due`, or dead since then.
+    /// Proposes that a delivery ends and its message continues in the target subject: due again at `due`, or as a dead
+    /// letter that died then.
     pub fn retry(
         group: GroupNumber,
         consumer: ConsumerNumber,
@@ -51,14 +51,14 @@ impl Owner {
         });
     }
 
-    /// Proposes a consumer's end; from now on it gets nothing, and what it holds goes to others.
+    /// Proposes a consumer's end. From now on it gets no message; the messages that it holds go to other consumers.
     pub fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber, proposals: &mut Proposals) {
         self.deciding.end_consumer(group, consumer);
         proposals.push(1, false, |bytes| encode_consumer_end(bytes, group, consumer));
     }
 
-    /// Proposes the end of every consumer but those that clients named. A store does so once after
-    /// opening: the others died with the process before.
+    /// Proposes the end of every consumer that no client named. A store does this once after opening: these consumers
+    /// ended with the process before.
     pub fn end_passing_consumers(&mut self, proposals: &mut Proposals) {
         let all: Vec<(GroupNumber, ConsumerNumber)> = self
             .state
@@ -73,14 +73,14 @@ impl Owner {
         }
     }
 
-    /// Proposes a group's removal, whoever consumes; what it gave back stays.
+    /// Proposes a group's removal, even if it has consumers. Its retries and dead letters stay.
     pub fn end_group(&mut self, group: GroupNumber, proposals: &mut Proposals) {
         self.deciding.end_group(group);
         proposals.push(1, false, |bytes| encode_group_end(bytes, group, GroupEnd::Alone));
     }
 }
 
-/// The fact by which a delivery ends and its message goes on.
+/// Returns the fact that ends a delivery and continues its message in the target subject.
 pub(super) fn retry_of<'a>(
     group: GroupNumber,
     consumer: ConsumerNumber,

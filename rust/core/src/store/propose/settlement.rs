@@ -1,5 +1,5 @@
-//! What ends many deliveries of one consumer together, and the consumer itself where that ends too: facts
-//! for one submission, so that a crash leaves all of it or nothing.
+//! A settlement ends many deliveries of one consumer, and possibly the consumer itself. Its facts are one submission,
+//! so a crash leaves all of it or nothing.
 
 use super::pull::Delivery;
 use super::requests::retry_of;
@@ -11,48 +11,48 @@ use crate::record::retry::{Destination, encode_retry};
 use crate::store::owner::Owner;
 use crate::units::{ConsumerNumber, GroupNumber, Millis, SubjectNumber};
 
-/// What becomes of messages that a consumer does not finish.
+/// When messages that a consumer does not finish are delivered again, and when they become dead letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryRule {
-    /// The group gets it again after so many milliseconds.
+    /// The group receives the message again after so many milliseconds.
     pub delay_ms: u64,
-    /// One that was delivered so often is a dead letter instead.
+    /// A message that was delivered so often becomes a dead letter instead.
     pub attempts_max: u32,
-    /// Why it is one; how often it was delivered, where nothing stands here.
+    /// The reason of the dead letter. If `None`, the reason is how often the message was delivered.
     pub reason: Option<&'static str>,
 }
 
 impl Default for RetryRule {
-    /// QMQ's: after 5 s, 32 times.
+    /// The values of QMQ: after 5 s, 32 times.
     fn default() -> Self {
         Self { delay_ms: 5_000, attempts_max: 32, reason: None }
     }
 }
 
-/// Where the deliveries of one settlement go on.
+/// Where the messages of one settlement continue.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPlaces<'a> {
-    /// What decides.
+    /// The rule that decides between a retry and a dead letter.
     pub rule: RetryRule,
     /// The trusted time.
     pub now: Millis,
     /// The time from which delays count, which may be later.
     pub from: Millis,
-    /// What is to come again goes here.
+    /// The subject of retries.
     pub again: SubjectNumber,
-    /// Dead letters go here; `None` where there are none.
+    /// The subject of dead letters. `None` if this queue makes none.
     pub dead: Option<SubjectNumber>,
-    /// Why they died.
+    /// The reason of the dead letters.
     pub reason: &'a str,
 }
 
 impl<'a> RetryPlaces<'a> {
-    /// True where this delivery was its message's last.
+    /// True if the message becomes a dead letter after this delivery.
     pub fn is_dead(&self, delivery: &Delivery) -> bool {
         self.dead.is_some() && delivery.attempt >= self.rule.attempts_max
     }
 
-    /// Where this delivery goes on, and when.
+    /// Returns where and when the message of this delivery continues.
     pub fn retried(&self, delivery: &Delivery) -> Retried<'a> {
         let delivery = *delivery;
         if let Some(target) = self.dead.filter(|_| self.is_dead(&delivery)) {
@@ -64,38 +64,39 @@ impl<'a> RetryPlaces<'a> {
     }
 }
 
-/// A message that goes on as one of another subject.
+/// A message that continues in another subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Retried<'a> {
     /// The delivery that ends.
     pub delivery: Delivery,
-    /// When it is due again; of a dead letter, when it died.
+    /// When the message is due again, or when the dead letter died.
     pub due: Millis,
     /// The subject that it goes to.
     pub target: SubjectNumber,
-    /// What becomes of it there.
+    /// Whether the message is retried or becomes a dead letter there.
     pub destination: Destination<'a>,
 }
 
-/// See the module. What the consumer does not hold when it is applied changes nothing.
+/// The end of many deliveries of a consumer. A delivery that the consumer does not hold when the facts are applied
+/// changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
     /// The group.
     pub group: GroupNumber,
     /// The consumer.
     pub consumer: ConsumerNumber,
-    /// Subjects whose facts must go along.
+    /// Subjects whose naming facts are part of the settlement.
     pub subjects: &'a [(SubjectNumber, &'a str)],
     /// Pull offsets that are finished.
     pub done: &'a [NumberRange],
-    /// Messages that go on.
+    /// Messages that continue in another subject.
     pub retried: &'a [Retried<'a>],
-    /// The consumer ends: whatever else it holds is its group's again.
+    /// The consumer ends, and the other messages that it holds return to the group.
     pub is_end: bool,
 }
 
 impl Settlement<'_> {
-    /// Appends its records; how many there are.
+    /// Appends the records, and returns how many there are.
     pub fn encode(&self, out: &mut Vec<u8>) -> usize {
         let Self { group, consumer, .. } = *self;
         let mut count = 0_usize;
@@ -130,13 +131,12 @@ impl Settlement<'_> {
 }
 
 impl Owner {
-    /// The end of this consumer is on its way into the log: nothing is assigned to it any more.
+    /// Stops assigning to this consumer, since the fact that ends it is on its way into the log.
     pub fn consumer_ends(&mut self, group: GroupNumber, consumer: ConsumerNumber) {
         self.deciding.end_consumer(group, consumer);
     }
 
-    /// The end of all consumers of this group is on its way into the log: nothing is assigned to them any
-    /// more.
+    /// Stops assigning to all consumers of this group, since the facts that end them are on their way into the log.
     pub fn consumers_end(&mut self, group: GroupNumber) {
         let Some(there) = self.state.groups.get(&group) else { return };
         for consumer in there.consumers.keys() {
@@ -144,8 +144,8 @@ impl Owner {
         }
     }
 
-    /// Appends the facts by which all consumers of a group end and it begins anew; how many there are.
-    /// Once they are on their way into the log, [`Self::consumers_end`] is to be called.
+    /// Appends the facts that end all consumers of a group and reset the group, and returns how many facts there are.
+    /// Call [`Self::consumers_end`] once the facts are on their way into the log.
     pub fn encode_reset_with_consumers(&self, group: GroupNumber, start: GroupStart, out: &mut Vec<u8>) -> usize {
         let there = self.state.groups.get(&group);
         let consumers: Vec<ConsumerNumber> =

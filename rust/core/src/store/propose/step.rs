@@ -1,4 +1,4 @@
-//! Deciding by time: what is due becomes a ready fact on its way. Nothing here changes the state.
+//! The step that time drives: due entries become proposed ready facts. Nothing here makes an entry pending or ready.
 
 use super::proposals::Proposals;
 use crate::clock::Reading;
@@ -11,28 +11,29 @@ use crate::store::apply::effects::Effects;
 use crate::store::state::State;
 use crate::units::{DueKey, Millis, ReadyNumber, SubjectNumber};
 
-/// Entries that may be proposed and not yet applied, at most.
+/// Entries that may be proposed and not applied yet, at most.
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
-/// And so many of subjects that make a flood: what another one has due waits until these are applied.
+/// Entries of subjects with a flood of due messages are proposed only while fewer entries than this are in flight: a
+/// due message of another subject waits until those entries are applied.
 const IN_FLIGHT_OF_FLOODS_MAX: usize = 1 << 14;
 /// How soon to look again while dispatch is held, in milliseconds.
 const HELD_RETRY_MS: u64 = 200;
 
-/// What bounds one step.
+/// The limits of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Entries that it may dispatch.
+    /// Entries that the step may dispatch.
     pub entries: usize,
 }
 
-/// What a step did, and when to call the next.
+/// The result of a step, and when to call the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Entries proposed as ready.
     pub proposed: usize,
-    /// True where there is more to do at once.
+    /// True if there is more to do now.
     pub more: bool,
-    /// Call again no later than this; `None` where only a new fact can bring work.
+    /// Call again no later than this. `None` if only a new fact can bring work.
     pub next: Option<Millis>,
 }
 
@@ -56,7 +57,7 @@ pub(in crate::store) fn step(
 ) -> Result<Progress> {
     let now = reading.now;
     admit(state, effects)?;
-    // Arrivals below the feed's position must not grow the wheel without bound, held or not.
+    // Arrivals below the feed's position must not grow the wheel without limit, even while dispatch is held.
     let in_hand_max = window.entries_max.saturating_add(window.entries_max / 4);
     if effects.feed.len() > in_hand_max && !is_on(Planted::WheelUnbounded) {
         effects.feed.shed(window.entries_max);
@@ -78,13 +79,13 @@ pub(in crate::store) fn step(
     let proposed = due.len();
     propose_ready(effects, due, window.ready_entries_max, proposals);
     let more = room > 0 && taken > 0 && (taken == limit || loaded != Loaded::UpToDate);
-    // With as much in flight as may be, only applied facts bring work.
+    // With the maximum in flight, only applied facts bring work.
     let next = if room == 0 { None } else { next_call(state, effects, window) };
     Ok(Progress { proposed, more, next })
 }
 
-/// As QMQ's delay server has it, where a sender waits for room while the wheel waits for the sender.
-/// Here nobody who dispatches waits for anybody who consumes.
+/// Planted faults that make dispatch wait for consumers, as in QMQ's delay server: a sender waits for room, and the
+/// wheel waits for the sender. Without these faults, dispatch never waits for a consumer.
 fn is_held_by_a_queue(state: &State) -> bool {
     const FULL: u64 = 10_000;
     let waiting = || {
@@ -100,8 +101,8 @@ fn is_held_by_a_queue(state: &State) -> bool {
             && waiting().any(|(untaken, next)| untaken.is_none() && next > ReadyNumber(0)))
 }
 
-/// What was moved to a time that the feed has passed goes into the wheel, past blocks of runs that cannot be
-/// read.
+/// Adds entries that were moved to a time below the feed's position to the wheel. If a block of a run cannot be read,
+/// its entries are rescued first.
 fn admit(state: &mut State, effects: &mut Effects) -> Result<()> {
     loop {
         match effects.feed.admit(&mut state.schedule) {
@@ -111,7 +112,7 @@ fn admit(state: &mut State, effects: &mut Effects) -> Result<()> {
     }
 }
 
-/// Loads the next slice, past blocks of runs that cannot be read.
+/// Loads the next slice. If a block of a run cannot be read, its entries are rescued first.
 fn load(state: &mut State, effects: &mut Effects, window: Window, now: Millis) -> Result<Loaded> {
     loop {
         match effects.feed.load(&mut state.schedule, now, window.ahead_ms, window.entries_max) {
@@ -121,7 +122,7 @@ fn load(state: &mut State, effects: &mut Effects, window: Window, now: Millis) -
     }
 }
 
-/// Gives up, by name, the entries that are nowhere to be found.
+/// Proposes to void the entries that cannot be found.
 fn propose_lost(effects: &mut Effects, proposals: &mut Proposals) {
     for sequence in std::mem::take(&mut effects.lost) {
         let void = Void::Pending { subject: SubjectNumber(0), sequence };
@@ -151,7 +152,7 @@ fn room_of_floods(effects: &Effects) -> usize {
     IN_FLIGHT_OF_FLOODS_MAX.saturating_sub(effects.in_flight_entries)
 }
 
-/// The next due entry that the feed holds, or the time to load the next slice.
+/// The due time of the next entry in the feed, or the time to load the next slice.
 fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
     let pending = state.schedule.pending() > 0;
     let slice = effects.feed.next_load(window.ahead_ms, window.entries_max).filter(|_| pending);
