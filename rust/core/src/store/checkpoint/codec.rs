@@ -1,4 +1,4 @@
-//! Little-endian fields in a row, written and read in the same order: the checkpoint's body.
+//! Little-endian fields, written and read in the same order: the body of a checkpoint.
 
 use crate::error::{Error, Result};
 
@@ -17,7 +17,7 @@ impl FieldWriter {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A count of what follows.
+    /// Appends the number of items that follow.
     pub(in crate::store) fn count(&mut self, value: usize) {
         self.u64(value as u64);
     }
@@ -36,7 +36,7 @@ impl FieldWriter {
     }
 }
 
-/// Takes fields; running out of bytes is `Corrupt`.
+/// Reads fields. Too few bytes are a `Corrupt` error.
 #[derive(Debug)]
 pub(in crate::store) struct FieldReader<'a> {
     path: &'a str,
@@ -57,7 +57,7 @@ impl<'a> FieldReader<'a> {
         Ok(head)
     }
 
-    /// An error at the place reached.
+    /// A `Corrupt` error at the current offset.
     pub(in crate::store) fn malformed(&self, expected: &str) -> Error {
         let at = self.start.saturating_sub(self.rest.len());
         Error::corrupt(self.path, at as u64, expected, format!("{} bytes left", self.rest.len()))
@@ -80,8 +80,8 @@ impl<'a> FieldReader<'a> {
         self.fixed()
     }
 
-    /// A count of things that each take at least `bytes_each` bytes, so that a damaged count
-    /// cannot make anyone allocate more than the file is long.
+    /// Reads a count of items that each take at least `bytes_each` bytes. A count that the remaining bytes cannot hold
+    /// is refused, so that a damaged count cannot cause an allocation larger than the file.
     pub(in crate::store) fn count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.u64()?;
         let possible = (self.rest.len() / bytes_each.max(1)) as u64;

@@ -1,5 +1,5 @@
-//! Checkpoints whose checks fit and whose bytes are no state: what a bug of a writer, or of another program,
-//! leaves behind. None is believed, and none panics.
+//! Checkpoints with valid checks and bytes that are no valid state, as a bug of a writer or another program could leave
+//! them. Each is refused, without a panic.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::storage::MemoryStorage;
 
 const STREAM: Stream = Stream { id: *b"golden stream 01", timeline: 1 };
 
-/// The golden checkpoint of this format, changed; all checks that are not part of the change fit again.
+/// Reads the golden checkpoint of this format with a change, after which its checks are computed again.
 fn crafted(stream: &Stream, number: u32, change: impl FnOnce(&mut Vec<u8>)) -> Result<ReadCheckpoint> {
     let mut bytes = golden(include_str!("../../../../../tests/golden/checkpoint.hex"));
     change(&mut bytes);
@@ -33,7 +33,7 @@ fn digest_of(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes[CHECKPOINT_HEADER_BYTES..].get(..logical).unwrap_or_default())
 }
 
-/// What was expected where a checkpoint is refused as damaged, and where.
+/// The offset and the expectation of the error, if a checkpoint is refused as damaged.
 fn expected<T>(read: Result<T>) -> Option<(u64, String)> {
     match read {
         Ok(_) => None,
@@ -113,15 +113,16 @@ fn a_changed_byte_makes_another_state_or_is_refused_and_every_rule_refuses_somet
 fn a_subject_with_a_number_that_none_can_have_is_refused() {
     let whole = golden(include_str!("../../../../../tests/golden/checkpoint.hex"));
     let name = whole.windows(6).position(|window| window == b"orders").unwrap();
-    // Its number stands before the length of its name.
+    // The number of the subject comes before the length of its name.
     let read = crafted(&STREAM, 1, |bytes| bytes[name - 12..name - 8].copy_from_slice(&u32::MAX.to_le_bytes()));
     assert_eq!(expected(read).unwrap().1, "a subject with a number and name of its own");
 }
 
-/// Where the first of two series of the golden checkpoint has its number; the second one owes an occurrence.
+/// The offset of the number of the first of two series in the golden checkpoint. The second series has no pending
+/// message.
 fn first_series(whole: &[u8]) -> usize {
     let name = "dünning".as_bytes();
-    // Number, subject and the length of the name stand before it.
+    // The number, the subject and the length of the name come before the name.
     whole.windows(name.len()).position(|window| window == name).unwrap() - 20
 }
 
@@ -140,7 +141,7 @@ fn series_of_no_subject_or_that_wait_for_nothing_are_refused() {
     let of_no_subject =
         crafted(&STREAM, 1, |bytes| bytes[series + 8..series + 12].copy_from_slice(&7_u32.to_le_bytes()));
     assert_eq!(expected(of_no_subject).unwrap().1, rule);
-    // The sequence of the pending message stands before the lengths of the meta, which is empty, and of the body.
+    // The sequence of the pending message comes before the lengths of the meta, which is empty, and of the body.
     let pending = body_of_first_series(&whole) - 24;
     assert_eq!(whole[pending..pending + 8], 39_u64.to_le_bytes());
     for sequence in [33_u64, 36, 38] {

@@ -46,7 +46,7 @@ struct CheckpointHeader {
 }
 const _: () = assert!(size_of::<CheckpointHeader>() == CHECKPOINT_HEADER_BYTES);
 
-/// A checkpoint that was read whole.
+/// A checkpoint that was read and checked.
 #[derive(Debug)]
 pub(in crate::store) struct ReadCheckpoint {
     pub(in crate::store) number: u32,
@@ -57,13 +57,13 @@ pub(in crate::store) struct ReadCheckpoint {
 }
 
 impl ReadCheckpoint {
-    /// What it needs.
+    /// The files that it needs.
     pub(in crate::store) fn kept(&self) -> KeptFiles {
         self.files.kept(self.number, self.snapshot.position.next_sequence)
     }
 }
 
-/// Writes a checkpoint so that it is there whole or not at all. All that it names must be durable.
+/// Writes a checkpoint whole or not at all. All that it names must be durable.
 ///
 /// # Errors
 /// Those of the storage.
@@ -124,7 +124,7 @@ impl CheckpointHeader {
 /// Reads a checkpoint and checks it whole.
 ///
 /// # Errors
-/// `Corrupt` where it is damaged, `NewerFormat` where a later release wrote it, `Storage`.
+/// `Corrupt` if it is damaged, `NewerFormat` if a later release wrote it, `Storage`.
 pub(in crate::store) fn read_checkpoint(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<ReadCheckpoint> {
     let path = checkpoint_path(number);
     let file = storage.open(&path)?;
@@ -162,7 +162,7 @@ mod tests {
     use crate::storage::MemoryStorage;
     use crate::units::{ConsumerNumber, GroupNumber};
 
-    /// The bytes of a golden file, in which a line may stand for as many lines of zeros.
+    /// The bytes of a golden file. A line `* n` stands for n lines of 32 zeros.
     pub(super) fn golden(text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {

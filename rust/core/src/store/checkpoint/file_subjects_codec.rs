@@ -1,4 +1,4 @@
-//! The subjects of each file that a checkpoint names.
+//! The subjects of each file that a checkpoint names, as bytes; part 18 of its body, see [`super::snapshot`].
 
 use super::codec::{FieldReader, FieldWriter};
 use super::named_files::NamedFiles;
@@ -7,7 +7,7 @@ use crate::planted::{Planted, is_on};
 use crate::store::state::SegmentStart;
 use crate::store::state::file_subjects::FileSubjects;
 
-/// Writes those of these segments, and of the runs that are named.
+/// Writes the subjects of these segments and of the named runs.
 pub(in crate::store) fn write_file_subjects<'a>(
     out: &mut FieldWriter,
     segments: impl Iterator<Item = &'a SegmentStart>,

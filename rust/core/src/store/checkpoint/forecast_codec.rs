@@ -1,5 +1,5 @@
-//! The totals by minute, and what ended of each window, as bytes: the last two parts of a checkpoint's
-//! body, see [`super::snapshot`].
+//! The totals by minute, and the ended entries of each window, as bytes: parts 16 and 17 of a checkpoint's body, see
+//! [`super::snapshot`].
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::schedule_log::{EndedCells, SavedEnded, Window};
 use crate::store::state::forecast::MinuteTotals;
 use crate::units::{Minute, SubjectNumber, Tally};
 
-/// Appends what is due in each minute.
+/// Appends the totals of the messages that are due in each minute.
 pub(super) fn write_totals(out: &mut FieldWriter, totals: &MinuteTotals) {
     out.count(totals.iter().count());
     for (minute, tally) in totals.iter() {
@@ -21,7 +21,7 @@ pub(super) fn write_totals(out: &mut FieldWriter, totals: &MinuteTotals) {
     }
 }
 
-/// Reads what is due in each minute; minutes ascend.
+/// Reads the totals of each minute, which must ascend.
 pub(super) fn read_totals(from: &mut FieldReader<'_>) -> Result<Vec<(Minute, Tally)>> {
     let mut totals: Vec<(Minute, Tally)> = Vec::new();
     for _ in 0..from.count(20)? {
@@ -34,13 +34,14 @@ pub(super) fn read_totals(from: &mut FieldReader<'_>) -> Result<Vec<(Minute, Tal
     Ok(totals)
 }
 
-/// What a window's run counts and is pending no more; one that is about to be written counts nothing of it.
+/// Returns the entries that a window's run counts and that are no longer pending. A run that is about to be written
+/// counts none of them.
 pub(super) fn ended_of(window: &Window) -> SavedEnded {
     let ended = window.ended();
     if window.is_in_memory() { SavedEnded::none(ended.below) } else { ended }
 }
 
-/// Appends what ended of each window, whose layers are joined.
+/// Appends the ended entries of each window, whose layers must be joined.
 pub(super) fn write_ended<'a>(out: &mut FieldWriter, windows: impl ExactSizeIterator<Item = &'a SavedEnded>) {
     out.count(windows.len());
     for SavedEnded { below, cells } in windows {
@@ -58,7 +59,7 @@ pub(super) fn write_ended<'a>(out: &mut FieldWriter, windows: impl ExactSizeIter
     }
 }
 
-/// Reads what ended of each of these windows.
+/// Reads the ended entries of these windows.
 pub(super) fn read_ended(from: &mut FieldReader<'_>, windows: &mut [WindowSnapshot]) -> Result<()> {
     if from.count(16)? != windows.len() {
         return Err(from.malformed("what ended of each window"));

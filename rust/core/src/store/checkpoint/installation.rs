@@ -1,4 +1,4 @@
-//! The owner freezes its state for a checkpoint, and takes the finished one over.
+//! The owner freezes its state for a checkpoint, and takes over the finished checkpoint.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::store::state::file_subjects::subjects_of;
 use crate::units::RunNumber;
 
 impl Owner {
-    /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
-    /// `None` where one is under way, and where runs have no numbers left, a thousand million of them.
+    /// Freezes the state as of now, and returns the work that writes a checkpoint of it without the owner. `None` if a
+    /// checkpoint is under way, or if the numbers of runs, a thousand million, are used up.
     pub fn freeze(&mut self) -> Option<CheckpointWork> {
         let windows = u32::try_from(self.state.schedule.windows().len()).unwrap_or(u32::MAX);
         if self.freezing || self.state.next_run.plus(windows.saturating_add(2)) > RunNumber::END {
@@ -25,7 +25,7 @@ impl Owner {
         self.sequence_at_freeze = self.state.position.next_sequence;
         self.deciding.forget_ended(&self.state);
         if self.effects.feed.admit(&mut self.state.schedule).is_err() {
-            // The next step meets the damaged block again, and says so.
+            // The next step finds the damaged block again and reports it.
             self.effects.feed.give_back_unresolved();
         }
         let number = self.next_checkpoint;
@@ -40,20 +40,19 @@ impl Owner {
         Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, frozen))
     }
 
-    /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
+    /// Abandons a checkpoint that could not be finished. The next one contains all that it would have contained.
     pub fn abandon(&mut self, work: CheckpointWork) {
         drop(work);
         self.freezing = false;
     }
 
-    /// Takes over a finished checkpoint: its runs serve from now on, and what neither kept
-    /// checkpoint needs may go.
+    /// Takes over a finished checkpoint: its runs are used from now on. Returns what neither kept checkpoint needs.
     ///
     /// # Errors
-    /// `InvalidArgument` where the checkpoint is not one of this owner.
+    /// `InvalidArgument` if the checkpoint belongs to another owner.
     pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
         self.freezing = false;
-        // What it kept open may be removed now.
+        // Files that are open for the sizes of bodies may be removed now.
         self.open_payloads_anew();
         let FinishedCheckpoint {
             schedule_runs,
@@ -76,7 +75,8 @@ impl Owner {
             self.state.schedule.install(first, run)?;
         }
         self.state.schedule.take_joined_ended(&ended);
-        // What was moved out of a merged run may be in hand, however soon its row was due, and say where its payload was.
+        // The feed may have an entry that was moved out of a merged run, with the old place of its payload, however
+        // early the run's row was due.
         let had_origins = self.install_merge(merged, &subjects, merge_failure.as_deref());
         if had_origins || self.effects.feed.position().due > copy_after {
             self.effects.payloads_moved(self.state.position.trusted);

@@ -1,4 +1,4 @@
-//! The runs of a store that were loaded, as a checkpoint names them.
+//! The loaded runs that a checkpoint names: part 21 of its body, see [`super::snapshot`].
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::store::checkpoint::named_files::NamedRun;
 use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
 
-/// Bytes of one in a checkpoint.
+/// Bytes of one loaded run in a checkpoint.
 const SAVED_BYTES: usize = 44;
 
-/// What a checkpoint says of a loaded run beside its number, length, check and time.
+/// The fields of a loaded run in a checkpoint, in addition to its number, length, check and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::store) struct NamedLoad {
     pub(in crate::store) name: LoadName,
@@ -22,13 +22,13 @@ pub(in crate::store) struct NamedLoad {
 }
 
 impl NamedLoad {
-    /// What there is to say of a run, if it was loaded.
+    /// The fields of a run, if it was loaded.
     pub(in crate::store) fn of(run: &Run) -> Option<Self> {
         let relation = run.relation()?;
         Some(Self { name: relation.name, base: relation.base, rows: run.row_count() })
     }
 
-    /// Opens the run that is named, whose messages count as published when it was adopted.
+    /// Opens the named run. Its messages count as published when the run was adopted.
     ///
     /// # Errors
     /// As [`Run::open_adopted`].
@@ -59,7 +59,7 @@ pub(in crate::store) fn write_loads(out: &mut FieldWriter, loads: &BTreeMap<RunN
 /// Reads what [`write_loads`] wrote, in a checkpoint that names these schedule runs and whose next sequence is `next`.
 ///
 /// # Errors
-/// `Corrupt` where they are out of order, or one is not named.
+/// `Corrupt` if the loaded runs are out of order, or if one is not among the schedule runs or not below `next`.
 pub(in crate::store) fn read_loads(
     from: &mut FieldReader<'_>,
     runs: &[NamedRun],

@@ -1,4 +1,4 @@
-//! Places of the log as bytes: positions, where segments begin, and holes; parts of [`super::snapshot`].
+//! Positions of the log, starts of segments, and holes, as bytes; parts of [`super::snapshot`].
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn write_holes(out: &mut FieldWriter, holes: &Holes) {
     }
 }
 
-/// Holes lie in segments that are kept, before the position from which the log is applied.
+/// Reads holes of segments, which must be in kept segments and before the position of the checkpoint.
 pub(super) fn read_holes(from: &mut FieldReader<'_>, floor: SegmentNumber, position: &LogPosition) -> Result<Holes> {
     let mut all = Vec::new();
     for _ in 0..from.count(64)? {
@@ -58,7 +58,7 @@ pub(super) fn write_run_holes(out: &mut FieldWriter, holes: &RunHoles) {
     }
 }
 
-/// Holes lie in runs that are named, before their ends.
+/// Reads holes of runs, which must be in named runs and before their ends.
 pub(super) fn read_run_holes(from: &mut FieldReader<'_>, runs: &[NamedRun]) -> Result<RunHoles> {
     let lengths: BTreeMap<RunNumber, u64> = runs.iter().map(|run| (run.number, run.length)).collect();
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The owner plans a merge of runs, and takes the merged run over.
+//! The owner takes over a merged run, and decides whether a checkpoint would free disk space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::store::owner::Owner;
 use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::units::RunNumber;
 
-/// What room is wasted is looked at again after this share of the facts that make a checkpoint due.
+/// How often wasted disk space is looked for while the facts of one checkpoint (`checkpoint_facts`) arrive.
 const LOOKS_A_CHECKPOINT: u64 = 16;
-/// What an older checkpoint holds waits for the next ordinary one where this share of it has come.
+/// Files that only the older checkpoint needs are left to the next ordinary checkpoint if at least this share of its
+/// facts or bytes has arrived.
 const NEAR_SHARE: u64 = 2;
 
 impl Owner {
-    /// Takes over what a finished checkpoint merged. True where an entry in memory has its origin in it.
+    /// Takes over the merge of a finished checkpoint. True if an entry in memory has its origin in a merged window.
     pub(in crate::store) fn install_merge(
         &mut self,
         merge: Option<Box<FinishedMerge>>,
@@ -40,8 +41,8 @@ impl Owner {
         had_origins
     }
 
-    /// Looks whether another checkpoint would give room back: by a merge, or because an older one
-    /// holds files that the newer does not need. While much arrives the next one comes anyway.
+    /// Checks whether another checkpoint would free disk space: by a merge, by holes, or because the older checkpoint
+    /// holds files that the newer one does not need. While many facts arrive, the next checkpoint comes anyway.
     pub(in crate::store) fn look_for_room(&mut self) {
         self.looked_at = self.state.position.next_sequence;
         let room = self.options.reclaim_bytes;
@@ -56,8 +57,8 @@ impl Owner {
         self.reclaiming.is_counting = is_counting;
     }
 
-    /// A forecast had to read the rows of runs, and nothing else is known to be wrong with these: where much of one has
-    /// ended a checkpoint is due that writes it again, and another, until none is left or one fails.
+    /// Notes that a forecast had to read rows of runs that are not damaged. If much of such a run has ended, a
+    /// checkpoint that writes the run again is due, and then another one, until no such run is left or a merge fails.
     pub fn count_again(&mut self) {
         if !self.reclaiming.is_counting && !self.freezing {
             self.reclaiming.is_counting = true;
@@ -65,7 +66,7 @@ impl Owner {
         }
     }
 
-    /// Looks again when enough has come since the last time.
+    /// Checks again when enough facts have arrived since the last check.
     pub(in crate::store) fn look_again(&mut self) {
         let every = (self.options.checkpoint_facts / LOOKS_A_CHECKPOINT).max(1);
         if self.state.position.next_sequence.since(self.looked_at) >= every {
@@ -83,18 +84,19 @@ impl Owner {
         let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
         let fresh = newer.run_holes.iter().filter(|hole| !older.run_holes.hold(hole));
         let bytes = fresh.map(RunHole::bytes).fold(bytes, u64::saturating_add);
-        // What is a hole of a run that the newer does not name is not punched any more: it comes back with the file.
+        // A run that the newer checkpoint does not name counts whole: its holes are not punched any more, but freed
+        // with it.
         runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
     }
 }
 
 impl FinishedCheckpoint {
-    /// Why windows that should have been merged were not; all of them serve as before.
+    /// The error that prevented a planned merge. All its windows are used as before.
     pub fn merge_failure(&self) -> Option<&Error> {
         self.merge_failure.as_ref().map(|failure| &failure.error)
     }
 
-    /// How many windows of the schedule became one; 0 where none did.
+    /// How many windows of the schedule were merged into one; 0 if none were.
     pub fn merged_windows(&self) -> usize {
         self.merged.as_ref().map_or(0, |merged| merged.windows)
     }

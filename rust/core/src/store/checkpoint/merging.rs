@@ -1,7 +1,9 @@
-//! Merging windows of the schedule as a part of a checkpoint: the plan is made at the freeze, the
-//! run is written beside the others, and the checkpoint that names it is the first to be without
-//! its inputs. So a merged run is never one that nothing names, an input is removed by the rule
-//! for every other run, and a crash before the checkpoint leaves all as it was.
+//! Merges windows of the schedule as part of a checkpoint. The merge is planned at the freeze, and its run is written
+//! with the checkpoint's other runs. The checkpoint that names the merged run is the first one that does not name the
+//! inputs for their rows.
+//!
+//! So every merged run is named by a checkpoint, retention removes an input like any other run, and a crash before the
+//! checkpoint changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::store::state::State;
 use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::units::{LocationFile, Millis, RunNumber};
 
-/// A merge under way, or done.
+/// A merge that is under way or done.
 #[derive(Debug)]
 pub(in crate::store) struct MergeWork {
     writer: MergeWriter,
@@ -32,27 +34,27 @@ enum MergeStage {
     GivenUp(MergeFailure),
 }
 
-/// Why nothing was merged.
+/// The reason why a planned merge was not done.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct MergeFailure {
     pub(in crate::store) error: Error,
     pub(super) damaged: Option<RunNumber>,
 }
 
-/// A merge that the checkpoint names.
+/// A merge whose run the checkpoint names.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct FinishedMerge {
-    /// What became of its sequences, as of the freeze.
+    /// The states of its sequences, as of the freeze.
     pub(in crate::store) bits: TwoBits,
     pub(in crate::store) run: Option<Arc<Run>>,
-    /// How many windows they were in.
+    /// How many windows were merged.
     pub(super) windows: usize,
-    /// When the oldest of its inputs was made: what was finished in them is kept there.
+    /// The creation time of the oldest input. Messages that are finished in the inputs are kept there.
     pub(in crate::store) created: Millis,
 }
 
 impl MergeWork {
-    /// What is worth merging as of now, if anything.
+    /// Plans the merge that is worth most now, if any.
     pub(in crate::store) fn plan(state: &mut State, options: &OwnerOptions, copy_after: Millis) -> Option<Self> {
         let plan = state.schedule.plan_merge(options.merge_limits(), &state.run_holes, || emptied(state, options))?;
         let number = state.next_run;
@@ -63,10 +65,10 @@ impl MergeWork {
         Some(Self { writer, created: created.unwrap_or(state.position.trusted), stage })
     }
 
-    /// Does the next piece; true when there is no more to do.
+    /// Writes the next piece. True when the merge has ended.
     ///
     /// # Errors
-    /// `Storage` with `Stopped`; what else fails leaves the windows unmerged.
+    /// `Storage` with `Stopped`. Any other error leaves the windows unmerged.
     pub(in crate::store) fn write_piece(&mut self, storage: &dyn Storage, budget_bytes: u64) -> Result<bool> {
         if matches!(self.stage, MergeStage::UnderWay) {
             let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
@@ -81,7 +83,7 @@ impl MergeWork {
         Ok(true)
     }
 
-    /// What the checkpoint names of it.
+    /// The finished merge, if there is one for the checkpoint to name.
     pub(in crate::store) fn finished(&self) -> Option<FinishedMerge> {
         match &self.stage {
             MergeStage::Done(run) => {
@@ -93,7 +95,7 @@ impl MergeWork {
         }
     }
 
-    /// Why there is nothing to name.
+    /// The failure, if the merge failed.
     pub(in crate::store) fn failure(&self) -> Option<MergeFailure> {
         match &self.stage {
             MergeStage::GivenUp(failure) => Some(failure.clone()),
@@ -101,8 +103,8 @@ impl MergeWork {
         }
     }
 
-    /// The runs that the checkpoint considers, when the merged one stands for its inputs: these
-    /// are needed for payloads alone.
+    /// Adds the merged run to the candidates and marks its inputs as finished: they are needed for their payloads
+    /// alone.
     pub(super) fn stand_in(
         &self,
         merge: &FinishedMerge,
@@ -121,8 +123,9 @@ impl MergeWork {
     }
 }
 
-/// Schedule runs that should go: of a small payload area, or of one that is mostly finished. How
-/// much of it is pending is reckoned from the shares of the runs that point into it.
+/// Returns the schedule runs whose pending payloads a merge copies, so that these runs can be removed: those with a
+/// small payload area, or with one that is mostly finished. How much of an area is pending is estimated from the runs
+/// that point into it.
 fn emptied(state: &State, options: &OwnerOptions) -> BTreeSet<RunNumber> {
     let mut pending: BTreeMap<RunNumber, u64> = BTreeMap::new();
     let mut count = |run: &Run, pending_rows: u64| {

@@ -1,5 +1,5 @@
-//! The files that a checkpoint needs, as it names them: parts 14 and 15 of [`super::snapshot`], and with them all that
-//! belongs to one copy of a store.
+//! The files that a checkpoint names (parts 14 and 15 of [`super::snapshot`]), and with them all that belongs to one
+//! copy of a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::{KnownRun, LogPosition, SegmentStart};
 use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
 
-/// A file that a checkpoint names, with what proves it whole.
+/// A run that a checkpoint names, with the length and the check that prove it whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::store) struct NamedRun {
     pub(in crate::store) number: RunNumber,
     pub(in crate::store) length: u64,
     pub(in crate::store) check: u32,
     pub(in crate::store) created: Millis,
-    /// Whose messages it has; they stand apart from the rest.
+    /// The subjects of its messages. They are saved apart, as part 18.
     pub(in crate::store) subjects: FileSubjects,
 }
 
@@ -34,7 +34,7 @@ impl NamedRun {
         Self { number: run.number(), length: run.length(), check: run.digest(), created, subjects }
     }
 
-    /// The run that it names, opened.
+    /// Describes the opened run for the state.
     pub(in crate::store) fn known(&self, run: &Arc<Run>) -> KnownRun {
         KnownRun { run: Arc::clone(run), created: self.created, subjects: self.subjects.clone() }
     }
@@ -46,16 +46,16 @@ pub(in crate::store) struct NamedFiles {
     pub(in crate::store) floor: SegmentNumber,
     pub(in crate::store) schedule_runs: Vec<NamedRun>,
     pub(in crate::store) dispatch_runs: Vec<NamedRun>,
-    /// What of the segments is read no more.
+    /// Holes of the segments, which are never read again.
     pub(in crate::store) holes: Holes,
-    /// What of the payloads of runs is.
+    /// Holes in the payloads of runs.
     pub(in crate::store) run_holes: RunHoles,
-    /// Those of the schedule runs that were loaded.
+    /// The loaded ones among the schedule runs.
     pub(in crate::store) loads: BTreeMap<RunNumber, NamedLoad>,
 }
 
 impl NamedFiles {
-    /// As a checkpoint needs them that has this number, and after which this sequence comes next.
+    /// The files that the checkpoint of this number needs. `next_sequence` is the next sequence after the checkpoint.
     pub(in crate::store) fn kept(&self, checkpoint: u32, next_sequence: Sequence) -> KeptFiles {
         KeptFiles {
             checkpoint,
@@ -93,7 +93,7 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
     Ok(runs)
 }
 
-/// What belongs to one copy of a store: parts 13 to 21.
+/// The parts that belong to one copy of a store: 13 to 21.
 pub(in crate::store) struct OfThisCopy {
     pub(in crate::store) feed_from: DueKey,
     pub(in crate::store) segments: Vec<SegmentStart>,

@@ -1,4 +1,4 @@
-//! Where checkpoints lie.
+//! The paths of checkpoints.
 
 use crate::error::Result;
 use crate::storage::Storage;
@@ -11,7 +11,7 @@ pub fn checkpoint_path(number: u32) -> String {
     format!("checkpoints/{number:010}.checkpoint")
 }
 
-/// The numbers of the checkpoints that are there, ascending; an absent folder holds none.
+/// The numbers of the existing checkpoints, ascending. An absent folder has none.
 ///
 /// # Errors
 /// Those of the storage.

@@ -1,13 +1,13 @@
-//! Writing a run of what is ready, as a part of a checkpoint.
+//! Writes the run of ready messages that is part of a checkpoint.
 
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
 use crate::run::{DispatchRow, ROW_BYTES, RunWriter};
 
-/// Rows of a dispatch run that are written between two looks at the budget.
+/// The least number of rows that one piece of a dispatch run has, if it has more to write.
 const ROWS_PER_PIECE: usize = 512;
 
-/// A dispatch run under way.
+/// A dispatch run that is being written.
 pub(in crate::store) struct DispatchRunWork {
     pub(in crate::store) writer: RunWriter<DispatchRow>,
     pub(in crate::store) subject: usize,
@@ -15,7 +15,7 @@ pub(in crate::store) struct DispatchRunWork {
 }
 
 impl DispatchRunWork {
-    /// True when all rows are written.
+    /// Writes the next piece. True when all rows are written.
     pub(in crate::store) fn write_piece(&mut self, ready: &[FrozenReady], budget_bytes: u64) -> Result<bool> {
         let mut left = (budget_bytes / ROW_BYTES as u64).max(ROWS_PER_PIECE as u64);
         while let Some(subject) = ready.get(self.subject) {

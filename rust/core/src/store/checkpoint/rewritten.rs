@@ -1,4 +1,4 @@
-//! A checkpoint written again from what was read of it.
+//! A checkpoint is written again from what was read of it, so that tests can compare reading and writing.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,7 @@ use crate::message_log::Stream;
 use crate::storage::Storage;
 use crate::store::recovery::restoration::state_of;
 
-/// What this release would write for what a checkpoint says, without looking at the runs that it names: so reading
-/// and writing are held against each other.
+/// Returns the bytes that this release would write for the state in a checkpoint. The runs that it names are not read.
 ///
 /// # Errors
 /// Those of [`read_checkpoint`].

@@ -1,6 +1,6 @@
 //! The small state as of one position, and its bytes: the body of a checkpoint.
 //!
-//! The body is a row of little-endian fields; counts and lengths of text are `u64`. In order:
+//! The body is a sequence of little-endian fields. Counts and lengths of text are `u64`. In order:
 //!
 //! 1. position: `end u64 | chain u32 | next_sequence u64 | epoch u32 | trusted_ms u64`
 //! 2. `delay_ms_max u64 | voided u64 | next_group u32 | next_consumer u32 | next_run u32`
@@ -10,8 +10,8 @@
 //!    expired_before_ms u64 | pending u64`
 //! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
 //!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | consumer_ended_ms u64 |
-//!    done_below u64`, done ranges (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
-//!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64 | is_lasting u32`, held: count,
+//!    done_below u64`, done ranges (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`),
+//!    consumers (count, then `number u32 | name | next_offset u64 | reserved_offset u64 | is_lasting u32`, held: count,
 //!    `offset u64 | number u64 | deliveries u32`)
 //! 6. ended groups: count, then `subject u32 | name | offset u64`
 //! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)
@@ -21,30 +21,30 @@
 //!    delay_ms u64`
 //! 9. keys of pending messages, by sequence: count, then `key 16 | due_ms u64 | sequence u64 | subject u32 |
 //!    size u32`
-//! 10. ids of what was published lately, in order: count, then `id 16 | due_ms u64 | sequence u64 |
+//! 10. ids of recent publishes, in order: count, then `id 16 | due_ms u64 | sequence u64 |
 //!     subject u32 | size u32 | until_ms u64 | noted u64`
 //!
-//! 11. series that recur, by number: count, then `number u64 | subject u32 | name | rule | zone | catch_up u32 |
+//! 11. recurring series, by number: count, then `number u64 | subject u32 | name | rule | zone | catch_up u32 |
 //!     last_due_ms u64 | pending_due_ms u64 | pending_sequence u64 | meta | body`
 //!
-//! 12. loads, in the order of the log: count, then `job 16 | base u64 | count u64 | adopted_ms u64`; names of staged runs
-//!     that were adopted lately, ascending: count, then `staged_ms u64 | nonce 16`
+//! 12. loads, in log order: count, then `job 16 | base u64 | count u64 | adopted_ms u64`; names of recently adopted
+//!     staged runs, ascending: count, then `staged_ms u64 | nonce 16`
 //!
-//! What belongs to this copy alone follows, outside the digest:
+//! The parts that belong to this copy alone follow, outside the digest:
 //!
-//! 13. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
-//!     the log says behind the position
+//! 13. `feed_due_ms u64 | feed_sequence u64`: no message at or below this key is pending, except by facts after the
+//!     position
 //! 14. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
 //! 15. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
 //!     created_ms u64`
-//! 16. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
-//! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run counts and is pending no
-//!     more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
-//! 18. of each file of 14 and 15, in their orders, whose messages it has: see [`crate::store::state::file_subjects`]
-//! 19. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
-//!     and one behind its last
+//! 16. totals of the messages due in each minute: count, then `minute u32 | messages u64 | bytes u64`
+//! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and the entries that its run counts and
+//!     that are no longer pending: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
+//! 18. the subjects of each file of 14 and 15, in the same order: see [`crate::store::state::file_subjects`]
+//! 19. holes of these segments, in log order: count, then two positions as in 1: where the first batch of the hole
+//!     begins, and after its last batch
 //! 20. holes of the schedule runs of 15, by run and place: count, then `run u32 | from u64 | to u64`
-//! 21. those of the schedule runs of 15 that were loaded, by number: count, then `run u32 | staged_ms u64 | nonce 16 |
+//! 21. the loaded ones of the schedule runs of 15, by number: count, then `run u32 | staged_ms u64 | nonce 16 |
 //!     base u64 | rows u64`
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ use crate::units::{
 pub(in crate::store) struct WindowSnapshot {
     pub(in crate::store) bits: TwoBits,
     pub(in crate::store) run: Option<RunNumber>,
-    /// What the cells of that run count and is pending no more.
+    /// The entries that the cells of that run count and that are no longer pending.
     pub(in crate::store) ended: SavedEnded,
 }
 
@@ -108,7 +108,7 @@ pub(in crate::store) struct Snapshot {
     pub(in crate::store) segments: Vec<SegmentStart>,
     /// Where a feed must begin to return all pending messages.
     pub(in crate::store) feed_from: DueKey,
-    /// What is due in each minute.
+    /// The totals of the messages that are due in each minute.
     pub(in crate::store) totals: Vec<(Minute, Tally)>,
 }
 
@@ -162,12 +162,12 @@ impl Frozen {
         }
     }
 
-    /// Returns the states of the entries of a run, as of the freeze; `None` where no window has this run.
+    /// Returns the states of the entries of a run, as of the freeze. `None` if no window has this run.
     pub(in crate::store) fn bits_of(&self, run: RunNumber) -> Option<&TwoBits> {
         self.windows.iter().find(|window| window.run == Some(run)).map(|window| &window.bits)
     }
 
-    /// Makes one window of those that `bits` span, served by this run.
+    /// Replaces the windows that `bits` span by one window with this run.
     pub(super) fn merge_windows(&mut self, bits: &TwoBits, run: Option<RunNumber>) {
         let from = self.windows.partition_point(|window| window.bits.first() < bits.first());
         let to = self.windows.partition_point(|window| window.bits.end() <= bits.end());
@@ -177,7 +177,8 @@ impl Frozen {
         }
     }
 
-    /// Makes one layer of what ended of each window: what was joined, by the window's first sequence.
+    /// Joins the layers of ended entries of each window into one. Returns the joined layers, by the window's first
+    /// sequence.
     pub(super) fn join_ended(&mut self) -> Vec<(Sequence, JoinedEnded)> {
         self.windows.iter_mut().filter_map(|window| Some((window.bits.first(), window.ended.join()?))).collect()
     }
@@ -286,7 +287,7 @@ impl Snapshot {
     /// Reads a body of this format.
     ///
     /// # Errors
-    /// `Corrupt` where the bytes are not one.
+    /// `Corrupt` if the bytes are not a valid body.
     pub(in crate::store) fn decode(path: &str, format: u32, body: &[u8]) -> Result<(Self, NamedFiles)> {
         let mut from = FieldReader::new(path, body);
         let position = read_position(&mut from)?;
@@ -366,7 +367,7 @@ fn is_pending(windows: &[WindowSnapshot], sequence: Sequence) -> bool {
     windows.get(behind).is_some_and(|window| window.bits.get(sequence) == EntryState::Pending)
 }
 
-/// Reads the windows. They stand in the order of their sequences, all below the next sequence.
+/// Reads the windows, which must be in the order of their sequences, and below the next sequence.
 fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
     let mut windows: Vec<WindowSnapshot> = Vec::new();
     for _ in 0..from.count(20)? {

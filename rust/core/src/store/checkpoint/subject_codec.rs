@@ -20,7 +20,7 @@ pub(in crate::store) struct QueueSnapshot {
 }
 
 impl QueueSnapshot {
-    /// As of now.
+    /// The queue as of now.
     pub(in crate::store) fn of(state: &State, subject: SubjectNumber) -> Self {
         let dispatch = &state.dispatch;
         Self {

@@ -1,9 +1,8 @@
-//! Making a checkpoint: the state is frozen between two steps, and what follows is done elsewhere,
-//! in pieces, while facts go on being applied. Everything in the file is as of one position; what
-//! is decided meanwhile is marked in the live state and goes into the next checkpoint.
+//! Makes a checkpoint. The state is frozen between two steps. The checkpoint is then written in pieces, without the
+//! owner, while facts are applied. Everything in the file is as of one position. Later changes are only in the live
+//! state, and go into the next checkpoint.
 //!
-//! The file is written only when all that it names is durable: the runs, and the log up to its
-//! position.
+//! The file is written only after all that it names is durable: the runs, and the log up to its position.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,10 +31,10 @@ use crate::store::state::file_subjects::{FileSubjects, subjects_of};
 use crate::store::state::{KnownRun, State};
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
-/// How far the feed has come at the freeze.
+/// The place of the feed at the freeze.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct FeedPlace {
-    /// Messages due until then are loaded already, and must not move.
+    /// Messages due until then are loaded already, so their payloads must not move.
     pub(in crate::store) loaded_until: Millis,
     /// Where a new feed must begin to find all pending messages.
     pub(in crate::store) resume_from: DueKey,
@@ -55,7 +54,7 @@ pub enum CheckpointProgress {
 /// A checkpoint that is durable, with its runs.
 #[derive(Debug)]
 pub struct FinishedCheckpoint {
-    /// By the first sequence of the part that each holds.
+    /// The new schedule runs, each with the first sequence of its part.
     pub(in crate::store) schedule_runs: Vec<(Sequence, Arc<Run>)>,
     pub(in crate::store) dispatch_run: Option<Arc<Run>>,
     /// The subjects of each of its runs, including the merged one.
@@ -63,18 +62,19 @@ pub struct FinishedCheckpoint {
     pub(in crate::store) merged: Option<Box<FinishedMerge>>,
     pub(in crate::store) merge_failure: Option<Box<MergeFailure>>,
     pub(in crate::store) kept: Box<KeptFiles>,
-    /// What of segments and runs is read no more, and what could be given back of those that were read for it and is not.
+    /// The holes of segments and runs, which are never read again, and the bytes that could still be freed in the files
+    /// that were searched for holes.
     pub(in crate::store) holes: Hollows,
     pub(in crate::store) left: Left,
-    /// What ended of windows, by the first sequence of each, as it was and as it was joined.
+    /// The ended entries of windows, as they were and as joined, by the first sequence of each window.
     pub(in crate::store) ended: Vec<(Sequence, JoinedEnded)>,
     pub(in crate::store) created: Millis,
     /// Payloads due later than this were copied.
     pub(in crate::store) copy_after: Millis,
 }
 
-/// A frozen state on its way to the disk. After an error the same piece may be tried again: a full
-/// disk delays a checkpoint and loses nothing.
+/// A frozen state that is being written. After an error the same piece may be tried again: a full disk delays a
+/// checkpoint and loses nothing.
 #[derive(Debug)]
 pub struct CheckpointWork {
     number: u32,
@@ -88,19 +88,19 @@ pub struct CheckpointWork {
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
     ready: Vec<FrozenReady>,
-    /// Segments with the facts that made dead letters of what is in `ready`.
+    /// Segments with the facts that made the dead letters in `ready`.
     dead_letter_segments: BTreeSet<SegmentNumber>,
     merge: Option<MergeWork>,
     loaded: LoadedRuns,
     holes: Option<HolePlan>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
-    /// Places in runs whose payloads these have copies of.
+    /// Places in older runs whose payloads were copied into the new runs.
     copied_from: Vec<Location>,
     dispatch_run: Option<Arc<Run>>,
     /// The subjects of each of these runs, including the merged one.
     subjects: BTreeMap<RunNumber, FileSubjects>,
-    /// As in [`FinishedCheckpoint`], also where the file has to be written again.
+    /// As in [`FinishedCheckpoint`]. They are kept here in case the file must be written again.
     ended: Vec<(Sequence, JoinedEnded)>,
 }
 
@@ -150,7 +150,7 @@ impl CheckpointWork {
             number
         };
         let dispatch_number = take_number();
-        // First, so that what was dispatched counts for nothing when it is judged how much has ended.
+        // This comes before the freeze, so that dispatched entries do not count when it is decided how much has ended.
         state.schedule.prune_ended(feed.resume_from);
         let pending = state.schedule.freeze(state.position.trusted);
         let parts: Vec<_> = pending.into_iter().map(|part| (take_number(), part)).collect();
@@ -196,7 +196,7 @@ impl CheckpointWork {
         whole.fold(part, u64::saturating_add)
     }
 
-    /// Does the next piece, of about `budget_bytes`. `synced` is how far the log is fdatasync'ed.
+    /// Writes the next piece, of about `budget_bytes`. The log is synced up to `synced`.
     ///
     /// # Errors
     /// Those of the storage; the piece may be tried again.
@@ -215,7 +215,7 @@ impl CheckpointWork {
                     self.schedule_runs.push((work.first(), run));
                 }
                 Err(error) => {
-                    // What it leaves under its temporary name is replaced by the next try.
+                    // The next try replaces the file that is left under a temporary name.
                     drop(work.abandon(storage.as_ref()));
                     return Err(error);
                 }
@@ -275,7 +275,7 @@ impl CheckpointWork {
         mut work: Box<DispatchRunWork>,
         budget_bytes: u64,
     ) -> Result<()> {
-        // Until the piece is done, an error leads back to the start of this run.
+        // Until the piece is done, an error restarts this run.
         self.stage = Stage::DispatchStart;
         if work.write_piece(&self.ready, budget_bytes)? {
             self.dispatch_run = Some(Arc::new(work.writer.finish(storage)?));
@@ -286,8 +286,8 @@ impl CheckpointWork {
         Ok(())
     }
 
-    /// Looks for holes in the runs that are unfinished as of the freeze and those that were written since; the merged
-    /// one is not among them, since it has no row that its inputs have not. True when there is no more to do.
+    /// Looks for holes in the runs that were unfinished at the freeze and in the new runs. The merged run is left out,
+    /// since its inputs have all its rows. True when the search is done.
     fn look_for_holes(&mut self, storage: &Arc<dyn Storage>, budget_bytes: u64) -> Result<bool> {
         let Some(plan) = self.holes.as_mut() else { return Ok(true) };
         plan.note_copied(&std::mem::take(&mut self.copied_from));
@@ -311,7 +311,7 @@ impl CheckpointWork {
         Ok(())
     }
 
-    /// Writes the file that names everything.
+    /// Writes the checkpoint file, which names all files that it needs.
     fn finish(&mut self, storage: &dyn Storage) -> Result<FinishedCheckpoint> {
         self.tell_subjects()?;
         let created = self.frozen.position.trusted;
