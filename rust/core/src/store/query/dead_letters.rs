@@ -1,7 +1,6 @@
-//! What is known of dead letters. A dead letter is an entry of its group's dead-letter subject; why
-//! it died stands in the fact that made it, and in no other place. So the log is kept from that
-//! fact on for as long as the dead letter is ([`crate::store::checkpoint::work`] sees to it), and the reason is
-//! read from there.
+//! Dead letters, and the reasons for which messages became dead letters. A dead letter is an entry of its group's
+//! dead-letter subject. Only the fact that made it has the reason. The log is therefore kept from that fact on as long
+//! as the dead letter is kept ([`crate::store::checkpoint::work`]), and the reason is read from the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,17 +29,17 @@ pub const SENT_BY_CONSUMER: &str = "sent there by its consumer";
 /// The reasons that were found, by the sequence of the dead letter.
 pub type DeadLetterReasons = BTreeMap<Sequence, String>;
 
-/// The log as it was at one moment, to be read with nobody waiting.
+/// The log as of one moment, to be read while the owner goes on.
 #[derive(Clone)]
 pub struct LogReading {
     log: KeptLog,
 }
 
 impl LogReading {
-    /// Why these dead letters died. One whose fact cannot be read is not among them. Slow.
+    /// Returns the reasons of these dead letters. A dead letter whose fact cannot be read is left out. Slow.
     ///
     /// # Errors
-    /// Those of the storage, and `Corrupt` where the log is damaged on the way.
+    /// Those of the storage, and `Corrupt` if the log is damaged on the way.
     pub fn reasons(&self, wanted: &BTreeSet<Sequence>) -> Result<DeadLetterReasons> {
         let mut reasons = BTreeMap::new();
         visit_facts(&self.log, wanted, &mut |_, record| {
@@ -49,7 +48,7 @@ impl LogReading {
             }
             let reason = match decode(record) {
                 Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) => reason,
-                // A QMQ client puts a message away by sending it there.
+                // A QMQ client makes a dead letter by sending the message to the dead-letter subject.
                 Some(Fact::Message(_)) => SENT_BY_CONSUMER,
                 _ => return,
             };
@@ -60,13 +59,13 @@ impl LogReading {
 }
 
 impl State {
-    /// Where a group's dead letters are; `None` where it never had one.
+    /// Returns where a group's dead letters are. `None` if it never had one.
     pub fn dead_letter_queue(&self, subject: &str, group: &str) -> Option<DeadLetterQueue> {
         let subject = self.subjects.number(&dead_letter_subject(subject, group))?;
         Some(DeadLetterQueue { subject, group: self.group_named(subject, group)? })
     }
 
-    /// The numbers from `first` on that a group has not finished, ascending, at most `limit`.
+    /// Returns the numbers from `first` on that a group has not finished, ascending, at most `limit`.
     pub fn unfinished_numbers(&self, group: GroupNumber, first: ReadyNumber, limit: usize) -> Vec<ReadyNumber> {
         let Some(group) = self.groups.get(&group) else { return Vec::new() };
         let next = self.dispatch.next_number(group.subject);
@@ -82,8 +81,8 @@ impl Owner {
     }
 }
 
-/// The segments that say why messages died that are about to lie in a run: they are held as long as
-/// the run is, since a dead letter is told with its reason.
+/// Returns the segments that have the reasons of dead letters that are about to be written to a run. They are kept as
+/// long as the run, since a dead letter is listed with its reason.
 pub(in crate::store) fn segments_of_reasons(state: &State, ready: &[FrozenReady]) -> BTreeSet<SegmentNumber> {
     let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
     let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| ready.entries.iter());

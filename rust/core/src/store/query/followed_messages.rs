@@ -10,28 +10,27 @@ use crate::store::owner::Owner;
 use crate::store::state::followed::Newest;
 use crate::units::{ReadyNumber, SubjectNumber};
 
-/// What a followed subject has from a number on.
+/// The messages of a followed subject from a number on.
 #[derive(Debug)]
 pub enum ReadFollowed {
     /// Messages with neighbouring numbers, by number.
     Entries(Vec<(ReadyNumber, Entry)>),
-    /// Messages that lie in a run: read them, with nobody waiting.
+    /// Messages in a run, to be read while the owner goes on.
     Load(ReadyLoad),
-    /// None yet.
+    /// No message yet.
     Nothing {
-        /// The number that the next one will have.
+        /// The number that the next message will have.
         next: ReadyNumber,
     },
-    /// What was asked for is not kept any more.
+    /// The requested messages are not kept any more.
     BelowFloor {
-        /// The first number that is.
+        /// The first number that is kept.
         floor: ReadyNumber,
     },
 }
 
 impl Owner {
-    /// From now on the subject is followed, for as long as somebody has the follower; the number that
-    /// its next message will have.
+    /// Follows the subject as long as `follower` is held. Returns the number that its next message will have.
     pub fn follow(&mut self, subject: SubjectNumber, follower: &Arc<()>) -> ReadyNumber {
         let subjects = &mut self.effects.followed.subjects;
         subjects.retain(|_, newest| newest.follower.strong_count() > 0);
@@ -42,13 +41,13 @@ impl Owner {
         self.state.dispatch.next_number(subject)
     }
 
-    /// Followed subjects that have got something since the last call.
+    /// Returns the followed subjects that got new messages since the last call.
     pub fn take_woken_subjects(&mut self) -> Vec<SubjectNumber> {
         let subjects = self.effects.followed.subjects.iter_mut();
         subjects.filter_map(|(subject, newest)| std::mem::take(&mut newest.is_woken).then_some(*subject)).collect()
     }
 
-    /// Messages of a followed subject from a number on, up to `count_max`.
+    /// Reads messages of a followed subject from a number on, up to `count_max`.
     pub fn read_followed(&self, subject: SubjectNumber, from: ReadyNumber, count_max: usize) -> ReadFollowed {
         let dispatch = &self.state.dispatch;
         let next = dispatch.next_number(subject);

@@ -1,4 +1,4 @@
-//! What is asked of the forecast, and what it answers.
+//! Queries of the forecast, and their answers.
 
 use std::ops::Range;
 
@@ -8,47 +8,48 @@ use crate::store::owner::Owner;
 use crate::store::state::forecast::HotMinute;
 use crate::units::{Millis, Minute, Tally, Utc};
 
-/// Milliseconds of an hour: as much as is told by the second at once.
+/// Milliseconds of an hour, the longest range of a forecast by second.
 const HOUR_MS: u64 = 3_600_000;
 /// Milliseconds of a second.
 const SECOND_MS: u64 = 1_000;
 
-/// What is asked for.
+/// The choice of messages that are counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ForecastQuery {
-    /// Of this subject; of all where there is none.
+    /// Only messages of this subject; `None` for all subjects.
     pub subject: Option<String>,
-    /// From the minute or second of this time on; by seconds from now on where there is none.
+    /// From the minute or second of this time on. `None` for no limit; by second, `None` for now.
     pub due_from: Option<Millis>,
-    /// Up to the minute or second in which this time ends; by seconds for an hour where there is none.
+    /// Up to the minute or second that has the last millisecond before this time. `None` for no limit; by second,
+    /// `None` for an hour.
     pub due_before: Option<Millis>,
-    /// By seconds, for at most an hour, and not by minutes.
+    /// Count by second, for at most an hour, instead of by minute.
     pub by_second: bool,
 }
 
-/// A minute, or a second, in which something is due.
+/// A minute or a second in which messages are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForecastSlot {
     /// Its first millisecond.
     pub start: Millis,
-    /// How much.
+    /// The messages that are due in it.
     pub tally: Tally,
 }
 
-/// What is due when.
+/// The answer: when how many messages are due.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Forecast {
-    /// In order; what has nothing due is left out.
+    /// In order. Minutes and seconds in which no message is due are left out.
     pub slots: Vec<ForecastSlot>,
-    /// Entries of damaged blocks, which are not counted: some may be pending, and be of what was asked for.
+    /// Rows of damaged blocks, which are not counted. Some of them may be pending messages that the query asked for.
     pub hidden_rows: u64,
 }
 
 impl ForecastQuery {
-    /// From which time on, and before which.
+    /// Returns the range of due times that are counted.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `due_before`: before `due_from`, or more than an hour behind it by seconds.
+    /// `InvalidArgument` naming `due_before` if it is before `due_from`, or, by second, more than an hour after it.
     pub fn range(&self, now: Millis) -> Result<Range<Millis>> {
         let first = if self.by_second { now } else { Millis(0) };
         let from = self.due_from.unwrap_or(first);
@@ -70,7 +71,7 @@ fn refused(expected: &str, found: Millis) -> Error {
 }
 
 impl Forecast {
-    /// By minutes, in order.
+    /// A forecast by minute, in order.
     pub fn of_minutes(minutes: impl Iterator<Item = (Minute, Tally)>, hidden_rows: u64) -> Self {
         Self {
             slots: minutes.map(|(minute, tally)| ForecastSlot { start: minute.start(), tally }).collect(),
@@ -78,7 +79,7 @@ impl Forecast {
         }
     }
 
-    /// Takes in a message that is due behind all others, by the second.
+    /// Counts a message by second. It must not be due earlier than the messages counted before.
     pub fn add_second(&mut self, due: Millis, tally: Tally) {
         let start = Millis(due.0 / SECOND_MS * SECOND_MS);
         match self.slots.last_mut().filter(|last| last.start == start) {
@@ -88,14 +89,14 @@ impl Forecast {
     }
 }
 
-/// The minutes that a range of time lies in.
+/// Returns the minutes that a range of times touches.
 pub fn minutes_of(range: &Range<Millis>) -> Range<Minute> {
     let last = Millis(range.end.0.saturating_sub(1)).minute();
     range.start.minute()..if range.end > range.start { last.next() } else { range.start.minute() }
 }
 
 impl Owner {
-    /// The minutes that became hot since the last call, each once.
+    /// Returns the minutes that became hot since the last call, each once.
     pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
         self.state.totals.take_newly_hot()
     }

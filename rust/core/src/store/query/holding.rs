@@ -1,4 +1,4 @@
-//! What a consumer holds, a piece at a time, so that nobody waits for the disk with the owner in hand.
+//! The messages that a consumer holds, in pieces, so that the owner is not locked while the disk is read.
 
 use crate::error::Result;
 use crate::store::owner::Owner;
@@ -8,23 +8,22 @@ use crate::units::{ConsumerNumber, GroupNumber, PullOffset};
 /// Deliveries in one piece, at most.
 const PIECE_MAX: usize = 4_096;
 
-/// One piece of what a consumer holds.
+/// One piece of the messages that a consumer holds.
 #[derive(Clone, Debug, Default)]
 pub struct HeldPiece {
-    /// Deliveries by offset, ascending. Those whose postings are damaged are left out: they are being
-    /// given up.
+    /// Deliveries by ascending offset. Messages with damaged postings are left out: they are being voided.
     pub deliveries: Vec<Delivery>,
     /// Postings that must be read before the next piece, outside any lock.
     pub load: Option<LoadRequest>,
-    /// Where the next piece begins; `None` where there is no more.
+    /// Where the next piece begins. `None` after the last piece.
     pub next: Option<PullOffset>,
 }
 
 impl Owner {
-    /// What a consumer holds from an offset on, as applied. `None` where there is no such consumer.
+    /// Returns the messages that a consumer holds from an offset on, as applied. `None` if the consumer does not exist.
     ///
     /// # Errors
-    /// `Corrupt` where the views lack a message that is held: the store must not go on.
+    /// `Corrupt` if the views lack a message that is held: the store must stop.
     pub fn held_from(
         &mut self,
         group: GroupNumber,
@@ -55,8 +54,8 @@ impl Owner {
         Ok(Some(piece))
     }
 
-    /// The offset that the consumer's next message will have, assignments under way counted. `None`
-    /// where there is no such consumer.
+    /// Returns the offset that the consumer's next message will have, counting assignments that are not applied yet.
+    /// `None` if the consumer does not exist.
     pub fn next_offset(&self, group: GroupNumber, consumer: ConsumerNumber) -> Option<PullOffset> {
         let applied = self.state.groups.get(&group)?.consumers.get(&consumer)?.next_offset;
         Some(applied.max(self.deciding.next_offset(group, consumer)))

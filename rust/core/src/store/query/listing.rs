@@ -1,4 +1,4 @@
-//! Groups and subjects, as who runs a store wants to see them.
+//! Lists of groups, consumers and subjects for operators.
 
 use crate::store::names::subject_names::{consumed_at, dead_letter_subject, is_of_users};
 use crate::store::state::State;
@@ -15,11 +15,11 @@ pub struct GroupListed {
     pub subject: String,
     /// The ready number that it began with.
     pub start: ReadyNumber,
-    /// The next ready number that it was never given.
+    /// The next ready number that was never assigned in it.
     pub cursor: ReadyNumber,
     /// The number that the subject's next ready message gets.
     pub next_number: ReadyNumber,
-    /// Ready messages that it has not finished, those in flight included.
+    /// Ready messages that it has not finished, including those in flight.
     pub lag: u64,
     /// Messages that its consumers hold.
     pub in_flight: u64,
@@ -36,11 +36,11 @@ pub struct ConsumerListed {
     pub number: ConsumerNumber,
     /// Its name.
     pub name: String,
-    /// What it consumes: the subject of the group, or the group's retry subject.
+    /// The subject that it consumes: the group's subject or its retry subject.
     pub subject: String,
     /// Messages that it holds.
     pub in_flight: u64,
-    /// True where a client named it: it outlives its connection and an open.
+    /// True if a client named it: it outlives its connection and an open.
     pub is_lasting: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct SubjectListed {
     pub number: SubjectNumber,
     /// Its name.
     pub name: String,
-    /// Ready messages from the first on that some group has not finished.
+    /// Ready messages that some group has not finished; without groups, those that are kept.
     pub ready: u64,
     /// The number that its next ready message gets.
     pub next_number: ReadyNumber,
@@ -59,12 +59,12 @@ pub struct SubjectListed {
     pub groups: Vec<String>,
     /// Messages that have expired.
     pub expired: u64,
-    /// The latest time before which messages have expired; zero where none have.
+    /// The latest time before which messages have expired; zero if none have.
     pub expired_before: Millis,
 }
 
 impl State {
-    /// The groups of subjects of users, by subject, in the order in which they came to be.
+    /// Returns the groups of users' subjects: by subject, in the order in which they were created.
     pub fn list_groups(&self) -> Vec<GroupListed> {
         let subjects = self.subjects.iter().filter(|(_, subject)| is_of_users(&subject.name));
         let groups = subjects.flat_map(|(number, subject)| {
@@ -89,7 +89,7 @@ impl State {
         listed.collect()
     }
 
-    /// Who consumes for a group, its own retry subject included, by number; `None` where it is not there.
+    /// Returns the consumers of a group and of its retry subject, by number. `None` if the group does not exist.
     pub fn list_consumers(&self, subject: &str, group: &str) -> Option<Vec<ConsumerListed>> {
         self.subjects.number(subject).and_then(|number| self.group_named(number, group))?;
         let mut listed = Vec::new();
@@ -115,7 +115,7 @@ impl State {
         group.map_or(0, |group| group.unfinished(self.dispatch.next_number(dead)))
     }
 
-    /// The subjects of users, by number.
+    /// Returns the subjects of users, by number.
     pub fn list_subjects(&self) -> Vec<SubjectListed> {
         let subjects = self.subjects.iter().filter(|(_, subject)| is_of_users(&subject.name));
         let listed = subjects.map(|(number, subject)| {
@@ -134,8 +134,7 @@ impl State {
         listed.collect()
     }
 
-    /// How many ready messages of a subject some group has not finished; without a group, how many
-    /// are kept.
+    /// Returns how many ready messages some group has not finished; without groups, how many are kept.
     fn count_unfinished(&self, number: SubjectNumber) -> u64 {
         let Some(subject) = self.subjects.get(number) else { return 0 };
         let (floor, next) = (self.dispatch.finished_below(number).0, self.dispatch.next_number(number).0);
@@ -148,7 +147,7 @@ impl State {
     }
 }
 
-/// How many numbers lie in these ranges, each counted once.
+/// Returns how many numbers are in these ranges, each counted once.
 pub(in crate::store) fn count_of(mut ranges: Vec<(u64, u64)>) -> u64 {
     ranges.sort_unstable();
     let mut counted_to = 0;

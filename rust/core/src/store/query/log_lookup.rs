@@ -1,4 +1,4 @@
-//! Finding facts in the log by their sequences, long after they were applied.
+//! Finds facts in the log by their sequences, long after they were applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::storage::Storage;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{Location, Sequence};
 
-/// The log that is kept, up to somewhere.
+/// The kept log, up to a position.
 #[derive(Clone)]
 pub(in crate::store) struct KeptLog {
     pub(in crate::store) storage: Arc<dyn Storage>,
@@ -22,7 +22,7 @@ pub(in crate::store) struct KeptLog {
 }
 
 impl KeptLog {
-    /// That of a state, up to what was applied.
+    /// The kept log of a state, up to the applied position.
     pub(in crate::store) fn of(storage: &Arc<dyn Storage>, state: &State) -> Self {
         Self {
             storage: Arc::clone(storage),
@@ -33,15 +33,15 @@ impl KeptLog {
         }
     }
 
-    /// Its batches from a segment on.
+    /// Reads its batches from a segment on.
     pub(in crate::store) fn from(&self, start: &SegmentStart) -> BatchReader {
         let reader = BatchReader::new(Arc::clone(&self.storage), self.stream, start.position.end, self.end);
         reader.past(self.holes.clone())
     }
 }
 
-/// Reads the log that is kept, and shows `visit` the record of each
-/// wanted sequence that can be read, with its place. Segments without one are not read. Slow.
+/// Reads the kept log, and calls `visit` with the location and the record of each wanted sequence that can be read.
+/// Segments without a wanted sequence are not read. Slow.
 pub(in crate::store) fn visit_facts(
     log: &KeptLog,
     wanted: &BTreeSet<Sequence>,
@@ -69,7 +69,8 @@ pub(in crate::store) fn visit_facts(
     Ok(())
 }
 
-/// Reads all of the log that is kept: from which sequence to which each move goes, done or not. Slow.
+/// Reads the whole kept log. Returns the sequence that each move names as its target, by the move's own sequence,
+/// whether the move was done or not. Slow.
 pub(in crate::store) fn moves(log: &KeptLog) -> Result<BTreeMap<Sequence, Sequence>> {
     let mut targets = BTreeMap::new();
     let Some(start) = log.segments.first() else { return Ok(targets) };
@@ -85,10 +86,10 @@ pub(in crate::store) fn moves(log: &KeptLog) -> Result<BTreeMap<Sequence, Sequen
     Ok(targets)
 }
 
-/// Where a row of moves begins: the first in it that is no move, or one that is not known.
+/// Follows moves back from a sequence to the first sequence that is not a known move.
 pub(in crate::store) fn root_of(targets: &BTreeMap<Sequence, Sequence>, sequence: Sequence) -> Sequence {
     let mut root = sequence;
-    // A move names what came before it, so this ends.
+    // A target is always lower than its move, so this ends.
     while let Some(target) = targets.get(&root).filter(|target| **target < root) {
         root = *target;
     }

@@ -1,8 +1,9 @@
-//! Questions about the present state. Nothing is changed.
+//! Queries of the present state. They change nothing.
 //!
-//! In: a question and a cursor. Out: one bounded piece of the answer, and the next cursor.
+//! In: a query and a cursor. Out: one bounded piece of the answer, and the next cursor.
 //! Read `listing` (groups and subjects), `pending_scan` with `pending_cursor`, `ready_cursor` and `preview` (ready
-//! messages), `log_lookup` (old facts by sequence), then `forecast_query`, `followed_messages`, `lag`, `holding` and `dead_letters`.
+//! messages), `log_lookup` (old facts by sequence), then `forecast_query`, `followed_messages`, `lag`, `holding` and
+//! `dead_letters`.
 
 pub(super) mod dead_letters;
 pub(super) mod followed_messages;

@@ -1,5 +1,5 @@
-//! How far a list of what is pending has come, as a text that whoever lists may keep: past a restart,
-//! and past whatever happens to the entries meanwhile, for it names a place in the order and no entry.
+//! The place of a list of pending messages, as a text that the caller may keep. It names a place in the order and no
+//! entry, so it stays valid after a restart and whatever happens to the entries.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -22,17 +22,17 @@ const PREFIX: &str = "dmqp1-";
 /// Characters of an argument that an error repeats.
 const SHOWN_CHARACTERS: usize = 80;
 
-/// See the module.
+/// A place in a list of pending messages. The module describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PendingCursor {
     /// The stream that was listed.
     pub stream: [u8; 16],
-    /// Everything up to this key was shown.
+    /// All messages up to this key were shown.
     pub key: DueKey,
 }
 
 impl PendingCursor {
-    /// One line of ASCII.
+    /// Returns the cursor as one line of ASCII.
     pub fn to_text(&self) -> String {
         let mut bytes = Vec::with_capacity(CURSOR_BYTES);
         bytes.put_slice(&self.stream);
@@ -47,7 +47,7 @@ impl PendingCursor {
     /// Reads the text of a cursor.
     ///
     /// # Errors
-    /// `InvalidArgument` where the text is not one; whether it is of this store is asked later.
+    /// `InvalidArgument` if the text is not a cursor. [`Self::check_stream`] then checks that it belongs to this store.
     pub fn parse(text: &str) -> Result<Self> {
         let refused = || refused(text.chars().take(SHOWN_CHARACTERS).collect());
         let bytes = text.strip_prefix(PREFIX).and_then(|digits| base64url::decode(digits, CURSOR_BYTES));
@@ -63,10 +63,10 @@ impl PendingCursor {
         Ok(Self { stream: *stream, key })
     }
 
-    /// Whether it is of the stream that is listed.
+    /// Checks that the cursor belongs to the stream that is listed.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is of another.
+    /// `InvalidArgument` if it belongs to another stream.
     pub fn check_stream(&self, stream: &[u8; 16]) -> Result<()> {
         if self.stream == *stream { Ok(()) } else { Err(refused("one of another store".to_owned())) }
     }

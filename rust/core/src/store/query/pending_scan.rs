@@ -2,7 +2,7 @@
 //!
 //! A scan is a place in that order and a choice of subjects. Each piece covers the keys from that place up to
 //! another one, as of one moment. Pieces do not overlap, so an entry that stays pending is shown exactly once, in
-//! the piece that covers its key, even where entries come, go or move into a run meanwhile. The owner is held for
+//! the piece that covers its key, even if entries come, go or move into a run meanwhile. The owner is held for
 //! a bounded time; runs are read without it.
 
 use super::pending_cursor::PendingCursor;
@@ -38,7 +38,7 @@ impl PendingOf {
     /// Refuses a subject name that cannot exist.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` where it is empty.
+    /// `InvalidArgument` naming `subject` if it is empty.
     pub fn check(&self) -> Result<()> {
         if matches!(self, Self::Subject(name) if name.is_empty()) {
             let expected = "the name of a subject".to_owned();
@@ -61,11 +61,11 @@ impl PendingOf {
 pub struct PendingQuery {
     /// The subjects. An unknown subject has nothing pending.
     pub of: PendingOf,
-    /// Only what is due at this time or later.
+    /// Only messages due at this time or later.
     pub due_from: Option<Millis>,
-    /// Only what is due before this time.
+    /// Only messages due before this time.
     pub due_before: Option<Millis>,
-    /// Only messages behind those that an earlier list has shown.
+    /// Only messages after those that an earlier list has shown.
     pub after: Option<PendingCursor>,
 }
 
@@ -101,10 +101,10 @@ pub struct PendingScan {
     stream: [u8; 16],
     of: PendingOf,
     chosen: Chosen,
-    /// Everything up to this key was shown.
+    /// All messages up to this key were shown.
     from: DueKey,
     to: DueKey,
-    /// How far ahead the next piece looks, so that it finds about as much as it may show.
+    /// How far ahead the next piece looks, so that it finds about as many entries as it may show.
     span_ms: u64,
     is_done: bool,
     buffer: ScanBuffer<ScheduleRow>,
@@ -126,17 +126,17 @@ pub enum PendingLook {
 pub struct PendingPiece {
     /// The entries, in the order of due time and sequence.
     pub entries: Vec<Entry>,
-    /// Blocks of runs whose entries are not shown because they cannot be read. One that reaches over
-    /// two pieces is named by both.
+    /// Blocks of runs whose entries are not shown because they cannot be read. A block that spans two pieces is in
+    /// both.
     pub hidden: Vec<HiddenBlock>,
 }
 
 impl PendingScan {
-    /// A scan of this stream from its beginning, or from behind what the query's cursor has shown.
+    /// A scan of this stream from its beginning, or from the query's cursor on.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `due_before` where the range is upside down, `after` where the cursor
-    /// is of another store, `subject` where it is empty.
+    /// `InvalidArgument` naming `due_before` if it is before `due_from`, `after` if the cursor belongs to another
+    /// store, `subject` if it is empty.
     pub fn new(stream: [u8; 16], query: &PendingQuery) -> Result<Self> {
         if let (Some(from), Some(before)) = (query.due_from, query.due_before)
             && from > before
@@ -173,12 +173,12 @@ impl PendingScan {
         self
     }
 
-    /// Returns the place of the scan, from which a later scan can go on.
+    /// Returns the place of the scan, from which a later scan can continue.
     pub fn cursor(&self) -> PendingCursor {
         PendingCursor { stream: self.stream, key: self.from }
     }
 
-    /// True where everything was shown.
+    /// True if everything was shown.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
@@ -187,7 +187,7 @@ impl PendingScan {
     /// pieces may have entries.
     ///
     /// # Errors
-    /// `Storage` where a run could not be read now: nothing was passed.
+    /// `Storage` if a run could not be read now. The scan then stays where it was.
     pub fn read(&mut self, view: PendingView, limit: usize) -> Result<PendingPiece> {
         let limit = limit.clamp(1, PIECE_ENTRIES);
         let chosen = &self.chosen;
@@ -231,8 +231,8 @@ impl PendingScan {
     }
 }
 
-/// Returns the keys of messages due between two times: above the first key, up to and including the second. Where the
-/// first is not below the second there are none.
+/// Returns the keys of messages due between two times: above the first key, up to and including the second. If the
+/// first is not below the second, there are none.
 pub fn keys_between(due_from: Option<Millis>, due_before: Option<Millis>) -> (DueKey, DueKey) {
     let first = due_from.and_then(last_before).unwrap_or(DueKey::START);
     let last = due_before.map_or(Some(DueKey::end_of(DUE_MAX)), last_before);
@@ -274,8 +274,8 @@ impl Owner {
 }
 
 impl State {
-    /// Returns the number of pending messages of each chosen subject, by name, also where it is 0. It reads the counts
-    /// of the subjects, and no entries.
+    /// Returns the number of pending messages of each chosen subject, by name, including subjects with 0. It reads the
+    /// counts of the subjects, and no entries.
     pub fn list_pending_counts(&self, of: &PendingOf) -> Vec<(String, u64)> {
         let listed = |(number, name): (SubjectNumber, &str)| (name.to_owned(), self.pending_of(number));
         if let PendingOf::Subject(name) = of {

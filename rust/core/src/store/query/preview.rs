@@ -1,4 +1,4 @@
-//! Looking at what is pending and ready, without taking or changing anything.
+//! Queries of pending and ready messages that take and change nothing.
 
 use crate::error::Result;
 use crate::queues::Group;
@@ -7,27 +7,27 @@ use crate::store::owner::Owner;
 use crate::store::state::State;
 use crate::units::{GroupNumber, Millis, ReadyNumber, SubjectNumber};
 
-/// A ready message, as a group would be given it next.
+/// A ready message, as a group would receive it next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadyEntry {
-    /// Where its payload is, when it was due, its subject.
+    /// The entry: where the payload is, the due time and the subject.
     pub entry: Entry,
     /// Which delivery it would be, over all retries; from 1.
     pub attempt: u32,
 }
 
 impl Owner {
-    /// When the next pending entry is due, or a little before; `None` where none is pending, or
-    /// where a damaged block hides which: the step that comes to it says so.
+    /// Returns when the next pending entry is due, or a little earlier. `None` if none is pending, or if a damaged
+    /// block hides the entry: the step that reaches the block reports it.
     pub fn next_due(&mut self) -> Option<Millis> {
         self.effects.feed.next_pending(&mut self.state.schedule).ok().flatten()
     }
 
-    /// What is ready in a subject, as applied, in the order in which it would be handed over: for a
-    /// group what none of its consumers has, without a group what some group has not finished.
+    /// Returns the ready messages of a subject, as applied, in delivery order. With a group these are the messages
+    /// that none of its consumers holds, and without a group those that some group has not finished.
     ///
     /// # Errors
-    /// What reading a run gives.
+    /// Those of reading a run.
     pub fn ready(&self, subject: SubjectNumber, group: Option<GroupNumber>) -> Result<Vec<ReadyEntry>> {
         match group.and_then(|number| self.state.groups.get(&number)) {
             Some(group) => ready_for(&self.state, group),

@@ -1,5 +1,5 @@
-//! Looking at the ready messages of a subject one after the other, a piece at a time, so that
-//! nobody waits for the disk with the owner in hand. It changes nothing.
+//! Reads the ready messages of a subject in pieces, so that the owner is not locked while the disk is read. It changes
+//! nothing.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::units::{ReadyNumber, SubjectNumber};
 /// Messages in one piece, at most.
 const PIECE_MAX: u64 = 4_096;
 
-/// Where a look has come to.
+/// The place of a reader of ready messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadyCursor {
     subject: SubjectNumber,
@@ -22,24 +22,24 @@ pub struct ReadyCursor {
 }
 
 impl ReadyCursor {
-    /// A look at the numbers from `first` up to `end`, not included.
+    /// Reads the numbers from `first` up to but not including `end`.
     pub fn new(subject: SubjectNumber, first: ReadyNumber, end: ReadyNumber) -> Self {
         Self { subject, next: first, end }
     }
 }
 
-/// One piece.
+/// One piece of the ready messages.
 #[derive(Debug)]
 pub enum ReadyPiece {
     /// Messages, by number, ascending.
     Entries(Vec<(ReadyNumber, Entry)>),
-    /// Messages that lie in a run: read them, with nobody waiting.
+    /// Messages in a run, to be read while the owner goes on.
     Load(ReadyLoad),
     /// There are no more.
     End,
 }
 
-/// Messages that lie in a run.
+/// Messages in a run.
 #[derive(Clone, Debug)]
 pub struct ReadyLoad {
     subject: SubjectNumber,
@@ -53,23 +53,23 @@ impl ReadyLoad {
         Self { subject, first, run, count }
     }
 
-    /// Reads them; slow. Rows that are damaged are left out, and named.
+    /// Reads the messages. Slow. Damaged rows are left out, and named in the result.
     ///
     /// # Errors
-    /// `Storage` where the run could not be read.
+    /// `Storage` if the run could not be read.
     pub fn read(&self) -> Result<ReadPostings> {
         read_postings(&self.run, self.subject, self.first, self.count)
     }
 }
 
 impl Owner {
-    /// The unfinished ready messages of a subject, as of now.
+    /// A cursor over the unfinished ready messages of a subject, as of now.
     pub fn ready_cursor(&self, subject: SubjectNumber) -> ReadyCursor {
         let dispatch = &self.state.dispatch;
         ReadyCursor::new(subject, dispatch.finished_below(subject), dispatch.next_number(subject))
     }
 
-    /// The next piece. What was finished meanwhile is passed over.
+    /// Returns the next piece. Messages that were finished meanwhile are skipped.
     pub fn look_at_ready(&self, cursor: &mut ReadyCursor) -> ReadyPiece {
         let dispatch = &self.state.dispatch;
         let subject = cursor.subject;
