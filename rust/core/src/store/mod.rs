@@ -1,4 +1,4 @@
-//! The owner of all state: facts are proposed, made durable, applied, and then answered for.
+//! The owner of all state: facts are proposed, made durable and applied, and then the callers get their outcomes.
 
 mod apply;
 mod checkpoint;

@@ -48,15 +48,15 @@ pub const WINDOW_BYTES: u64 = 512 << 20;
 pub const WINDOW_BYTES_MIN: u64 = 128 << 10;
 /// The most memory of the window.
 pub const WINDOW_BYTES_MAX: u64 = 64 << 30;
-/// What one of the entries that the feed holds costs at most, in bytes. An entry has 36, and up to 39 in chunks of the
-/// wheel. Twice that is needed for a moment where much of one millisecond is put in order, and where a flood gets a
-/// lane of its own. A quarter more than the window has may arrive before some is given back.
+/// The most memory that an entry in the feed takes, in bytes. An entry has 36 bytes, and up to 39 in chunks of the
+/// wheel. Twice that is needed for a moment, while many entries of one millisecond are sorted or a flood gets its own
+/// lane. Arrivals may exceed the window by a quarter before entries are given back to the schedule.
 pub const WINDOW_ENTRY_BYTES: u64 = 128;
 
-/// Entries that one ready fact lists, at most, however large the log's submissions may be.
+/// The most entries that one ready fact lists, even if the log accepts larger submissions.
 pub(in crate::store) const READY_ENTRIES_MAX: usize = 1 << 14;
 
-/// Ten thousand a second, for a minute: what a small machine hands over with room to spare.
+/// Ten thousand messages a second for a minute, which a small machine dispatches with room to spare.
 pub(super) const HOT_MINUTE_MESSAGES: u64 = 600_000;
 
 impl Default for OwnerOptions {
@@ -122,7 +122,7 @@ impl OwnerOptions {
         usize::try_from(bytes / READY_ENTRY_BYTES as u64).unwrap_or(usize::MAX).clamp(1, READY_ENTRIES_MAX)
     }
 
-    /// Returns how many messages one assignment may list, where each is a range of its own.
+    /// Returns how many messages one assignment may list if each is a range of its own.
     pub(super) fn assign_fact_numbers(&self) -> usize {
         let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
         usize::try_from(bytes / RANGE_BYTES as u64).unwrap_or(usize::MAX).max(1)

@@ -39,7 +39,7 @@ pub struct VisibleBatch<'a> {
     pub header: BatchHeader,
     /// Where its header begins.
     pub start: Location,
-    /// Its records: everything behind the header.
+    /// Its records: all bytes after the header.
     pub records: &'a [u8],
 }
 
@@ -51,16 +51,16 @@ pub struct Owner {
     pub(super) options: OwnerOptions,
     /// The retention of finished messages for single subjects, in milliseconds.
     keep_finished_of: BTreeMap<String, u64>,
-    /// The log's end at the last freeze, in bytes applied.
+    /// Log bytes that were applied since the open, now and as of the last freeze.
     pub(super) bytes_applied: u64,
     pub(super) bytes_at_freeze: u64,
     pub(super) sequence_at_freeze: Sequence,
     pub(super) freezing: bool,
-    /// True where a checkpoint would free disk space.
+    /// True if a checkpoint would free disk space.
     pub(super) reclaims: bool,
-    /// The last merge failed: the next one is with the next ordinary checkpoint.
+    /// True if the last merge failed. The next merge then waits for the next ordinary checkpoint.
     pub(super) merging_rests: bool,
-    /// The next sequence at the last search for free space.
+    /// The next sequence at the last search for disk space to free.
     pub(super) looked_at: Sequence,
     pub(super) rest: Rest,
     pub(super) reclaiming: Reclaiming,
@@ -105,7 +105,8 @@ impl Owner {
         owner
     }
 
-    /// Sets the retention of finished messages for these subjects, in milliseconds. Other subjects do not change it.
+    /// Sets the retention of finished messages of these subjects, in milliseconds. Other subjects have that of the
+    /// options.
     pub fn keep_finished_of(&mut self, times: BTreeMap<String, u64>) {
         self.keep_finished_of = times;
     }
@@ -116,12 +117,12 @@ impl Owner {
         keep.at(&self.state.subjects, self.reclaiming.aged_at(self.state.position.trusted))
     }
 
-    /// Applies one batch. Batches come in the order of the log, each once; a witness or a seal only
+    /// Applies one batch. Batches come in the order of the log, each once. An empty batch (a witness or a seal) only
     /// moves the position.
     ///
     /// # Errors
-    /// `Corrupt` where the batch does not continue the log, or a fact cannot be read: the store
-    /// must not go on. `Storage` where an entry had to be looked up on disk and could not be.
+    /// `Corrupt` if the batch does not continue the log, or if a fact cannot be read: the store must stop. `Storage`
+    /// if an entry had to be looked up on disk and could not be read.
     pub fn apply(&mut self, batch: &VisibleBatch<'_>) -> Result<()> {
         self.apply_facts(batch)?;
         self.settle_counts()
@@ -135,7 +136,7 @@ impl Owner {
             return Err(self.misfit(batch));
         }
         self.note_segment(batch.start);
-        // Terms stand in the same batch as their messages, and are never saved.
+        // Terms hold for messages of the same batch only, and are never saved.
         self.state.terms = Standing::default();
         self.state.awaited = None;
         let time = BatchTime::of(header);
@@ -192,7 +193,7 @@ impl Owner {
         std::mem::take(&mut self.effects.outcomes)
     }
 
-    /// Takes the damaged blocks of runs that were met since the last call, and what became of their entries.
+    /// Takes the damaged blocks that were found in runs since the last call, and what became of their entries.
     pub fn take_rescues(&mut self) -> Vec<Rescue> {
         std::mem::take(&mut self.effects.rescues)
     }
@@ -202,10 +203,10 @@ impl Owner {
         self.effects.take_woken(&self.state.subjects).into_iter().collect()
     }
 
-    /// Feeds the wheel and proposes what is due, bounded by the budget.
+    /// Feeds the wheel and proposes due messages as ready, limited by the budget.
     ///
     /// # Errors
-    /// What reading a run gives.
+    /// Those of reading a run.
     pub fn step(&mut self, reading: Reading, budget: Budget, proposals: &mut Proposals) -> Result<Progress> {
         let window = Window {
             ahead_ms: self.options.window_ms,
@@ -216,21 +217,21 @@ impl Owner {
         Ok(self.rest(reading.now, progress))
     }
 
-    /// Decides which messages a consumer gets now, and proposes the facts for it.
+    /// Decides which messages a consumer gets now, and proposes the facts for this.
     ///
     /// # Errors
-    /// `Corrupt` where the views lack a message that is unfinished: the store must not go on.
+    /// `Corrupt` if the views lack an unfinished message: the store must stop.
     pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         let count_max = request.count_max.min(self.options.assign_fact_numbers());
         let request = PullRequest { count_max, ..request };
         self.deciding.pull(&self.state, request, proposals)
     }
 
-    /// Takes what a load read. Messages whose postings are damaged come from the log where that is
-    /// kept; the others are proposed to be given up, and returned. All others flow.
+    /// Takes the postings that a load read. Messages with damaged postings are recovered from the log if it is kept.
+    /// The other damaged ones are proposed to be voided, and returned.
     ///
     /// # Errors
-    /// `Storage` where the log could not be read; the pull may be tried again.
+    /// `Storage` if the log could not be read. The pull may be tried again.
     pub fn loaded(&mut self, mut postings: LoadedPostings, proposals: &mut Proposals) -> Result<Vec<ReadyNumber>> {
         let subject = postings.subject;
         let read = &mut postings.found;
@@ -247,27 +248,27 @@ impl Owner {
         Ok(lost)
     }
 
-    /// The next sequence to apply: everything below is in the state.
+    /// The next sequence to apply. All facts below it are in the state.
     pub fn applied(&self) -> Sequence {
         self.state.position.next_sequence
     }
 
-    /// The applied state, to look at.
+    /// The applied state, for reading.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Postings that were read from runs for pulls and are not handed out.
+    /// How many postings were read from runs for pulls and not delivered yet.
     pub fn loaded_postings(&self) -> usize {
         self.deciding.loaded_count()
     }
 
-    /// Entries that the feed holds.
+    /// How many entries the feed holds.
     pub fn window_entries(&self) -> usize {
         self.effects.feed.len()
     }
 
-    /// True where a checkpoint is due and none is under way.
+    /// True if a checkpoint is due and none is under way.
     pub fn checkpoint_due(&self) -> bool {
         !self.freezing && (self.reclaims || self.effects.was_counted || self.share_of_checkpoint(1))
     }
@@ -277,13 +278,13 @@ impl Owner {
         self.state.schedule.recent_entries()
     }
 
-    /// True where so much has come since the checkpoint under way was frozen that the next one is
-    /// near: its writing must not be paced any more, or memory and replay grow.
+    /// True if so much was applied since the freeze of the current checkpoint that the next one is near. The current
+    /// one must then be written without pacing, or memory use and replay grow.
     pub fn checkpoint_lags(&self) -> bool {
         self.freezing && self.share_of_checkpoint(4)
     }
 
-    /// True where at least one `share`-th of what makes a checkpoint due has come.
+    /// True if at least one `share`-th of what makes a checkpoint due was applied since the last freeze.
     pub(super) fn share_of_checkpoint(&self, share: u64) -> bool {
         let facts = self
             .state
@@ -296,7 +297,7 @@ impl Owner {
         facts > 0 && (bytes >= options.checkpoint_bytes / share || facts >= options.checkpoint_facts / share)
     }
 
-    /// True where the offset is held by the consumer, as applied.
+    /// True if the consumer holds the offset, as applied.
     pub fn holds(&self, group: GroupNumber, consumer: ConsumerNumber, offset: PullOffset) -> bool {
         let consumer = self.state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
         consumer.is_some_and(|consumer| consumer.held.get(offset).is_some())

@@ -1,8 +1,8 @@
 //! Decisions that become facts. Nothing here changes the state: a proposed fact is applied once it is durable.
 //!
 //! In: requests of callers, and the time. Out: [`proposals::Proposals`] for the log, and the answer to a pull.
-//! Read `proposals`, then `requests` (publish, cancel, groups), `pull` (which consumer gets which message), `settlement`
-//! (how deliveries end), and `step` (messages that are due, with `due_series` for recurring ones).
+//! Read `proposals`, then `requests` (publish, cancel, groups), `pull` (which consumer gets which message),
+//! `settlement` (how deliveries end), and `step` (messages that are due, with `due_series` for recurring ones).
 
 pub(super) mod due_series;
 pub(super) mod idle;
