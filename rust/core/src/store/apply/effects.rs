@@ -58,7 +58,7 @@ pub enum Outcome {
     HasConsumers(u32),
     /// So many messages have expired.
     Expired(u64),
-    /// The series begins. It replaced a series whose pending message, this one, is cancelled.
+    /// The series begins. The key is that of the cancelled pending message of the series that it replaced, if any.
     SeriesBegun(Option<DueKey>),
     /// Nothing changed: a series of that name exists.
     SeriesThere,
@@ -66,7 +66,7 @@ pub enum Outcome {
     SeriesFull,
     /// Nothing changed: the series, or all series together, would exceed the size limit.
     SeriesTooLarge,
-    /// The series ended. Its pending message, this one, is cancelled.
+    /// The series ended. The key is that of its cancelled pending message, if any.
     SeriesEnded(Option<DueKey>),
     /// The consumer of that name, new or existing.
     Consumer(ConsumerNumber),
@@ -140,7 +140,7 @@ impl Effects {
         }
     }
 
-    /// Takes the groups that have new messages or new room.
+    /// Takes the groups whose parked pulls may go on.
     pub(in crate::store) fn take_woken(&mut self, subjects: &Subjects) -> BTreeSet<GroupNumber> {
         self.woken_subject = None;
         let mut woken = std::mem::take(&mut self.woken);
