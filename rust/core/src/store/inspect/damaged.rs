@@ -1,5 +1,5 @@
-//! Looking at a store that cannot be opened: what is certain of it, up to the first fact that is lost,
-//! and what is damaged or missing. Changes no file.
+//! Inspects a store that cannot be opened: reports what is certain up to the first lost fact, and what is damaged or
+//! missing. No file is changed.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::store::retention::pins::Pin;
 use crate::store::salvage::base::{Base, base};
 use crate::store::salvage::stream_of;
 
-/// The most places of damage and gaps that are reported; the rest is counted.
+/// The maximum number of damaged places and gaps to report; the rest is counted.
 const TOLD_MAX: usize = 1_000;
 
-/// Reads what can be read of a store that an open would refuse with `refused`; `pins` are those that
-/// are told of, `keep` is how long files are kept by who opens it.
+/// Reads what is readable of a store that an open would refuse with `refused`. `pins` are the pins to report. `keep`
+/// is the retention of the process that opens the store.
 ///
 /// # Errors
-/// `NotAStore` where nothing says whose files these are; `NewerFormat`, `Storage`.
+/// `NotAStore` if no file gives the stream that the files belong to; `NewerFormat`, `Storage`.
 pub fn inspect_damaged(
     storage: &Arc<dyn Storage>,
     refused: Error,

@@ -1,4 +1,4 @@
-//! The files of a store: what each is, how large, and how much of it is unfinished.
+//! Lists the files of a store: the kind and size of each, and how much of each is unfinished.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::store::retention::pins::PIN_FOLDER;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
-/// What a file of a store is.
+/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileKind {
     /// A segment of the log.
     Segment,
-    /// A segment that is being prepared, or was when the process was killed.
+    /// A segment that is being prepared, or that a killed process was preparing.
     Preparing,
     /// A run of pending messages.
     ScheduleRun,
     /// A run of ready messages.
     DispatchRun,
-    /// A run that neither kept checkpoint names.
+    /// A run that no kept checkpoint names.
     UnusedRun,
-    /// A run that was staged, or is being staged, and that the store has not adopted.
+    /// A run that was staged, or is being staged, and that no fact has adopted.
     StagedRun,
     /// A checkpoint.
     Checkpoint,
-    /// Evidence that a repair kept.
+    /// Bytes set aside by a repair, kept as evidence.
     Aside,
-    /// A pin of a reader.
+    /// A reader's pin.
     Pin,
     /// Anything else.
     Other,
@@ -45,42 +45,43 @@ pub enum FileKind {
 pub struct InspectedFile {
     /// Its path, relative to the store.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its length.
     pub bytes: u64,
-    /// Bytes of it that are holes, or that nothing was ever written to: they are given back to the disk, or will be
-    /// when two checkpoints name them.
+    /// Bytes of the file that are holes or were never written. Their disk space is free, or will be freed once two
+    /// checkpoints name the holes.
     pub hole_bytes: u64,
-    /// Rows of a run; 0 for everything else.
+    /// Rows of a run; 0 for other files.
     pub rows: u64,
-    /// Rows of a run that are not finished; 0 for everything else.
+    /// Rows of a run that are not finished; 0 for other files.
     pub unfinished: u64,
-    /// Pending messages whose payloads lie in it.
+    /// Pending messages whose payloads are in the file.
     pub pending: u64,
-    /// Which segment or run it is; `None` for everything else.
+    /// The segment or run; `None` for other files.
     pub place: Option<LocationFile>,
-    /// When it was written last, by the store's clock: a segment or a run that nothing is added to.
+    /// When a complete segment or run was last written, by the store's clock.
     pub written: Option<Millis>,
-    /// Until when it is kept for its age, and why, even without a holder; `None` for files that are written to.
+    /// How long retention keeps the file even without a holder, and why; `None` for a file that is still being
+    /// written.
     pub kept: Option<KeptForAge>,
-    /// The first 16 of its holders, as places in the list of holders.
+    /// The first 16 of its holders, as indexes into the list of holders.
     pub held_by: Vec<u32>,
-    /// How many need it.
+    /// The number of holders that need the file.
     pub held_by_count: u64,
 }
 
-/// What holds a file for its age.
+/// The retention that keeps a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptForAge {
-    /// The subject of users whose messages are kept that long; `None` where all are that are not named when a store
-    /// is opened, or where it is not known whose messages the file has.
+    /// The user's subject whose messages are kept that long. `None` if the default of all other subjects decides, or
+    /// if the subjects in the file are unknown.
     pub subject: Option<String>,
-    /// Until when, by the store's clock; that may be over.
+    /// The end of the retention by the store's clock; may be in the past.
     pub until: Millis,
 }
 
-/// Every file, with its length. One that goes away meanwhile is left out.
+/// Lists all files with their lengths. A file that is removed during the listing is left out.
 pub(in crate::store) fn files_of(
     storage: &dyn Storage,
     state: &State,
@@ -117,7 +118,7 @@ pub(in crate::store) fn files_of(
     Ok(files)
 }
 
-/// Returns the length of a file, its size on disk, and whether it is an unused segment.
+/// The length of a file, its size on disk, and whether it is an unused segment.
 struct Sizes {
     length: u64,
     room: u64,
@@ -137,7 +138,7 @@ fn hole_bytes(state: &State, place: LocationFile) -> u64 {
     }
 }
 
-/// True for an empty segment beyond the end of what was read: it was prepared, and has no holder.
+/// True for an empty segment after the end of the log that was read: it was prepared, and has no holder.
 fn is_empty(state: &State, path: &str, file: &dyn StorageFile) -> Result<bool> {
     let Some(LocationFile::Segment(segment)) = place_of(state, path) else { return Ok(false) };
     if state.position.end.segment().is_some_and(|last| segment <= last) {
@@ -191,7 +192,8 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
     file
 }
 
-/// A segment is kept as long as any before it: the log goes from its beginning on.
+/// Returns until when the file is kept for its age. The log is contiguous, so a segment is kept as long as any before
+/// it.
 fn kept_for_age(state: &State, keeping: &Keeping, place: LocationFile) -> Option<KeptForAge> {
     let held = match place {
         LocationFile::Run(run) => state.runs.get(&run).map(|known| keeping.held(known.created, &known.subjects))?,
@@ -211,13 +213,13 @@ fn kept_for_age(state: &State, keeping: &Keeping, place: LocationFile) -> Option
     Some(KeptForAge { subject: held.subject.and_then(name), until: held.until })
 }
 
-/// The name of a staged run, finished or not.
+/// Returns the name of a staged run, whether or not its staging is finished.
 fn staged_name(path: &str) -> Option<LoadName> {
     let file_name = path.strip_prefix(LOAD_FOLDER)?.strip_prefix('/')?;
     LoadName::parse(file_name.strip_suffix(".tmp").unwrap_or(file_name))
 }
 
-/// The segment or the run of this path.
+/// Returns the segment or the run at this path.
 fn place_of(state: &State, path: &str) -> Option<LocationFile> {
     if path.starts_with(LOAD_FOLDER) {
         let mut loaded = state.runs.iter().filter(|(_, known)| known.run.file().path() == path);
@@ -231,7 +233,7 @@ fn place_of(state: &State, path: &str) -> Option<LocationFile> {
     }
 }
 
-/// How many rows of a run are not finished.
+/// Counts the rows of a run that are not finished.
 fn unfinished_in(state: &State, number: RunNumber) -> u64 {
     let windows = state.schedule.windows().iter();
     let pending = windows.filter(|window| window.run().is_some_and(|run| run.number() == number));

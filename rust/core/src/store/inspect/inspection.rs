@@ -1,5 +1,5 @@
-//! Inspects a store without its lock, also while another process writes to it. The newest checkpoint is read, and the
-//! log behind it is applied in memory up to the last visible fact. No file is changed.
+//! Inspects a store without its lock, even while another process writes to it: reads the newest checkpoint and
+//! applies the log after it in memory, up to the last visible fact. No file is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::units::{Epoch, LocationFile, Millis, Sequence, SubjectNumber};
 pub struct InspectedSubject {
     /// Its name.
     pub name: String,
-    /// Messages that wait for their time.
+    /// The number of messages that are not yet due.
     pub pending: u64,
-    /// When the first of them is due.
+    /// The earliest due time of the pending messages.
     pub next_due: Option<Millis>,
-    /// Messages that became ready and that some group has not finished.
+    /// Messages that became ready and that at least one group has not finished.
     pub ready: u64,
-    /// The number that the next ready message gets.
+    /// The ready number that the next ready message gets.
     pub next_number: u64,
-    /// How many groups it has.
+    /// The number of its groups.
     pub groups: u64,
 }
 
@@ -45,72 +45,72 @@ pub struct InspectedGroup {
     pub subject: String,
     /// Its name.
     pub name: String,
-    /// The next number that was never assigned.
+    /// The next ready number that the group has not assigned.
     pub cursor: u64,
-    /// The number that the subject's next ready message gets.
+    /// The ready number that the subject's next ready message gets.
     pub next_number: u64,
-    /// Ready messages that it has not finished.
+    /// Ready messages that the group has not finished.
     pub lag: u64,
-    /// Messages in flight: consumers hold them.
+    /// Messages that its consumers hold.
     pub in_flight: u64,
-    /// The ready number that it began with.
+    /// The ready number that the group began with.
     pub start: u64,
-    /// Its dead letters.
+    /// The number of its dead letters.
     pub dead_letters: u64,
-    /// Its consumers: their names, and how many messages each holds.
+    /// Its consumers: name and number of held messages.
     pub consumers: Vec<(String, u64)>,
 }
 
 /// A store, as of one position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inspection {
-    /// How often it was opened for writing.
+    /// How many times the store was opened for writing.
     pub epoch: Epoch,
     /// The checkpoint that was used.
     pub checkpoint: Option<u32>,
-    /// The sequence behind the last fact that was read.
+    /// The sequence after the last fact that was read.
     pub next_sequence: Sequence,
     /// The trusted time of the last batch that was read.
     pub trusted: Millis,
-    /// True where the log was closed in good order.
+    /// True if the log ends with a seal.
     pub sealed: bool,
-    /// Facts that an open would apply behind the checkpoint.
+    /// Facts after the checkpoint, which an open would apply.
     pub facts_behind: u64,
     /// The size of these facts in the log, in bytes.
     pub bytes_behind: u64,
-    /// Facts behind the last position that a batch calls visible: in flight, or left by a crash for the next open to
-    /// judge. They are not counted anywhere else.
+    /// Facts after the last position that a batch calls visible: in flight, or left by a crash for the next open to
+    /// judge. No other figure counts them.
     pub facts_unconfirmed: u64,
-    /// Messages that wait for their time.
+    /// The number of messages that are not yet due.
     pub pending: u64,
-    /// When the first of them is due.
+    /// The earliest due time of the pending messages.
     pub next_due: Option<Millis>,
-    /// Ready messages that some group has not finished.
+    /// Ready messages that at least one group has not finished.
     pub ready: u64,
     /// Messages that were voided because their bytes were damaged.
     pub voided: u64,
-    /// Every file.
+    /// All files of the store.
     pub files: Vec<InspectedFile>,
-    /// Every subject, by number.
+    /// All subjects, by number.
     pub subjects: Vec<InspectedSubject>,
-    /// Every group, by number.
+    /// All groups, by number.
     pub groups: Vec<InspectedGroup>,
     /// The holders of files; the one that needs the oldest segment comes first.
     pub holders: Vec<Holder>,
-    /// How much is held for which reason.
+    /// The space held, by reason.
     pub space: Vec<HeldSpace>,
     /// The parts that could not be read, in words.
     pub damaged: Vec<String>,
-    /// Why an open would be refused; the figures are then those up to the first fact that is lost.
+    /// Why an open would be refused. If set, the figures count only the facts before the first lost one.
     pub refused: Option<Error>,
 }
 
-/// Reads a store. While another process writes to it, files come and go under the reader. A file that looks damaged
-/// may be whole a moment later, so the caller tries again. `pins` are the pins to report, and `keep` is the retention
-/// of the process that opens the store.
+/// Reads a store. Another process that writes to the store may add and remove files during the read, so a file can
+/// look damaged and be whole a moment later: the caller retries. `pins` are the pins to report. `keep` is the
+/// retention of the process that has the store open.
 ///
 /// # Errors
-/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as for recovery.
 pub fn inspect(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -127,7 +127,7 @@ pub fn inspect(
     picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
 }
 
-/// What was found outside the state.
+/// The facts about a store that its state does not contain.
 pub(in crate::store) struct Found {
     pub(in crate::store) epoch: Epoch,
     pub(in crate::store) sealed: bool,
@@ -135,7 +135,7 @@ pub(in crate::store) struct Found {
     pub(in crate::store) facts_unconfirmed: u64,
 }
 
-/// The inspection of a state, of which `chosen` are the kept checkpoints, the used one first.
+/// Makes the inspection of a state. `chosen` are the kept checkpoints, the used one first.
 pub(super) fn picture(
     storage: &dyn Storage,
     state: &State,
@@ -182,7 +182,7 @@ struct Waiting {
     next_due: Option<Millis>,
 }
 
-/// The pending messages of each subject, and the number of their payloads in each file.
+/// The pending messages of each subject, and the number of pending payloads in each file.
 type BySubjectAndFile = (BTreeMap<SubjectNumber, Waiting>, BTreeMap<LocationFile, u64>);
 
 fn waiting(state: &State, damaged: &mut Vec<String>) -> BySubjectAndFile {

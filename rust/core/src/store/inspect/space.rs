@@ -1,5 +1,5 @@
-//! What holds the space of a store: for each file who needs it, for each of them what would come
-//! back without it, and how much is kept for each reason.
+//! Reports what holds the space of a store: the holders of each file, the space that would be freed without each
+//! holder, and the space held for each reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::store::retention::holders::{Holder, HolderKind, Need};
 use crate::store::state::State;
 use crate::units::{LocationFile, Millis, SegmentNumber};
 
-/// Holders that are named of one file, at most; the rest is counted.
+/// The maximum number of holders named for one file; the rest is counted.
 const NAMED_MAX: usize = 16;
 
 /// A reason for which space is held.
@@ -18,25 +18,25 @@ const NAMED_MAX: usize = 16;
 pub enum SpaceReason {
     /// Groups without a consumer.
     DeadGroup,
-    /// Groups that somebody consumes for.
+    /// Groups with at least one consumer.
     Group,
     /// Dead letters.
     DeadLetters,
     /// Ready messages that no group consumes.
     NoGroup,
-    /// Messages that wait for their time.
+    /// Messages that are not yet due.
     Pending,
     /// The log that an open applies.
     Replay,
     /// Pins of readers.
     Pin,
-    /// Archives that have not got it yet.
+    /// Archives that have not read the file yet.
     Archive,
-    /// Nothing unfinished: it goes when it is old enough and the kept checkpoints need it no more.
+    /// No holder: the file is removed once it is old enough and no kept checkpoint needs it.
     Finished,
-    /// Checkpoints, prepared segments, the identity: what every store has.
+    /// Checkpoints, prepared segments and the identity, which every store has.
     Upkeep,
-    /// Evidence that repairs kept.
+    /// Bytes that repairs set aside as evidence.
     Aside,
 }
 
@@ -56,7 +56,7 @@ impl SpaceReason {
         Self::Aside,
     ];
 
-    /// `None` for a checkpoint: what it names is needed by others, or finished.
+    /// Returns `None` for a checkpoint: the files that it names are finished, or other holders need them.
     fn of(kind: &HolderKind) -> Option<Self> {
         match kind {
             HolderKind::Group { consumers: 0, .. } => Some(Self::DeadGroup),
@@ -72,20 +72,20 @@ impl SpaceReason {
     }
 }
 
-/// How much is held for one reason.
+/// The space held for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldSpace {
     /// The reason.
     pub reason: SpaceReason,
-    /// How many hold it so.
+    /// The number of holders with this reason.
     pub holders: u64,
-    /// Bytes; what is held for several reasons counts for each.
+    /// Bytes held; a file that is held for several reasons counts for each.
     pub bytes: u64,
-    /// The bytes that are held for no other reason.
+    /// Bytes that are held for no other reason.
     pub alone: u64,
 }
 
-/// Notes who holds each of `files`, and weighs the holders and the reasons.
+/// Notes the holders of each file in `files`, and adds up the bytes of each holder and each reason.
 pub(in crate::store) fn weigh(
     state: &State,
     needs: &[Need],
@@ -143,8 +143,8 @@ fn needs_file(need: &Need, place: LocationFile) -> bool {
     matches!(need.kind, HolderKind::Pin { .. }) || need.files.has(place)
 }
 
-/// Returns the holders that decide whether a file stays: those that need it, else pins where no kept checkpoint needs
-/// it. With neither the file is finished.
+/// Returns the holders that decide whether a file stays: those that need the file. Without any, pins decide, unless a
+/// kept checkpoint names the file. An empty result means that the file is finished.
 fn deciding(by: &[(usize, &Need)]) -> Vec<usize> {
     let of = |wanted: &dyn Fn(&HolderKind) -> bool| -> Vec<usize> {
         by.iter().filter(|(_, need)| wanted(&need.kind)).map(|(at, _)| *at).collect()
@@ -158,7 +158,8 @@ fn deciding(by: &[(usize, &Need)]) -> Vec<usize> {
     if of(&is_checkpoint).is_empty() { of(&is_pin) } else { Vec::new() }
 }
 
-/// The subject and the group with which this ends: a group ends with what it gave back and its dead letters.
+/// Returns the subject and the group that a holder ends with: removing a group also ends its retries and dead
+/// letters.
 fn family(kind: &HolderKind) -> Option<(&str, &str)> {
     match kind {
         HolderKind::DeadLetters { subject, group } => Some((subject, group)),
@@ -170,14 +171,14 @@ fn family(kind: &HolderKind) -> Option<(&str, &str)> {
     }
 }
 
-/// The groups that others end with, by their families.
+/// The groups on the subjects of users, by family: removing one ends all holders of its family.
 fn heads(needs: &[Need]) -> BTreeMap<(&str, &str), usize> {
     let is_head = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if is_of_users(subject));
     let heads = needs.iter().enumerate().filter(|(_, need)| is_head(&need.kind));
     heads.filter_map(|(at, need)| Some((family(&need.kind)?, at))).collect()
 }
 
-/// Returns the group whose removal ends all deciding holders, where it is not the only one.
+/// Returns the group whose removal ends all deciding holders, unless that group is the only deciding holder.
 fn removed_with(deciding: &[usize], needs: &[Need], heads: &BTreeMap<(&str, &str), usize>) -> Option<usize> {
     let mut families = deciding.iter().map(|at| family(&needs.get(*at)?.kind));
     let first = families.next()??;

@@ -1,20 +1,20 @@
-//! What a verification found.
+//! The result of a verification.
 
-/// What a verification found.
+/// The findings and counts of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verification {
     /// Log batches read.
     pub batches: u64,
-    /// Records read, their payloads checked.
+    /// Records read, including their payloads.
     pub records: u64,
     /// Runs read, every block checked.
     pub runs: u64,
     /// Checkpoints read.
     pub checkpoints: u64,
-    /// What is wrong, in words, each naming its file.
+    /// The damage and contradictions found, in words, each naming its file.
     pub findings: Vec<String>,
-    /// What was set aside by earlier repairs: files, relative to the store.
+    /// The files that earlier repairs set aside, relative to the store.
     pub set_aside: Vec<String>,
-    /// Messages that were given up by a fact of the log that is kept, in words.
+    /// Messages that a fact in the kept log voided, in words.
     pub voided: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The runs of a store, read block by block, and which checkpoint needs them.
+//! Verifies the runs of a store block by block, and says for each damaged run which checkpoint needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub(in crate::store) fn verify_runs(
     found: &mut Verification,
 ) -> Result<()> {
     let (mut kinds, mut loads) = (BTreeMap::new(), BTreeMap::new());
-    // What is punched is named by both, so that the older one of those that name a run says all that may be gone.
+    // Only holes that both checkpoints name are punched, so the oldest checkpoint that names a run lists all its
+    // holes.
     let mut holes = BTreeMap::new();
     for checkpoint in checkpoints {
         let files = &checkpoint.files;
@@ -65,7 +66,7 @@ pub(in crate::store) fn verify_runs(
     Ok(())
 }
 
-/// What is to be said of a run that the newest checkpoint does not name; nothing of the others.
+/// Returns what to add to a finding about a run that the newest checkpoint does not name; empty for other runs.
 fn spared_by_newest(checkpoints: &[ReadCheckpoint], number: RunNumber) -> String {
     let names = |read: &&ReadCheckpoint| {
         read.files.schedule_runs.iter().chain(&read.files.dispatch_runs).any(|run| run.number == number)
@@ -81,7 +82,7 @@ fn spared_by_newest(checkpoints: &[ReadCheckpoint], number: RunNumber) -> String
     }
 }
 
-/// What the facts behind the last checkpoint adopted, and no checkpoint names.
+/// Verifies the loaded runs that only facts after the last checkpoint name.
 pub(super) fn verify_unnamed_loads(state: &State, checkpoints: &[ReadCheckpoint], found: &mut Verification) {
     let named: BTreeSet<LoadName> =
         checkpoints.iter().flat_map(|checkpoint| checkpoint.files.loads.values()).map(|load| load.name).collect();

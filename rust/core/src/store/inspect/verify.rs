@@ -1,6 +1,6 @@
-//! Verifies a store: reads every record and payload and every block of every run, checks that the older checkpoint and
-//! the log behind it give the same state as the newer one, and that the state agrees with itself. No file is
-//! changed.
+//! Verifies a store: reads every record, every payload and every block of every run. Also checks that the older
+//! checkpoint and the log after it give the same state as the newer checkpoint, and that the state is consistent. No
+//! file is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::store::state::forecast::Sizes;
 use crate::store::state::{LogPosition, State};
 use crate::units::{Location, Sequence, SubjectNumber, Utc};
 
-/// How far a verification has come.
+/// The progress of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VerificationProgress {
     /// Log bytes read so far.
@@ -37,12 +37,12 @@ pub struct VerificationProgress {
 /// Verifies a store that no process has open.
 ///
 /// # Errors
-/// `Storage`, `NewerFormat`; everything else is a finding.
+/// `Storage`, `NewerFormat`; all other errors become findings.
 pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verification> {
     verify_telling(storage, identity, &mut |_| {})
 }
 
-/// As [`verify`], and reports its progress.
+/// Verifies a store as [`verify`] does, and reports progress.
 ///
 /// # Errors
 /// As [`verify`].
@@ -70,7 +70,7 @@ pub fn verify_telling(
     let newer = checkpoints.last();
     let mut target = older.and(newer).map(|read| (read.number, &read.snapshot));
     let restored = match restored_owner(storage, identity.stream, older.or(newer)) {
-        // The log behind the newest is still read.
+        // The log after the newest checkpoint is still read.
         Err(error) if older.is_some() => {
             tell_once(&error, &mut found);
             target = None;
@@ -95,7 +95,7 @@ pub fn verify_telling(
     Ok(found)
 }
 
-/// Reports an error once: a run that cannot be opened was reported with the other runs.
+/// Reports an error once: [`verify_runs`] has already reported each run that cannot be opened.
 fn tell_once(error: &Error, found: &mut Verification) {
     let words = error.to_string();
     if !found.findings.iter().any(|told| told.starts_with(&words)) {
@@ -103,8 +103,8 @@ fn tell_once(error: &Error, found: &mut Verification) {
     }
 }
 
-/// Compares the cells of the newest checkpoint with its pending messages: an opening trusts the cells, and the replay
-/// began at the older checkpoint. Runs that cannot be opened were reported before.
+/// Compares the cells of the newest checkpoint with its pending messages. An open trusts these cells, and the replay
+/// began at the older checkpoint. Runs that cannot be opened are already reported.
 fn compare_newest(
     storage: &Arc<dyn Storage>,
     stream: Stream,
@@ -124,8 +124,8 @@ fn compare_newest(
     Ok(())
 }
 
-/// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind
-/// it is applied too.
+/// Reads the log from its floor. Batches before the checkpoint are only checked; batches after the checkpoint are
+/// also applied.
 fn replay(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -190,14 +190,14 @@ fn words_of(void: Void, state: &State) -> String {
     }
 }
 
-/// A block that could not be read now is no finding: whether it is damaged is not known.
+/// Returns an error if a block could not be read. Such a block is not a finding: it is unknown whether it is damaged.
 fn refuse_unread(damaged: &[DamagedBlock]) -> Result<()> {
     let unread = damaged.iter().find(|block| matches!(block.error, Error::Storage { .. }));
     unread.map_or(Ok(()), |block| Err(block.error.clone()))
 }
 
-/// Compares the count of each subject with its pending messages. A block that cannot be read is a finding by itself,
-/// and its messages cannot be counted.
+/// Compares the pending count of each subject with its pending messages. A damaged block is a finding of its own, and
+/// its messages cannot be counted, so the counts are not compared then.
 fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
     let (counted, damaged) = state.count_pending();
     refuse_unread(&damaged)?;
@@ -213,8 +213,8 @@ fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
     Ok(())
 }
 
-/// Compares the totals of each minute, and of each subject in it, with the pending messages. As [`compare_counts`], it
-/// finds nothing where a block of a run cannot be read.
+/// Compares the totals of each minute and the cells of each subject with the pending messages. Like
+/// [`compare_counts`], reports no difference if a block of a run is damaged.
 fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verification) -> Result<()> {
     let (counted, damaged) = state.count_cells(storage)?;
     refuse_unread(&damaged)?;
@@ -244,7 +244,7 @@ fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verif
     Ok(())
 }
 
-/// Where the replay has come to the newer checkpoint's position, both states must be the same.
+/// Compares both states once the replay reaches the newer checkpoint's position: they must be equal.
 fn compare_at(owner: &Owner, target: Option<(u32, &Snapshot)>, found: &mut Verification) {
     let Some((number, expected)) = target else { return };
     if expected.position.next_sequence != owner.applied() {
@@ -286,7 +286,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
         (expected.next_group, expected.next_consumer, expected.voided)
             == (actual.next_group, actual.next_consumer, actual.voided),
     );
-    // Retention may have removed different segments at the front of each.
+    // Retention may have removed a different number of segments in each state.
     let of = |snapshot: &Snapshot| -> BTreeMap<_, _> {
         snapshot.segments.iter().map(|start| (start.segment, start.subjects.clone())).collect()
     };

@@ -1,10 +1,10 @@
-//! When a file was last written, by the log's own time.
+//! The time at which a file was last written, by the log's own clock.
 
 use crate::store::state::State;
 use crate::units::{LocationFile, Millis};
 
-/// When the last fact of a file was written: that of the segment, or the checkpoint of the run.
-/// `None` for what is written to.
+/// Returns the time of the last write: for a segment, the trusted time at its end; for a run, the time of the
+/// checkpoint that made it. `None` for a file that is still being written.
 pub(in crate::store) fn written(state: &State, place: LocationFile) -> Option<Millis> {
     match place {
         LocationFile::Segment(segment) => {
