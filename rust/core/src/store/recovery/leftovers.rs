@@ -1,4 +1,4 @@
-//! What an opening removes, since it would mislead a later one or is of use to nobody.
+//! Removes files at an open that would mislead a later open, or that no kept checkpoint needs.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,8 @@ use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path, list_c
 use crate::store::retention::kept_files::{CHECKPOINTS_KEPT, KeptFiles, log_floor};
 use crate::units::RunNumber;
 
-/// Removes, durably, what would mislead a later opening: newer checkpoints that were not used
-/// first, then what no kept checkpoint names. A pin holds back what was retired, never what would
-/// mislead.
+/// Durably removes newer checkpoints that were not used, since a later open would trust them, and then files that no
+/// kept checkpoint names. While a pin exists, only files that would mislead a later open are removed.
 pub(super) fn remove_unused(
     storage: &dyn Storage,
     used: Option<&ReadCheckpoint>,
@@ -55,7 +54,7 @@ pub(super) fn remove_unused(
     Ok(())
 }
 
-/// Files that never got their name.
+/// Removes temporary files, which a process left before their rename.
 fn remove_temporary(storage: &dyn Storage, folder: &str) -> Result<()> {
     for name in storage.list(folder)?.iter().filter_map(|name| name.strip_suffix(".tmp")) {
         let path = if folder.is_empty() { format!("{name}.tmp") } else { format!("{folder}/{name}.tmp") };

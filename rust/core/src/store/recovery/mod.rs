@@ -1,14 +1,14 @@
-//! Recovery: from the files that a stop left on disk to the state that the log says.
+//! Recovery: from the files that a stop left on disk to the state that the log gives.
 //!
-//! In: the files of a store. Out: an owner, and where the log goes on.
+//! In: the files of a store. Out: an owner, and the position at which the log continues.
 //! Read this file, then `restoration` (the state as of a checkpoint), `leftovers` (files that no checkpoint names) and
 //! `recount`. `rescue` and `ready_rescue` find the entries of a damaged block in the log. `visible_state` reads a store
 //! without its lock.
 //!
-//! Recovery only reads until it has found everything that it needs, so a refused open leaves the files as they were.
-//! Then, in this order, it removes a newer checkpoint that it did not use (a later open would trust it), removes files
-//! that no kept checkpoint names, repairs the suspect tail, and applies the facts behind the checkpoint. Nothing is
-//! dispatched before the log is applied to its end.
+//! Recovery only reads until it has found all files that it needs, so a refused open leaves the files as they were.
+//! Then, in this order, it removes each newer checkpoint that it did not use (a later open would trust it), removes
+//! files that no kept checkpoint names, repairs the suspect tail, and applies the facts after the checkpoint. No
+//! message is dispatched before the whole log is applied.
 
 pub(super) mod leftovers;
 pub(super) mod newest;
@@ -43,7 +43,7 @@ use crate::units::{Epoch, Millis, SegmentNumber};
 use leftovers::remove_unused;
 use restoration::{feed_from, restore, scan_start};
 
-/// How far recovery has come.
+/// The progress of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecoveryProgress {
     /// Facts applied so far.
@@ -54,34 +54,34 @@ pub struct RecoveryProgress {
     pub bytes_whole: u64,
 }
 
-/// What opening found and did.
+/// What an open found and did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
     /// The checkpoint that was used, if any.
     pub checkpoint: Option<u32>,
     /// Checkpoints that could not be used, with the reason.
     pub checkpoints_refused: Vec<(String, String)>,
-    /// Facts applied behind the checkpoint.
+    /// Facts applied after the checkpoint.
     pub facts: u64,
-    /// Log bytes read behind the checkpoint.
+    /// Log bytes read after the checkpoint.
     pub bytes: u64,
     /// What the repair of a suspect tail set aside, in words.
     pub set_aside: Vec<String>,
 }
 
-/// An owner whose state is what the log says, and where the log goes on.
+/// An owner with the state that the log gives, and the position at which the log continues.
 pub struct Recovered {
     /// The owner.
     pub owner: Owner,
-    /// This opening's epoch, durable.
+    /// The epoch of this opening, already durable.
     pub epoch: Epoch,
-    /// The position behind the last fact that was kept.
+    /// The position after the last fact that was kept.
     pub position: LogPosition,
-    /// The trusted time of the log's last batch: the clock's floor.
+    /// The trusted time of the log's last batch: the clock never starts before it.
     pub trusted: Millis,
-    /// The number of the segment to begin.
+    /// The number of the segment to begin next.
     pub next_segment: SegmentNumber,
-    /// What was found and done.
+    /// What recovery found and did.
     pub report: RecoveryReport,
 }
 
@@ -92,11 +92,11 @@ struct Chosen {
     refused: Vec<(String, String)>,
 }
 
-/// Recovers the store whose identity was read. The epoch is raised once nothing stands in the way
-/// of opening, and before the first file is changed.
+/// Recovers the store with this identity. The epoch is raised after all checks that can refuse the open, and before
+/// the first file is changed.
 ///
 /// # Errors
-/// `Corrupt`, `MissingFile`, `NewerFormat`: refused, and no file was changed. `Storage`.
+/// `Corrupt`, `MissingFile`, `NewerFormat`: the open is refused, and no file was changed. `Storage`.
 pub fn recover(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -106,7 +106,7 @@ pub fn recover(
 ) -> Result<Recovered> {
     let stream = identity.stream;
     let options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options };
-    // What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
+    // A killed process may have renamed or removed files without a sync, and recovery is about to trust the folders.
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
         if !is_on(Planted::FoldersTrustedUnsynced) {
             storage.sync_folder(folder)?;
@@ -125,7 +125,8 @@ pub fn recover(
     reached(Failpoint::CheckpointRestored);
     let epoch = epochs.raise()?;
     reached(Failpoint::EpochRaised);
-    // The log's own time: what expired while the store was closed is removed by a later opening.
+    // Pins are judged by the log's own time: files of a pin that expired while the store was closed go at a later
+    // open.
     let pinned = is_pinned(storage.as_ref(), scanner.ending().trusted)?;
     let used = chosen.used.as_ref();
     remove_unused(storage.as_ref(), used, &chosen.newer, &kept, pinned)?;
@@ -146,8 +147,7 @@ pub fn recover(
     Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
 }
 
-/// The newest checkpoint that reads whole, the one before it, and those that are newer and of no
-/// use.
+/// Chooses the newest readable checkpoint and the one before it, and lists newer ones that cannot be used.
 fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
     let mut chosen = Chosen { used: None, older: None, newer: Vec::new(), refused: Vec::new() };
     for number in list_checkpoints(storage)?.into_iter().rev() {
@@ -170,7 +170,7 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
     Ok(chosen)
 }
 
-/// Every segment from the floor to where the replay starts must be there, with its own header.
+/// Checks that each segment from the floor to the start of the replay exists and has its own header.
 fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadCheckpoint>, state: &State) -> Result<()> {
     let there: BTreeSet<SegmentNumber> = list_segments(storage)?.into_iter().collect();
     let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));

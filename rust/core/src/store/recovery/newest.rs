@@ -1,4 +1,4 @@
-//! The newest checkpoints, and how much of the log is behind one.
+//! Finds the newest checkpoints, and measures the log after a checkpoint.
 
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
@@ -7,7 +7,7 @@ use crate::storage::Storage;
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
 use crate::store::checkpoint::paths::list_checkpoints;
 
-/// The two newest checkpoints that read whole, the newest first.
+/// Returns the two newest checkpoints that can be read completely, the newest first.
 pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
     let mut found = Vec::new();
     for number in list_checkpoints(storage)?.into_iter().rev() {
@@ -23,7 +23,7 @@ pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Strea
     Ok(found)
 }
 
-/// What was applied behind the checkpoint.
+/// The amount of log applied after the checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::store) struct Behind {
     pub(in crate::store) facts: u64,

@@ -1,4 +1,4 @@
-//! Whose folder it is: the identity of a store, made where there is none.
+//! The identity of a store: read at an open, or made in an empty folder.
 
 use crate::error::{Error, Result};
 use crate::message_log::{
@@ -11,26 +11,26 @@ use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
 use crate::store::retention::pins::PIN_FOLDER;
 use crate::units::{Epoch, SegmentNumber};
 
-/// Names that may stand in the folder of a store whose making was cut short.
+/// Names that an interrupted creation of a store may leave in its folder.
 const OWN_NAMES: [&str; 3] = ["LOCK", "identity.tmp", IDENTITY_PATH];
-/// Names of what engine and server keep beside the log, which says nothing of whose folder it is.
+/// Files that the engine and the server keep next to the log. They do not show that the folder is a store.
 const NAMES_BESIDE: [&str; 4] = ["clock", "clock.tmp", "switched_off", "switched_off.tmp"];
 
-/// What a new store is made with.
+/// The values that a new store gets.
 #[derive(Clone, Copy, Debug)]
 pub struct NewStore {
-    /// Random bytes: the stream.
+    /// Random bytes that identify the stream.
     pub stream: [u8; 16],
-    /// Random bytes: this copy of it.
+    /// Random bytes that identify this copy of the stream.
     pub node: [u8; 16],
-    /// Bytes of a segment.
+    /// The size of a segment in bytes.
     pub segment_bytes: u32,
 }
 
-/// Makes the folders of a store; those that are there are left alone.
+/// Makes the folders of a store; existing folders are left alone.
 ///
 /// # Errors
-/// Those of the storage.
+/// The errors of the storage.
 pub fn create_folders(storage: &dyn Storage) -> Result<()> {
     for folder in [LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
         storage.create_folder(folder)?;
@@ -38,12 +38,12 @@ pub fn create_folders(storage: &dyn Storage) -> Result<()> {
     storage.sync_folder("")
 }
 
-/// Reads the identity of a store, or makes one where the folder is empty and `new` is given.
+/// Reads the identity of a store, or makes one if the folder is empty and `new` is given.
 ///
 /// # Errors
-/// `NotAStore` where something else is there, `MissingFile` where a log has lost its identity,
-/// `NotFound` where there is nothing and nothing is to be made, `NewerFormat`, `Corrupt`,
-/// `InvalidArgument` for a store that belongs to a cluster; no file was changed.
+/// `NotAStore` if the folder has other files; `MissingFile` if a log has lost its identity, or if there is no store
+/// and `new` is `None`; `NewerFormat`, `Corrupt`; `InvalidArgument` for a store that belongs to a cluster. No file
+/// was changed.
 pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Identity> {
     if let Some(identity) = Identity::read(storage)? {
         if identity.clustered {
@@ -76,8 +76,8 @@ pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Ide
     Ok(identity)
 }
 
-/// The log's first segment, empty, is there before the identity: so a store whose identity can be
-/// read and whose log is gone has lost it, and was not just made.
+/// Writes the empty first segment of the log, before the identity. So a store with an identity and without a log has
+/// lost its log, and is not one whose creation was interrupted.
 fn write_first_segment(storage: &dyn Storage, stream: Stream) -> Result<()> {
     let number = SegmentNumber(1);
     let mut bytes = SegmentHeader { number, stream, capacity: SEGMENT_BYTES_MIN }.to_block();
@@ -85,7 +85,7 @@ fn write_first_segment(storage: &dyn Storage, stream: Stream) -> Result<()> {
     write_atomically(storage, LOG_FOLDER, &segment_path(number), &bytes)
 }
 
-/// True where the log holds no more than what [`write_first_segment`] leaves behind.
+/// True if the log contains only files that [`write_first_segment`] may leave.
 fn is_unused_log(storage: &dyn Storage, names: &[String]) -> Result<bool> {
     let first = segment_name(SegmentNumber(1));
     for name in names.iter().filter(|name| name.strip_suffix(".tmp").unwrap_or(name) == first.as_str()) {

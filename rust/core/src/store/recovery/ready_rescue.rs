@@ -1,9 +1,8 @@
-//! Rows of ready messages cannot be read: they come from the log where that is still kept.
+//! Finds ready messages in the kept log if their rows in a dispatch run are damaged.
 //!
-//! A ready message's number is its place among all that ever became ready in its subject, and the
-//! log has these in order. Its end is known, so the numbers are counted from there, and they are
-//! believed only where they agree with rows of the run that can be read, or reach back to the
-//! subject's first.
+//! The ready number of a message is its place among all messages that became ready in its subject, and the log has
+//! these in order. The end of the log is known, so numbers are counted backwards from there. The result is trusted
+//! only if it agrees with readable rows of the run, or reaches back to the first number of the subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,15 +19,15 @@ use crate::store::query::log_lookup::KeptLog;
 use crate::store::state::State;
 use crate::units::{DueKey, ReadyNumber, Sequence, SubjectNumber};
 
-/// Rows read on both sides of one that is damaged, to find known ones.
+/// Rows to read on each side of a damaged row, to find readable ones.
 const NEIGHBOUR_ROWS: u64 = 256;
 
-/// Finds ready messages of a subject again in the log, and lets them stand in for their rows.
-/// `known` are rows of the same run that can be read. What is not in the answer is nowhere. Reads
-/// all of the log that is kept: slow, and rare.
+/// Finds ready messages of a subject in the log, and uses them in place of their damaged rows. `known` are readable
+/// rows of the same run. A wanted message that is not in the result was not found. Reads the whole kept log, which is
+/// slow, but rarely needed.
 ///
 /// # Errors
-/// `Storage` where the log could not be read now, which may pass.
+/// `Storage` if the log could not be read now; a later try may succeed.
 pub(in crate::store) fn rescue_ready(
     storage: &Arc<dyn Storage>,
     state: &mut State,
@@ -38,7 +37,7 @@ pub(in crate::store) fn rescue_ready(
 ) -> Result<Vec<(ReadyNumber, Entry)>> {
     let found = match find_again(storage, state, subject, wanted, known) {
         Err(error @ Error::Storage { .. }) => return Err(error),
-        // The log is damaged there too.
+        // The log is also damaged.
         Err(_) => Vec::new(),
         Ok(found) => found,
     };
@@ -46,7 +45,7 @@ pub(in crate::store) fn rescue_ready(
     Ok(found)
 }
 
-/// As [`rescue_ready`] for one message whose row cannot be read.
+/// As [`rescue_ready`], for one message with a damaged row.
 ///
 /// # Errors
 /// `Storage`.
@@ -101,7 +100,8 @@ fn find_again(
     Ok(found)
 }
 
-/// A message whose segment is gone was copied into a run of the schedule: its row there, if that can be read.
+/// Returns the schedule row of a message, if readable: a message whose segment is gone was copied into a schedule
+/// run.
 fn copied_row(state: &mut State, key: DueKey) -> Result<Option<Entry>> {
     match state.schedule.row(key) {
         Ok(entry) => Ok(entry),
@@ -110,19 +110,20 @@ fn copied_row(state: &mut State, key: DueKey) -> Result<Option<Entry>> {
     }
 }
 
-/// True where the entry of a retry is ready by its own fact, as a dead letter always is.
+/// True if the fact of a retry makes its entry ready at once, as the fact of a dead letter always does.
 fn is_ready_at_once(retry: &Retry<'_>, time: BatchTime) -> bool {
     time.is_due(retry.due) || retry.destination != Destination::Again
 }
 
-/// What became ready in the subject and is told by the log that is kept, in order.
+/// Returns the keys of the messages that became ready in the subject, in order, as far as the kept log shows them.
 fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber) -> Result<Vec<DueKey>> {
     let Some(start) = state.segments.first() else { return Ok(Vec::new()) };
     let mut reader = KeptLog::of(storage, state).from(start);
     let mut keys = Vec::new();
     while let Some(batch) = reader.next_batch()? {
         if batch.behind_hole {
-            // What became ready in the hole is not told, so that what came before it cannot be counted from the end.
+            // The log does not show which messages became ready in the hole, so earlier keys cannot be counted from
+            // the end.
             keys.clear();
         }
         let mut add = |key: DueKey| {

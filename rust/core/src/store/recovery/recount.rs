@@ -1,11 +1,12 @@
-//! What is pending is counted one by one at an open, where the checkpoint does not say it.
+//! Counts all pending messages at an open if the checkpoint does not contain the counts.
 
 use crate::error::Result;
 use crate::store::owner::Owner;
 use crate::store::state::pending_counts::PendingCounts;
 
 impl Owner {
-    /// Counts what is not known, and judges minutes by these options from now on: what is hot already is not told.
+    /// Counts pending messages if their counts are unknown, and from now on applies the limit of a hot minute from
+    /// the options. A minute that is already hot is not reported.
     ///
     /// # Errors
     /// As [`Self::settle_counts`].
@@ -15,10 +16,10 @@ impl Owner {
         Ok(())
     }
 
-    /// Counts all that is pending where that is not known; else it does nothing.
+    /// Counts all pending messages if their counts are unknown; otherwise does nothing.
     ///
     /// # Errors
-    /// What finding the entries of a damaged block again gives.
+    /// The errors of reading the runs, and of the rescue of a damaged block.
     pub(in crate::store) fn settle_counts(&mut self) -> Result<()> {
         if self.state.counts.are_known() {
             return Ok(());
@@ -32,7 +33,7 @@ impl Owner {
                 }
                 self.state.counts = counts;
                 self.state.restart_totals(&cells);
-                // Until a checkpoint says it, whoever opens the store counts everything again.
+                // Until a checkpoint has the counts, each open counts again.
                 self.effects.was_counted = true;
                 return Ok(());
             }

@@ -1,5 +1,5 @@
-//! A block of a schedule run cannot be read: its entries come from the log where that is still
-//! kept, and what is not found there is given up by name. All others flow.
+//! Finds the entries of a damaged block of a schedule run in the log, as far as the log still has them. Entries that
+//! are not found are reported as lost, by sequence. All other entries stay available.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::store::query::log_lookup::{KeptLog, moves, root_of, visit_facts};
 use crate::store::state::State;
 use crate::units::{DueKey, Location, RunNumber, Sequence};
 
-/// What became of the entries of a damaged block.
+/// The result of the rescue of a damaged block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rescue {
     /// The run.
     pub run: RunNumber,
-    /// The block in it.
+    /// The block within the run.
     pub block: u32,
-    /// What is wrong with it.
+    /// What is wrong with the block.
     pub error: Error,
-    /// Entries found again in the log.
+    /// The number of entries found again in the log.
     pub found: u64,
-    /// Pending entries that are nowhere to be found.
+    /// Pending entries that were not found.
     pub lost: Vec<Sequence>,
 }
 
-/// Finds the entries of a damaged block again and lets them stand in for it. Reads the whole run
-/// and the log of its window: slow, and rare.
+/// Finds the entries of a damaged block and uses them in place of the block. Reads the whole run and the log of its
+/// window, which is slow, but rarely needed.
 ///
 /// # Errors
-/// Those of the storage, and `Corrupt` where the log itself is damaged.
+/// The errors of the storage, and `Corrupt` if the log itself is damaged.
 pub(in crate::store) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &DamagedBlock) -> Result<Rescue> {
     if matches!(damage.error, Error::Storage { .. }) {
         return Err(damage.error.clone());
@@ -47,14 +47,14 @@ pub(in crate::store) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, da
         |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
     let found: Vec<Entry> = entries.iter().filter(|entry| within(entry.key())).copied().collect();
     let in_log: BTreeSet<Sequence> = entries.iter().map(Entry::sequence).collect();
-    // What was moved away is found to be lost, where it is, by who reads it under its new key.
+    // A moved entry is not counted here. If it is lost, the reader of its new key finds that out.
     let is_pending = |sequence: &Sequence| state.schedule.state(*sequence) == EntryState::Pending;
     let lost = missing.difference(&in_log).copied().filter(is_pending).collect();
     state.schedule.patch(damage.run, damage.block, &found);
     Ok(Rescue { run: damage.run, block: damage.block, error: damage.error.clone(), found: found.len() as u64, lost })
 }
 
-/// The next row, or a damaged block; an error where the block could not be read now.
+/// Returns the next row, or `Damaged`; an error if the block could not be read now.
 fn peek(scan: &mut RowScan<'_, ScheduleRow>) -> Result<std::result::Result<Option<ScheduleRow>, Damaged>> {
     match scan.peek() {
         Ok(row) => Ok(Ok(row)),
@@ -63,10 +63,10 @@ fn peek(scan: &mut RowScan<'_, ScheduleRow>) -> Result<std::result::Result<Optio
     }
 }
 
-/// The block that a scan has come to is damaged.
+/// The current block of a scan is damaged.
 struct Damaged;
 
-/// The keys of the nearest readable rows before and behind a block.
+/// The keys of the nearest readable rows before and after a block.
 fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
     let mut buffer = ScanBuffer::<ScheduleRow>::default();
     let mut before = None;
@@ -91,8 +91,8 @@ fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
     }
 }
 
-/// The entries that facts of these sequences made, read from the log where it is kept: messages, what was
-/// given back or brought back, which points to the payload of an earlier message, and what was moved.
+/// Reads the entries that the facts of these sequences made, as far as the log is kept: those of messages, of retries
+/// and redrives, which point to the payload of an earlier message, and of moves.
 pub(super) fn entries_from_log(
     storage: &Arc<dyn Storage>,
     state: &State,
@@ -144,7 +144,7 @@ pub(super) fn entries_from_log(
     Ok(entries)
 }
 
-/// What moves made, each with the payload of what it moved first.
+/// Returns the entries that moves made, each with the payload of the message that was moved first.
 fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) -> Result<Vec<Entry>> {
     if moved.is_empty() {
         return Ok(Vec::new());
@@ -152,7 +152,7 @@ fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) ->
     let targets = moves(&KeptLog::of(storage, state))?;
     let roots: Vec<(Sequence, Entry)> =
         moved.iter().map(|entry| (root_of(&targets, entry.sequence()), *entry)).collect();
-    // No root is a move that the log has, so this goes no deeper.
+    // A root is never a move that the log has, so this recursion ends here.
     let wanted = roots.iter().zip(moved).filter(|((root, _), entry)| *root != entry.sequence());
     let wanted: BTreeSet<Sequence> = wanted.map(|((root, _), _)| *root).collect();
     let in_log: BTreeMap<Sequence, Entry> =
@@ -177,7 +177,7 @@ fn visit(
     visit_facts(&KeptLog::of(storage, state), wanted, visit)
 }
 
-/// The row of this sequence in any run: of a message, it says where the payload was copied to.
+/// Returns the row of this sequence from any run. The row of a message says where its payload was copied to.
 fn copied_row(state: &State, sequence: Sequence) -> Result<Option<Entry>> {
     let known = state.runs.values().map(|known| &known.run);
     let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= sequence);

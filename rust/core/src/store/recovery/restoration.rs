@@ -1,4 +1,4 @@
-//! The state as of a checkpoint, its runs opened by their footers.
+//! Restores the state of a checkpoint. Only the footers of its runs are read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(in crate::store) fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey
     checkpoint.map_or(DueKey::START, |read| read.snapshot.feed_from)
 }
 
-/// An owner as of one checkpoint, or as of the first fact; for reading only.
+/// Makes an owner as of a checkpoint, or as of the first fact, for reading only.
 pub(in crate::store) fn restored_owner(
     storage: &Arc<dyn Storage>,
     stream: Stream,
@@ -54,7 +54,7 @@ pub(in crate::store) fn scan_start(position: &LogPosition) -> ScanStart {
     }
 }
 
-/// The state as of the checkpoint, its runs opened by their footers.
+/// Restores the state of the checkpoint. Only the footers of its runs are read.
 pub(super) fn restore(
     storage: &Arc<dyn Storage>,
     stream: Stream,
@@ -105,7 +105,7 @@ pub(in crate::store) fn open_run(
     Ok(Arc::new(run))
 }
 
-/// A run that was loaded, as the checkpoint names it.
+/// Opens a loaded run as the checkpoint names it.
 pub(in crate::store) fn open_loaded(
     storage: &dyn Storage,
     named: &NamedRun,
@@ -119,7 +119,7 @@ pub(in crate::store) fn open_loaded(
     }
 }
 
-/// The state as of the checkpoint, with the runs that are given.
+/// Makes the state of the checkpoint with these runs.
 pub(in crate::store) fn state_of(
     stream: Stream,
     snapshot: &Snapshot,
@@ -163,7 +163,7 @@ fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> W
     Window::restored(window.bits.clone(), run, window.ended.clone())
 }
 
-/// A window whose run is no longer named must have nothing pending in it.
+/// Checks that each window without a run has no pending entries.
 pub(in crate::store) fn check_windows(state: &State) -> Result<()> {
     for window in state.schedule.windows() {
         if window.pending() > 0 && window.run().is_none() {
@@ -174,7 +174,7 @@ pub(in crate::store) fn check_windows(state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Every unfinished ready message of the checkpoint must be in one of its runs.
+/// Checks that each unfinished ready message of the checkpoint is in one of its runs.
 pub(in crate::store) fn check_postings(state: &State) -> Result<()> {
     for (subject, _) in state.subjects.iter() {
         let mut number = state.dispatch.finished_below(subject);

@@ -1,5 +1,5 @@
-//! All that is visible of a store that another process may be writing to, applied in memory: the newest
-//! checkpoint and the log behind it. Takes no lock and changes no file.
+//! Applies the visible part of a store in memory, while another process may write to it: the newest checkpoint and
+//! the log after it. Takes no lock and changes no file.
 
 use std::sync::Arc;
 
@@ -15,36 +15,37 @@ use crate::store::recovery::restoration::{restored_owner, scan_start};
 use crate::store::state::{LogPosition, SegmentStart, State};
 use crate::units::{Location, SegmentNumber, Sequence};
 
-/// See the module.
+/// The visible part of a store: see the module.
 pub struct VisibleState {
-    /// The state, and who knows how to list what is pending.
+    /// The state, with the means to list pending messages.
     pub owner: Owner,
     pub(in crate::store) sealed: bool,
-    /// Facts behind what is visible, where the whole log was looked at.
+    /// Facts after the last visible one; 0 if only a part of the log was read.
     pub(in crate::store) facts_unconfirmed: u64,
     pub(in crate::store) behind: Behind,
     /// The two newest checkpoints, the one that was used first.
     pub(in crate::store) chosen: Vec<ReadCheckpoint>,
 }
 
-/// Which moment a state is of: enough to make it again while its files are kept, and to see that it is the same.
+/// The moment that a state shows. It suffices to make the state again while its files are kept, and to check that the
+/// state is the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Number and check of the two newest checkpoints, the one that was used first.
     pub checkpoints: [Option<(u32, u32)>; 2],
-    /// Where the log ended.
+    /// The end of the log.
     pub end: Location,
-    /// The chain there.
+    /// The chain at the end.
     pub chain: u32,
-    /// True where the log was closed.
+    /// True if the log ended with a seal.
     pub sealed: bool,
 }
 
-/// Reads a store up to what is visible. While another process writes to it, files may come and go under the
-/// reader; what looks damaged may then be well a moment later, so the caller tries again.
+/// Reads a store up to its last visible fact. Another process that writes to the store may add and remove files
+/// during the read, so a file can look damaged and be whole a moment later: the caller retries.
 ///
 /// # Errors
-/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as for recovery.
 pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<VisibleState> {
     let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
     let mut owner = restored_owner(storage, identity.stream, chosen.first())?;
@@ -56,11 +57,11 @@ pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<
     Ok(VisibleState { owner, sealed, facts_unconfirmed, behind, chosen })
 }
 
-/// What [`visible_state`] found at another time, again, while the files are kept.
+/// Makes the state of an earlier [`visible_state`] again, while its files are kept.
 ///
 /// # Errors
-/// `InvalidArgument` where the log there is not what it was; `MissingFile` where its files are gone; `Corrupt`,
-/// `NewerFormat`, `Storage`.
+/// `InvalidArgument` if the log or a checkpoint has other content than at that moment; `MissingFile` if files are
+/// gone; `Corrupt`, `NewerFormat`, `Storage`.
 pub fn visible_state_at(storage: &Arc<dyn Storage>, identity: &Identity, moment: &Moment) -> Result<VisibleState> {
     let mut chosen = Vec::new();
     for (number, check) in moment.checkpoints.into_iter().flatten() {
@@ -91,8 +92,8 @@ fn not_the_same(what: &str, expected: u32, found: u32) -> Error {
     }
 }
 
-/// The state as of a checkpoint and the log behind it up to `end`, which was visible: what [`visible_state`] found,
-/// again, while the files are kept.
+/// Makes the state as of a checkpoint and the log after it up to `end`, which must be visible: an earlier state
+/// again, while its files are kept.
 ///
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
@@ -101,7 +102,7 @@ pub fn state_at(storage: &Arc<dyn Storage>, stream: Stream, checkpoint: Option<u
     Ok(applied(storage, stream, read.as_ref(), end)?.0)
 }
 
-/// The state of a checkpoint with the log behind it up to `end`, and how much that is.
+/// Applies the log after a checkpoint up to `end`, and returns how much was applied.
 fn applied(
     storage: &Arc<dyn Storage>,
     stream: Stream,
@@ -128,7 +129,7 @@ fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
 }
 
 impl VisibleState {
-    /// The state as of the last fact that is visible.
+    /// The state as of the last visible fact.
     pub fn state(&self) -> &State {
         self.owner.state()
     }
@@ -138,16 +139,16 @@ impl VisibleState {
         self.chosen.first().map(|read| read.number)
     }
 
-    /// Which moment it is of.
+    /// The moment that this state shows.
     pub fn moment(&self) -> Moment {
         let mut checkpoints = self.chosen.iter().map(|read| (read.number, read.check));
         let LogPosition { end, chain, .. } = self.state().position;
         Moment { checkpoints: [checkpoints.next(), checkpoints.next()], end, chain, sealed: self.sealed }
     }
 
-    /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
-    /// facts, and one more for each hole in it: what the checkpoint that was used needs goes two checkpoints later at
-    /// the earliest, and under no pin.
+    /// The visible log from the oldest segment that certainly still exists: one piece for each segment with facts,
+    /// and one more for each hole in it. Files that the used checkpoint needs are removed two checkpoints later at
+    /// the earliest, and never while a pin exists.
     pub fn pieces(&self) -> Vec<LogPiece> {
         let state = self.state();
         let kept = state.segments.iter().filter(|start| self.is_kept(start.segment));
@@ -167,29 +168,30 @@ impl VisibleState {
         pieces
     }
 
-    /// True for a segment that is surely there.
+    /// True if the segment certainly still exists.
     pub fn is_kept(&self, segment: SegmentNumber) -> bool {
         self.chosen.first().is_none_or(|read| segment >= read.files.floor)
     }
 
-    /// True where the log was closed in good order.
+    /// True if the log ends with a seal.
     pub fn is_sealed(&self) -> bool {
         self.sealed
     }
 
-    /// Every group that is there, and those that were at a kept checkpoint, maybe with consumers that are gone.
+    /// All current groups and those of the kept checkpoints; the latter may have consumers that have ended since.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         let before = self.chosen.iter().flat_map(|read| read.snapshot.groups.values());
         before.chain(self.state().groups.values())
     }
 
-    /// The first sequence that [`Self::pieces`] have; the next one where they have none.
+    /// The first sequence in [`Self::pieces`], or the next sequence if there are no pieces.
     pub fn first_sequence(&self) -> Sequence {
         self.pieces().first().map_or(self.state().position.next_sequence, |piece| piece.first)
     }
 }
 
-/// The batches of a segment from one position to another; `to` is where the last one ends, `None` for the seal.
+/// The batches of a segment between two positions. `to` is the offset at which the last batch ends, `None` for the
+/// seal.
 fn piece(segment: SegmentNumber, from: &LogPosition, end: &LogPosition, to: Option<u32>) -> LogPiece {
     LogPiece {
         segment,
@@ -203,7 +205,7 @@ fn piece(segment: SegmentNumber, from: &LogPosition, end: &LogPosition, to: Opti
     }
 }
 
-/// Applies what is visible: everything where the log was closed, else what a later batch confirms.
+/// Applies the visible batches: all if the log was sealed, otherwise those that a later batch confirms.
 fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
     let visible = visible_end(scanner.ending());
     let mut behind = Behind::default();
