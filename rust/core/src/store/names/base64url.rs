@@ -1,8 +1,8 @@
-//! Bytes as ASCII that may stand in a URL or a database: base64url (RFC 4648 §5), without padding.
+//! base64url without padding (RFC 4648 §5): bytes as ASCII that is safe in URLs and databases.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Appends the text of these bytes, three of them to four letters; their number is a multiple of 3.
+/// Appends the text of these bytes, four letters for each three bytes; their number is a multiple of 3.
 pub(in crate::store) fn encode(bytes: &[u8], text: &mut String) {
     for chunk in bytes.chunks(3) {
         let bits = chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte));
@@ -12,7 +12,7 @@ pub(in crate::store) fn encode(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// Reads a text of so many bytes, a multiple of 3; `None` where it is not one.
+/// Reads the text of `count` bytes, a multiple of 3; `None` if the text is malformed.
 pub(in crate::store) fn decode(text: &str, count: usize) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if digits.len() != count / 3 * 4 {

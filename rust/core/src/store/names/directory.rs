@@ -1,8 +1,8 @@
-//! Subject numbers as publishers give them out, before the facts that name them are applied.
+//! Assigns numbers to subjects for publishers, before the facts that name the subjects are applied.
 //!
-//! A number is decided in memory; each publish repeats the subject's fact until one of them is
-//! known to be visible. Since a log keeps a prefix of what was submitted, a message is never kept
-//! without the fact that names its subject.
+//! A number is assigned in memory, and each publish repeats the fact that names the subject until one such fact is
+//! known to be visible. A log always keeps a prefix of what was submitted, so it never keeps a message without the
+//! fact that names its subject.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use crate::dispatch_log::SUBJECT_NUMBER_MAX;
 use crate::error::{Error, Result};
 use crate::units::SubjectNumber;
 
-/// A subject's number, and whether its fact must go along.
+/// A subject's number, and whether a publish must include the subject's fact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NamedSubject {
     /// The number.
     pub number: SubjectNumber,
-    /// True while no fact of this name is known to be visible.
+    /// True while no fact with this name is known to be visible.
     pub needs_fact: bool,
 }
 
-/// Names to numbers, ahead of the state.
+/// Numbers by name, ahead of the applied state.
 #[derive(Clone, Debug)]
 pub struct SubjectDirectory {
     by_name: HashMap<String, NamedSubject>,
@@ -28,7 +28,7 @@ pub struct SubjectDirectory {
 }
 
 impl SubjectDirectory {
-    /// What the applied state knows.
+    /// The directory of the applied state.
     pub fn of(subjects: &Subjects) -> Self {
         let by_name = subjects
             .iter()
@@ -37,25 +37,25 @@ impl SubjectDirectory {
         Self { by_name, next: subjects.next_number() }
     }
 
-    /// The subject of this name, if it has a number.
+    /// The subject with this name, if it has a number.
     pub fn get(&self, name: &str) -> Option<NamedSubject> {
         self.by_name.get(name).copied()
     }
 
-    /// How many names have a number.
+    /// The number of names with a number.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// True where none has.
+    /// True if no name has a number.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// The subject of this name, given the next number where it has none.
+    /// Returns the subject with this name, and assigns the next number to a new name.
     ///
     /// # Errors
-    /// `TooLarge` where the store has as many subjects as it can.
+    /// `TooLarge` if the store has the maximum number of subjects.
     pub fn assign(&mut self, name: &str) -> Result<NamedSubject> {
         if let Some(known) = self.get(name) {
             return Ok(known);
@@ -73,7 +73,7 @@ impl SubjectDirectory {
         Ok(named)
     }
 
-    /// A fact of this name is visible: publishes need not repeat it.
+    /// Notes that a fact with this name is visible: publishes no longer repeat the fact.
     pub fn confirm(&mut self, name: &str) {
         if let Some(named) = self.by_name.get_mut(name) {
             named.needs_fact = false;

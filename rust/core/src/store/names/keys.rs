@@ -1,8 +1,8 @@
-//! Which pending message has which key: part of the state, so that every copy of the stream judges alike, and
-//! found without a look at the disk. What has no key costs nothing here.
+//! The keys of pending messages. They are part of the state, so every copy of the stream decides alike, and a look-up
+//! does not read the disk. Messages without a key take no memory here.
 //!
-//! It lies in shards that a frozen checkpoint shares: freezing copies none of it, and what changes meanwhile
-//! copies one small shard.
+//! Keys are stored in shards that a frozen checkpoint shares: freezing copies no shard, and a later change copies one
+//! small shard.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,32 +13,32 @@ use crate::record::terms::{KeyCommand, NameHash};
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
-/// Shards: 4,096 keys each where there are four million.
+/// The number of shards: four million keys make about 4,096 in each.
 const SHARDS: u64 = 1_024;
-/// A shard with room for no more than so many gives none of it back.
+/// A shard never shrinks while its capacity is at most this.
 const SHARD_ROOM_KEPT: usize = 16;
-/// Bytes of one in a checkpoint.
+/// Bytes of one key in a checkpoint.
 const SAVED_BYTES: usize = 40;
 
-/// The name of a key, or of an id, in one subject, as facts have it. The text of the subject counts, and not its
-/// number, which another store may give otherwise.
+/// Returns the hash that facts use for a key or an id in a subject. It covers the subject's name and not its number,
+/// since another store may number subjects differently.
 pub fn name_hash(subject: &str, name: &str) -> NameHash {
     let mut bytes = Vec::with_capacity(subject.len().saturating_add(name.len()).saturating_add(8));
     bytes.extend_from_slice(&(subject.len() as u64).to_le_bytes());
     bytes.extend_from_slice(subject.as_bytes());
     bytes.extend_from_slice(name.as_bytes());
     let low = siphash_2_4(b"delaymq name low", &bytes);
-    // Never all zeros, which stand for no name.
+    // Never all zeros, which mean no name.
     NameHash { low, high: siphash_2_4(b"delaymq name top", &bytes) | 1 }
 }
 
-/// The name of a command by a key, as facts have it: of all that is asked, and of the id that whoever sends it again sends
-/// with it. No message id has it.
+/// Returns the hash that facts use for a command by key. It covers the whole command and the id that the caller sends
+/// again with a repetition. No message id has this hash.
 pub fn command_hash(subject: &str, key: &str, asked: KeyCommand, id: &str) -> NameHash {
     let (what, when) = match asked {
         KeyCommand::Cancel => (0_u64, 0),
         KeyCommand::Move { due, delay_ms: None } => (1, due.0),
-        // When a delay comes to is another time whenever it is asked for.
+        // A delay gives another due time with each repetition, so the hash covers the delay.
         KeyCommand::Move { delay_ms: Some(delay_ms), .. } => (2, delay_ms),
     };
     let mut bytes = Vec::new();
@@ -52,7 +52,7 @@ pub fn command_hash(subject: &str, key: &str, asked: KeyCommand, id: &str) -> Na
     NameHash { low, high: siphash_2_4(b"delaymq asks top", &bytes) | 1 }
 }
 
-/// What a receipt says of a message that is known by a name.
+/// The receipt data of a message that has a key or an id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Named {
     /// Its entry.
@@ -64,17 +64,17 @@ pub struct Named {
 }
 
 impl Named {
-    /// What a command by a key that found nothing is remembered by.
+    /// Remembered for a command by key that found no message.
     pub(in crate::store) const NOTHING: Self =
         Self { key: DueKey { due: Millis(0), sequence: Sequence(0) }, subject: SubjectNumber(0), size: 0 };
 
-    /// True where a command found nothing.
+    /// True if a command found no message.
     pub fn is_nothing(&self) -> bool {
         self.key.sequence == Sequence(0)
     }
 }
 
-/// A map in shards that copies share until one of them changes.
+/// A map in shards that copies share until a shard changes.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Shards<K, V> {
     shards: Vec<Arc<HashMap<K, V>>>,
@@ -87,7 +87,7 @@ impl<K, V> Default for Shards<K, V> {
     }
 }
 
-/// What says in which shard it is.
+/// A key whose bits select its shard.
 pub(in crate::store) trait Sharded: Copy + Eq + std::hash::Hash {
     fn bits(self) -> u64;
 }
@@ -132,7 +132,8 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
         let shard = self.shards.get_mut((key.bits() % SHARDS) as usize)?;
         let map = Arc::make_mut(shard);
         let removed = map.remove(&key)?;
-        // What a burst made it grow by is given back, and it does not grow and shrink by turns.
+        // Frees the capacity that a burst needed. Half of the new capacity stays free, so the map does not resize
+        // repeatedly.
         if map.capacity() > SHARD_ROOM_KEPT && map.len() < map.capacity() / 4 {
             map.shrink_to(map.len().saturating_mul(2));
         }
@@ -143,7 +144,7 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
         Some(removed)
     }
 
-    /// For how many there is room without another allocation.
+    /// The number of entries that fit without another allocation.
     #[cfg(test)]
     pub(in crate::store) fn room(&self) -> usize {
         self.shards.iter().map(|shard| shard.capacity()).sum()
@@ -154,7 +155,7 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
     }
 }
 
-/// See the module.
+/// The keys of all pending messages: see the module.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     by_key: Shards<NameHash, Named>,
@@ -168,27 +169,27 @@ impl PartialEq for Keys {
 }
 
 impl Keys {
-    /// How many keys pending messages have.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// True where none has one.
+    /// True if no pending message has a key.
     pub fn is_empty(&self) -> bool {
         self.by_key.len() == 0
     }
 
-    /// The pending message that has this key.
+    /// The pending message with this key.
     pub fn get(&self, key: NameHash) -> Option<Named> {
         self.by_key.get(key)
     }
 
-    /// The key of the message that is pending under this sequence.
+    /// The key of the message that is pending with this sequence.
     pub fn of(&self, sequence: Sequence) -> Option<NameHash> {
         self.by_sequence.get(sequence)
     }
 
-    /// A pending message has this key from now on; none had it.
+    /// Gives a key to a pending message; any message that had the key before loses it.
     pub(in crate::store) fn hold(&mut self, key: NameHash, message: Named) {
         if let Some(before) = self.by_key.get(key) {
             self.by_sequence.remove(before.key.sequence);
@@ -197,7 +198,7 @@ impl Keys {
         self.by_sequence.insert(message.key.sequence, key);
     }
 
-    /// A message is pending no more under this sequence: its key is free; which one that was.
+    /// Frees the key of the message that is no longer pending with this sequence, and returns both.
     pub(in crate::store) fn release(&mut self, sequence: Sequence) -> Option<(NameHash, Named)> {
         if self.is_empty() {
             return None;
@@ -212,7 +213,7 @@ impl Keys {
         all
     }
 
-    /// A count, then for each `key 16 | due_ms u64 | sequence u64 | subject u32 | size u32`, by sequence.
+    /// Writes a count, then for each key `key 16 | due_ms u64 | sequence u64 | subject u32 | size u32`, by sequence.
     pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         let all = self.in_order();
         out.count(all.len());
@@ -224,7 +225,7 @@ impl Keys {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
     ///
     /// # Errors
-    /// `Corrupt` where they are out of order, or two have one key.
+    /// `Corrupt` if the keys are out of order or one occurs twice.
     pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
         let mut read = Self::default();
         let mut last = Sequence(0);

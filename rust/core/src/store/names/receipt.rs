@@ -1,5 +1,5 @@
-//! The receipt: what a producer keeps to cancel a message later. It carries all that deciding
-//! needs, so that a cancel reads nothing from disk.
+//! The receipt, which a producer keeps to cancel a message later. It contains everything that a cancel needs to
+//! decide, so that a cancel reads nothing from disk.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -23,14 +23,14 @@ use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 /// Bytes of a receipt.
 pub const RECEIPT_BYTES: usize = 48;
-/// In the place of a size: the receipt was made from what is kept of a pending message, and the
-/// bytes of its body were not looked at. It is as good as any other.
+/// The size in a receipt that was made from the entry of a pending message, without reading the size of its body.
+/// Such a receipt is as valid as any other.
 pub const SIZE_UNKNOWN: u32 = u32::MAX;
 const CHECKED_BYTES: usize = 43;
 const VERSION: u8 = 1;
 const PREFIX: &str = "dmq1-";
 
-/// Names one stored message for ever.
+/// Names one stored message permanently.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Receipt {
     /// The stream that holds the message.
@@ -41,14 +41,14 @@ pub struct Receipt {
     pub key: DueKey,
     /// Its subject's number.
     pub subject: SubjectNumber,
-    /// Bytes of its body, [`SIZE_UNKNOWN`] where whoever made the receipt did not know them.
+    /// Bytes of its body, or [`SIZE_UNKNOWN`].
     pub size: u32,
-    /// Proves that this stream gave the receipt out.
+    /// Proves that this stream issued the receipt.
     pub check: u64,
 }
 
 impl Receipt {
-    /// A receipt with its check, from the nonce of its epoch.
+    /// Makes a receipt, with its check under the nonce of its epoch.
     pub fn new(
         stream: [u8; 16],
         epoch: Epoch,
@@ -62,7 +62,7 @@ impl Receipt {
         receipt
     }
 
-    /// True where the check fits the epoch's nonce.
+    /// True if the check matches the nonce of the epoch.
     pub fn is_genuine(&self, nonce: &[u8; 16]) -> bool {
         self.check == self.check_under(nonce)
     }
@@ -71,7 +71,7 @@ impl Receipt {
         siphash_2_4(nonce, self.to_bytes().get(..CHECKED_BYTES).unwrap_or_default()) & 0xFF_FFFF_FFFF
     }
 
-    /// Bytes of its body, where they are known.
+    /// Bytes of its body, if known.
     pub fn known_size(&self) -> Option<u32> {
         (self.size != SIZE_UNKNOWN).then_some(self.size)
     }
@@ -91,7 +91,7 @@ impl Receipt {
         bytes
     }
 
-    /// Reads a receipt's bytes; `None` where they are not one.
+    /// Reads a receipt's bytes; `None` if they are not a receipt.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; RECEIPT_BYTES] = bytes.try_into().ok()?;
         let [version, rest @ ..] = bytes;
@@ -111,7 +111,7 @@ impl Receipt {
         })
     }
 
-    /// One line of ASCII, made to be kept in the user's database.
+    /// The receipt as one line of ASCII, which users can keep in a database.
     pub fn to_text(&self) -> String {
         let mut text = String::from(PREFIX);
         base64url::encode(&self.to_bytes(), &mut text);
@@ -121,7 +121,8 @@ impl Receipt {
     /// Reads the text of a receipt.
     ///
     /// # Errors
-    /// `InvalidArgument` where the text is not one; whether this store gave it out is asked later.
+    /// `InvalidArgument` if the text is not a receipt. This function does not check that this store issued the
+    /// receipt.
     pub fn parse(text: &str) -> Result<Self> {
         let refused = || Error::InvalidArgument {
             argument: "receipt",

@@ -1,4 +1,4 @@
-//! Which receipts this stream gave out.
+//! Decides which receipts this stream issued.
 
 use super::receipt::Receipt;
 use crate::error::{Error, Result};
@@ -7,8 +7,7 @@ use crate::store::owner::Owner;
 use crate::store::state::EpochInfo;
 use crate::units::{DueKey, SubjectNumber};
 
-/// What is needed to judge a receipt without the state: fixed from the start of an epoch to its
-/// end.
+/// The data that judging a receipt needs, without the state. It does not change during an epoch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiptBook {
     /// The stream.
@@ -18,19 +17,18 @@ pub struct ReceiptBook {
 }
 
 impl ReceiptBook {
-    /// The receipt that the message of this sequence was published with; `None` before the first
-    /// epoch.
+    /// The receipt of the message with this sequence; `None` before the first epoch.
     pub fn receipt_of(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Option<Receipt> {
         let after = self.epochs.partition_point(|info| info.first_sequence <= key.sequence);
         let info = self.epochs.get(after.checked_sub(1)?)?;
         Some(Receipt::new(self.stream, info.epoch, key, subject, size, &info.nonce))
     }
 
-    /// True where the receipt may name a message of this stream; false where it names one of
-    /// another stream, or one that was lost with the end of its epoch.
+    /// True if the receipt may name a message of this stream. False if the message belongs to another stream, or was
+    /// lost at the end of its epoch.
     ///
     /// # Errors
-    /// `InvalidArgument` where its check shows that this stream never gave it out.
+    /// `InvalidArgument` if the check shows that this stream never issued the receipt.
     pub fn may_be_here(&self, receipt: &Receipt) -> Result<bool> {
         if receipt.stream != self.stream {
             return Ok(false);
@@ -51,7 +49,7 @@ impl ReceiptBook {
 }
 
 impl Owner {
-    /// Which receipts this stream gave out, as of now.
+    /// The current receipt book of this stream.
     pub fn receipt_book(&self) -> ReceiptBook {
         ReceiptBook { stream: self.state.stream.id, epochs: self.state.epochs.clone() }
     }

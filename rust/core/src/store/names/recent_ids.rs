@@ -1,5 +1,5 @@
-//! The ids of messages that were published lately, where their producers asked for it: one that comes again is
-//! told by its id, and not stored again. Part of the state, by the log's own time.
+//! The ids of recently published messages whose producers asked for deduplication: a publish that repeats an id is
+//! recognised and not stored again. Part of the state, by the log's own time.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::record::terms::NameHash;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::units::{Millis, Sequence};
 
-/// Ids that are forgotten at once, at most, beside one for each that comes.
+/// The maximum number of ids to forget at once, in addition to one for each new id.
 const FORGOTTEN_AT_ONCE: usize = 64;
-/// Bytes of one in a checkpoint.
+/// Bytes of one id in a checkpoint.
 const SAVED_BYTES: usize = 56;
 
-/// An id that is remembered.
+/// A remembered id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
     message: Named,
     until: Millis,
-    /// The message that came with it: the order in which they are saved.
+    /// The sequence of the message that arrived with the id; checkpoints list ids in this order.
     noted: Sequence,
 }
 
-/// See the module.
+/// The remembered ids: see the module.
 #[derive(Clone, Debug, Default)]
 pub struct RecentIds {
     ids: Shards<NameHash, Known>,
-    /// By when their time is over, then in the order in which they came: a store that was opened with a shorter time
-    /// forgets what came since before what came earlier for longer.
+    /// Ids by expiry, then by arrival. If the store is opened with a shorter time, a later id can expire before an
+    /// earlier one.
     order: BTreeMap<(Millis, Sequence), NameHash>,
 }
 
@@ -39,22 +39,22 @@ impl PartialEq for RecentIds {
 }
 
 impl RecentIds {
-    /// How many are remembered.
+    /// The number of remembered ids.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// True where none is.
+    /// True if no id is remembered.
     pub fn is_empty(&self) -> bool {
         self.ids.len() == 0
     }
 
-    /// What was published under this id, where that is not too long ago.
+    /// The message that was published under this id, unless the id has expired.
     pub fn get(&self, id: NameHash, now: Millis) -> Option<Named> {
         self.ids.get(id).filter(|known| now < known.until).map(|known| known.message)
     }
 
-    /// Remembers what was published, or kept instead, for whoever comes with this id again.
+    /// Remembers the message that was published under this id, or the message that was kept instead.
     pub(in crate::store) fn note(&mut self, id: NameHash, message: Named, noted: Sequence, until: Millis) {
         if let Some(before) = self.ids.get(id) {
             self.order.remove(&(before.until, before.noted));
@@ -63,8 +63,7 @@ impl RecentIds {
         self.order.insert((until, noted), id);
     }
 
-    /// Forgets those whose time is over, the one first whose time was over first, a bounded number of them beside
-    /// `coming`.
+    /// Forgets expired ids, the earliest expiry first: at most `coming` plus a fixed number.
     pub(in crate::store) fn forget_over(&mut self, now: Millis, coming: usize) {
         for _ in 0..coming.saturating_add(FORGOTTEN_AT_ONCE) {
             let Some(oldest) = self.order.first_entry().filter(|oldest| oldest.key().0 <= now) else { return };
@@ -78,13 +77,13 @@ impl RecentIds {
         all
     }
 
-    /// What a checkpoint shares: the order is written with it.
+    /// The copy for a checkpoint. It leaves out `order`, which each saved id contains.
     pub(in crate::store) fn frozen(&self) -> Self {
         Self { ids: self.ids.clone(), order: BTreeMap::new() }
     }
 
-    /// A count, then for each `id 16 | due_ms u64 | sequence u64 | subject u32 | size u32 | until_ms u64 |
-    /// noted u64`, in the order in which they came.
+    /// Writes a count, then for each id `id 16 | due_ms u64 | sequence u64 | subject u32 | size u32 | until_ms u64 |
+    /// noted u64`, in order of arrival.
     pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         let all = self.in_order();
         out.count(all.len());
@@ -98,7 +97,7 @@ impl RecentIds {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
     ///
     /// # Errors
-    /// `Corrupt` where they are out of order, or one comes twice.
+    /// `Corrupt` if the ids are out of order or one occurs twice.
     pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
         let mut read = Self::default();
         let mut last = Sequence(0);

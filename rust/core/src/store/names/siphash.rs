@@ -1,4 +1,4 @@
-//! SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed check, here for receipts.
+//! SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed check for receipts, and a hash for names.
 
 /// The 64-bit SipHash-2-4 of `bytes` under a 16-byte key.
 pub(crate) fn siphash_2_4(key: &[u8; 16], bytes: &[u8]) -> u64 {

@@ -1,39 +1,39 @@
-//! The names of the subjects that delaymq makes by itself, one of each for every group. Names of
-//! users hold no `%`, so these are nobody's.
+//! The names of the subjects that delaymq makes for each group. Names of users contain no `%`, so no user's subject
+//! has such a name.
 
 use crate::record::limits::{DEAD_LETTER_PREFIX, GroupSubject, RETRY_PREFIX, group_subject};
 use crate::units::Millis;
 
-/// How long after its time a message is seen that a QMQ consumer sent to its group's retry subject:
-/// the `message.retry.delay.seconds` of QMQ.
+/// The delay of a message that a QMQ consumer sends to its group's retry subject: QMQ's
+/// `message.retry.delay.seconds`.
 const SENT_RETRY_MS: u64 = 5_000;
 
-/// When a message is due that a QMQ consumer sent to such a subject for `due`.
+/// The due time of a message that a QMQ consumer sends to such a subject for `due`.
 pub fn sent_retry_due(subject: &GroupSubject<'_>, due: Millis) -> Millis {
     if subject.is_dead { due } else { due.plus(SENT_RETRY_MS) }
 }
 
-/// The subject that takes what a group gives back.
+/// The subject for the retries of a group.
 pub fn retry_subject(subject: &str, group: &str) -> String {
     format!("{RETRY_PREFIX}{subject}%{group}")
 }
 
-/// The subject that takes a group's dead letters.
+/// The subject for the dead letters of a group.
 pub fn dead_letter_subject(subject: &str, group: &str) -> String {
     format!("{DEAD_LETTER_PREFIX}{subject}%{group}")
 }
 
-/// Where messages go that a group does not finish.
+/// The subjects for messages that a group does not finish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GoesOn {
-    /// To come again.
+    /// The subject for retries.
     pub again: String,
-    /// As dead letters; `None` where they are that already, and always come again.
+    /// The subject for dead letters; `None` for dead letters themselves, which are always retried.
     pub dead: Option<String>,
 }
 
-/// Where the messages of a subject go that a group of it does not finish. What comes from a retry
-/// subject stays with the subject that this one is of; a dead letter stays where it is.
+/// Returns the subjects for messages of a subject that a group does not finish. Retries of a retry subject stay with
+/// the original subject, and a dead letter stays in its subject.
 pub fn goes_on(subject: &str, group: &str) -> GoesOn {
     match group_subject(subject) {
         Some(GroupSubject { is_dead: true, .. }) => GoesOn { again: subject.to_owned(), dead: None },
@@ -42,7 +42,7 @@ pub fn goes_on(subject: &str, group: &str) -> GoesOn {
     }
 }
 
-/// Where consumers of a group of this subject consume: on the subject, and where else its retries are.
+/// The subjects that consumers of a group consume: the subject itself and the one with its retries.
 pub fn consumed_at(subject: &str, group: &str) -> Vec<String> {
     let mut places = vec![subject.to_owned(), goes_on(subject, group).again];
     places.dedup();
@@ -53,18 +53,18 @@ fn of_group(subject: &str, group: &str) -> GoesOn {
     GoesOn { again: retry_subject(subject, group), dead: Some(dead_letter_subject(subject, group)) }
 }
 
-/// True where a subject of this name holds dead letters.
+/// True if a subject with this name holds dead letters.
 pub(in crate::store) fn holds_dead_letters(name: &str) -> bool {
     name.starts_with(DEAD_LETTER_PREFIX)
 }
 
-/// The subject and the group whose dead letters a subject of this name holds.
+/// The subject and the group whose dead letters are in the subject with this name.
 pub fn dead_letters_of(name: &str) -> Option<(&str, &str)> {
-    // Neither of the two has a `%` in it.
+    // Neither name contains a `%`.
     name.strip_prefix(DEAD_LETTER_PREFIX)?.split_once('%')
 }
 
-/// True where users publish to a subject of this name.
+/// True if users publish to a subject with this name.
 pub fn is_of_users(name: &str) -> bool {
     !name.starts_with('%')
 }

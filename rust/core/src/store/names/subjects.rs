@@ -1,4 +1,4 @@
-//! Names and numbers of subjects, and which groups each has.
+//! The names, numbers and groups of subjects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use crate::dispatch_log::BySubject;
 use crate::queues::RangeSet;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
-/// The groups of a subject, in the order in which they came to be, and by name.
+/// The groups of a subject, in order of creation and by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SubjectGroups {
     numbers: Vec<GroupNumber>,
@@ -15,12 +15,12 @@ pub struct SubjectGroups {
 }
 
 impl SubjectGroups {
-    /// The group of this name.
+    /// The group with this name.
     pub fn named(&self, name: &str) -> Option<GroupNumber> {
         self.by_name.get(name).copied()
     }
 
-    /// Adds one whose number and name nobody has.
+    /// Adds a group with an unused number and name.
     pub(in crate::store) fn add(&mut self, number: GroupNumber, name: &str) {
         self.numbers.push(number);
         self.by_name.insert(name.to_owned(), number);
@@ -40,20 +40,19 @@ impl Deref for SubjectGroups {
     }
 }
 
-/// A subject, as applied.
+/// The state of a subject.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Subject {
     /// Its name.
     pub name: String,
     /// Its groups.
     pub groups: SubjectGroups,
-    /// Ready numbers that are finished for groups to come, too: what is finished, was voided or has
-    /// expired.
+    /// Ready numbers that no future group receives either, since the messages are finished, voided or expired.
     pub gone: RangeSet,
-    /// Entries of facts before this one are finished as soon as they are ready: their group was
-    /// removed with all that it gave back.
+    /// Entries of facts before this sequence are finished as soon as they become ready: their group was removed with
+    /// all its retries.
     pub ended_before: Sequence,
-    /// Messages that have expired.
+    /// The number of expired messages.
     pub expired: u64,
     /// The latest time before which messages have expired.
     pub expired_before: Millis,
@@ -67,7 +66,7 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// The number of a name.
+    /// The number of the subject with this name.
     pub fn number(&self, name: &str) -> Option<SubjectNumber> {
         self.by_name.get(name).copied()
     }
@@ -77,12 +76,12 @@ impl Subjects {
         self.by_number.get(number)?.as_ref()
     }
 
-    /// A subject by its number, to change it.
+    /// A subject by its number, for changes.
     pub fn get_mut(&mut self, number: SubjectNumber) -> Option<&mut Subject> {
         self.by_number.get_mut(number)?.as_mut()
     }
 
-    /// Adds a subject. True where it was added; a number or name that is taken changes nothing.
+    /// Adds a subject and returns true. If the number or the name is taken, changes nothing and returns false.
     pub fn add(&mut self, number: SubjectNumber, name: &str) -> bool {
         if self.by_name.contains_key(name) || self.get(number).is_some() {
             return false;
@@ -95,7 +94,7 @@ impl Subjects {
         true
     }
 
-    /// The lowest number above all that are taken.
+    /// The lowest number above all used ones.
     pub fn next_number(&self) -> SubjectNumber {
         self.by_number.end().max(SubjectNumber(1))
     }
