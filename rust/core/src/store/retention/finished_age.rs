@@ -1,5 +1,5 @@
-//! How long files are kept after all in them is finished: by the subjects that have messages in them. It only says
-//! when a finished file goes, never whether an unfinished one does.
+//! How long a file is kept after everything in it is finished, which depends on the subjects of its messages. This only
+//! delays the removal of finished files; unfinished files stay in any case.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::store::options::OwnerOptions;
 use crate::store::state::file_subjects::FileSubjects;
 use crate::units::{Millis, Sequence, SubjectNumber};
 
-/// What was chosen when the store was opened.
+/// The retention options of an open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeepFinished {
-    /// For how long what is finished of a subject is kept that is not named below, in milliseconds.
+    /// How long finished messages are kept of all subjects that `of` does not name, in milliseconds.
     pub rest_ms: u64,
-    /// The same of single subjects, by name. What is in the retry and dead-letter subjects of their groups counts as
-    /// theirs.
+    /// The same for single subjects, by name. The retry and dead-letter subjects of their groups count as part of the
+    /// subject.
     pub of: BTreeMap<String, u64>,
 }
 
@@ -27,7 +27,7 @@ impl Default for KeepFinished {
 }
 
 impl KeepFinished {
-    /// As of now: with the subjects that there are.
+    /// Applies the options to the current subjects at time `now`.
     pub(in crate::store) fn at(&self, subjects: &Subjects, now: Millis) -> Keeping {
         let mut of = BTreeMap::new();
         if !self.of.is_empty() {
@@ -39,55 +39,55 @@ impl KeepFinished {
     }
 }
 
-/// The subject whose messages lie in a subject of this name.
+/// The user's subject that the messages of a subject with this name belong to.
 pub(in crate::store) fn users_subject(name: &str) -> &str {
     group_subject(name).map_or(name, |own| own.subject)
 }
 
-/// Which files are too young to go, as of one moment.
+/// Decides which files are too young to be removed at one moment.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Keeping {
     rest_ms: u64,
     longest_ms: u64,
     of: BTreeMap<SubjectNumber, u64>,
     now: Millis,
-    /// Facts from here on are not archived yet, and somebody waits for that.
+    /// Facts from this sequence on are not archived yet, and retention waits for an archive.
     awaited_from: Option<Sequence>,
 }
 
 /// Why a file is kept for its age.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::store) struct Held {
-    /// The subject with the longest time; `None` where that is the time of all that are not named, or of a file
-    /// whose subjects are not known.
+    /// The subject that is kept longest; `None` if the default of unnamed subjects decides, or if the subjects of the
+    /// file are unknown.
     pub(in crate::store) subject: Option<SubjectNumber>,
-    /// Until when.
+    /// The end of the retention.
     pub(in crate::store) until: Millis,
 }
 
 impl Keeping {
-    /// Keeps segments with facts from `from` on, however old they are.
+    /// Keeps segments with facts from `from` on, regardless of their age.
     pub(in crate::store) fn await_archives(&mut self, from: Option<Sequence>) {
         self.awaited_from = from;
     }
 
-    /// True where a segment whose facts end before `end` is awaited.
+    /// True if retention waits for an archive to read facts of a segment that ends before `end`.
     pub(super) fn is_awaited(&self, end: Sequence) -> bool {
         self.awaited_from.is_some_and(|from| end > from) && !is_on(Planted::ArchiveMarkIgnored)
     }
 
-    /// True where a file was written last so short a time ago that it stays, finished or not.
+    /// True if the file was last written too recently to be removed, whether or not it is finished.
     pub(in crate::store) fn is_young(&self, written: Millis, subjects: &FileSubjects) -> bool {
         self.held(written, subjects).until > self.now
     }
 
-    /// Until when a file stays that was written last at `written`, and for whom.
+    /// Returns how long a file with last write at `written` is kept, and for which subject.
     pub(in crate::store) fn held(&self, written: Millis, subjects: &FileSubjects) -> Held {
         let rest = (self.rest_ms, None);
         let (keep_ms, subject) = match subjects.known() {
             _ if is_on(Planted::RetentionForgetsSubjects) => rest,
             None => (self.longest_ms, None),
-            // With nobody's messages in it, or where nobody is named, it is as all others are.
+            // A file without messages of any subject, or a store without named subjects, gets the default.
             Some([]) => rest,
             Some(_) if self.of.is_empty() => rest,
             Some(known) => {
@@ -139,9 +139,9 @@ mod tests {
         assert_eq!(until(&[2]), (10, Some(2)));
         assert_eq!(until(&[2, 3]), (110, None));
         assert_eq!(until(&[]), (110, None));
-        // What groups gave back or put away is the subject's.
+        // Retries and dead letters count as messages of their subject.
         assert_eq!((until(&[2, 4]), until(&[5])), ((5_010, Some(4)), (10, Some(5))));
-        // One that nobody knows may have messages of whoever is kept longest.
+        // A file with unknown subjects may contain messages of the subject that is kept longest.
         let unknown = keeping.held(Millis(10), &FileSubjects::unknown());
         assert_eq!((unknown.until, unknown.subject), (Millis(9_010), None));
     }

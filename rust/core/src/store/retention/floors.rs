@@ -1,24 +1,24 @@
-//! What all groups of a subject have finished, found without looking at each of them every time.
+//! The lowest floor of all groups of a subject, found without looking at each group each time.
 //!
-//! A floor only rises. So what is noted of a group is at most what it has finished by now, and only the
-//! lowest note must be looked up again: each look-up that finds it outdated answers for one rise.
+//! A floor only rises, so the noted floor of a group is never above its actual floor, and only the lowest note must be
+//! checked. Each check that finds an outdated note is paid for by one rise of a floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::queues::Group;
 use crate::units::{GroupNumber, SubjectNumber};
 
-/// A subject with up to so many groups needs no notes.
+/// A subject with at most this many groups needs no notes.
 const FEW_GROUPS: usize = 8;
 
-/// Notes of the floors of groups, by subject; made when they are first of use.
+/// Notes of the floors of groups, by subject; made at first use.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Floors {
     subjects: BTreeMap<SubjectNumber, BTreeSet<(u64, GroupNumber)>>,
 }
 
 impl Floors {
-    /// The lowest floor of these groups, which are those of the subject; `None` without a group.
+    /// Returns the lowest floor of these groups, which must be all groups of the subject; `None` without a group.
     pub(in crate::store) fn lowest(
         &mut self,
         subject: SubjectNumber,
@@ -46,7 +46,7 @@ impl Floors {
         None
     }
 
-    /// The subject has got another group, or one less.
+    /// Must be called when the subject gains or loses a group.
     pub(in crate::store) fn groups_changed(&mut self, subject: SubjectNumber) {
         self.subjects.remove(&subject);
     }
@@ -120,7 +120,7 @@ mod tests {
             done.insert_range(done.below(), done.below() + 1);
             floors.lowest(SUBJECT, &numbers, &groups);
         }
-        // Its note is as old as the rise of the groups before it.
+        // The note of this group is not updated before the floors of the groups before it rise.
         assert!(floors.subjects[&SUBJECT].contains(&(0, GroupNumber(500))));
     }
 }

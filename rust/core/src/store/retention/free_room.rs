@@ -1,37 +1,37 @@
-//! Giving room back when the disk has too little of it: files go with checkpoints alone, and where messages are
-//! refused no facts come that make one due.
+//! Frees disk space when the disk has too little. Files are removed only with a checkpoint, and while publishes are
+//! refused, no new facts make a checkpoint due.
 
 use crate::units::Millis;
 
-/// After checkpoints that gave nothing back so many questions are left without one, at most.
+/// The maximum number of requests that are skipped after checkpoints that freed nothing.
 const LEFT_OUT_MAX: u32 = 64;
 
-/// What was asked for to give room back.
+/// The state of the requests to free disk space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::store) struct Reclaiming {
-    /// The trusted time of the last question: files have aged until then, though no fact says so.
+    /// The trusted time of the last request. Files age up to this time, even without new facts.
     pub(super) asked_at: Millis,
-    /// The next checkpoint was asked for, or the one under way.
+    /// True if the next checkpoint, or the one under way, was requested.
     pub(super) is_asked: bool,
-    /// A forecast had to read rows: runs are written again until none has to.
+    /// True if a forecast had to read rows. Runs are then rewritten until no forecast has to.
     pub(in crate::store) is_counting: bool,
-    /// How many questions are left out after the last checkpoint, and how many of these are to come.
+    /// The number of requests to skip after the last checkpoint, and how many of these are still to come.
     left_out: u32,
     pub(super) to_leave_out: u32,
 }
 
 impl Reclaiming {
-    /// The time by which the age of files is judged; `trusted` is that of the last fact.
+    /// The time by which the age of files is judged; `trusted` is the time of the last fact.
     pub(in crate::store) fn aged_at(&self, trusted: Millis) -> Millis {
         trusted.max(self.asked_at)
     }
 
-    /// The next checkpoint is to give room back, whatever it costs.
+    /// True if the next checkpoint must free space, whatever it costs.
     pub(in crate::store) fn is_asked(&self) -> bool {
         self.is_asked
     }
 
-    /// A checkpoint is there.
+    /// Notes that a checkpoint was installed, and whether it freed space.
     pub(super) fn note_installed(&mut self, gave_back: bool) {
         if std::mem::take(&mut self.is_asked) {
             let next = self.left_out.saturating_mul(2).clamp(1, LEFT_OUT_MAX);

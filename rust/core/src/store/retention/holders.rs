@@ -1,8 +1,8 @@
-//! The holders of files: which group, pin, archive or checkpoint needs which segments and runs. An operator reads it to
-//! learn why disk space is not freed.
+//! The holders of files: which group, pin, archive or checkpoint needs which segments and runs. An operator reads the
+//! holders to learn why disk space is not freed.
 //!
-//! The rule is the one of retention. A run is needed while something in it is unfinished, with every file that its
-//! rows point into. A holder that needs a segment needs all later ones.
+//! The rule is the one of retention: a run is needed while a message in it is unfinished, together with every file that
+//! its rows point into. A holder that needs a segment needs all later ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -18,18 +18,18 @@ use crate::units::{LocationFile, Millis, ReadyNumber, RunNumber, SegmentNumber, 
 /// Why files are needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HolderKind {
-    /// A group has not finished messages that lie there.
+    /// A group has not finished messages in these files.
     Group {
         /// The subject.
         subject: String,
         /// The group.
         group: String,
-        /// The number of its consumers. Without a consumer its space is never freed by itself.
+        /// The number of its consumers. The space of a group without consumers is never freed automatically.
         consumers: u64,
-        /// When the last of its consumers ended; `None` where none has, as far as is known.
+        /// When the last of its consumers ended; `None` if none is known to have ended.
         consumer_ended: Option<Millis>,
     },
-    /// Dead letters of a group, and the log that says why they died.
+    /// Dead letters of a group, and the log that gives their reasons.
     DeadLetters {
         /// The subject that the group consumes.
         subject: String,
@@ -41,26 +41,26 @@ pub enum HolderKind {
         /// The subject.
         subject: String,
     },
-    /// Messages that wait for their time.
+    /// Messages that are not yet due.
     Pending {
-        /// The number of the run that holds them; `None` for those that came since the last checkpoint.
+        /// The number of the run that holds them; `None` for messages since the last checkpoint.
         run: Option<u32>,
     },
-    /// The log that an open applies, behind the older of the checkpoints that are kept.
+    /// The log that an open applies, after the older of the kept checkpoints.
     Replay,
-    /// A reader without the lock: nothing is removed until it ends or expires.
+    /// A reader without the lock: no file is removed until the pin ends or expires.
     Pin {
         /// The name of its file.
         name: String,
-        /// When it ends by itself.
+        /// When the pin expires.
         expires: Millis,
     },
-    /// An archive that is not complete yet, and that retention waits for.
+    /// An archive that has not read everything yet, and that retention waits for.
     Archive {
         /// The name of its mark.
         name: String,
     },
-    /// A checkpoint that is kept, with what was needed, or young, when it was made.
+    /// A kept checkpoint, with the files that were needed or young when it was made.
     Checkpoint {
         /// Its number.
         number: u32,
@@ -70,19 +70,19 @@ pub enum HolderKind {
 /// A holder of files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// Which holder, and why it needs files.
+    /// The kind of holder, and why it needs files.
     pub kind: HolderKind,
     /// The number of messages; 0 for holders without messages.
     pub messages: u64,
-    /// The oldest segment that is needed, with all after it; `None` where only runs are.
+    /// The oldest segment that it needs, with all later ones; `None` if it needs only runs.
     pub segment: Option<SegmentNumber>,
     /// When that segment began, by the store's clock.
     pub begun: Option<Millis>,
-    /// Bytes of the log from there on, and of the runs that are needed.
+    /// Bytes of the log from that segment on, and of the needed runs.
     pub bytes: u64,
-    /// Bytes that no other holder needs: they are freed once they are old enough, some checkpoints after this holder
-    /// ends. For a group they include its retries and dead letters, which end with it. 0 for a checkpoint, which goes
-    /// by itself.
+    /// Bytes that no other holder needs. They are freed some checkpoints after this holder ends, once they are old
+    /// enough. For a group they include its retries and dead letters, which end with it. 0 for a checkpoint, which is
+    /// removed automatically.
     pub alone: u64,
 }
 
@@ -93,10 +93,10 @@ pub(in crate::store) struct Need {
     pub(in crate::store) files: Files,
 }
 
-/// A set of files as retention has it.
+/// A set of files in the form that retention uses.
 #[derive(Clone, Default)]
 pub(in crate::store) struct Files {
-    /// Segments from here on.
+    /// All segments from this one on.
     pub(in crate::store) floor: Option<SegmentNumber>,
     pub(in crate::store) runs: BTreeSet<RunNumber>,
 }
@@ -117,7 +117,7 @@ impl Files {
         self.runs.extend(&other.runs);
     }
 
-    /// A run with all that it points into.
+    /// A run with all files that its rows point into.
     fn of_run(run: &Run) -> Self {
         let mut files = Self::default();
         files.add(LocationFile::Run(run.number()));
@@ -137,8 +137,8 @@ impl Files {
     }
 }
 
-/// Returns all holders; the one that needs the oldest segment comes first. `replay_from` is where the older of the kept
-/// checkpoints ends.
+/// Returns all holders; the one that needs the oldest segment comes first. `replay_from` is the segment in which the
+/// older of the kept checkpoints ends.
 pub(in crate::store) fn needs(
     state: &State,
     kept: &[KeptFiles],
@@ -156,7 +156,7 @@ pub(in crate::store) fn needs(
         files: Files { floor: Some(files.floor), runs: files.runs.clone() },
     };
     found.extend(kept.iter().map(of_checkpoint));
-    // Runs also stay while there is a pin.
+    // Runs also stay while a pin exists.
     let everything = || Files { floor: Some(SegmentNumber(0)), ..Files::default() };
     found.extend(pins.iter().map(|pin| Need {
         kind: HolderKind::Pin { name: pin.name.clone(), expires: pin.expires },
@@ -175,7 +175,7 @@ pub(in crate::store) fn needs(
     found
 }
 
-/// The first segment with facts from `end` on, or the last one: a segment ends where the next begins.
+/// Returns the first segment with facts from `end` on, or the last segment. A segment ends where the next one begins.
 fn awaited_from(state: &State, end: Sequence) -> Option<SegmentNumber> {
     let ends = state.segments.iter().skip(1).map(|next| next.position.next_sequence);
     let mut awaited =
@@ -183,7 +183,7 @@ fn awaited_from(state: &State, end: Sequence) -> Option<SegmentNumber> {
     awaited.next().or_else(|| state.segments.last().map(|last| last.segment))
 }
 
-/// Runs with pending messages, and what came since.
+/// The runs with pending messages, and the files of messages that became pending after the last checkpoint.
 fn pending(state: &State) -> Vec<Need> {
     let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
     let mut found: Vec<Need> = windows
@@ -209,7 +209,7 @@ fn pending(state: &State) -> Vec<Need> {
 /// The files that ready messages of one subject need, by the last number that needs them.
 type ByLast = BTreeMap<SubjectNumber, Vec<(ReadyNumber, Rc<Files>)>>;
 
-/// Groups, dead letters, and subjects without a group, whose ready messages are not finished.
+/// The groups, dead letters, and subjects without a group that have unfinished ready messages.
 fn ready(state: &State) -> Vec<Need> {
     let by_last = by_last(state);
     let mut found = Vec::new();
@@ -276,7 +276,7 @@ fn by_last(state: &State) -> ByLast {
     found
 }
 
-/// The segment that says why a dead letter died: it is held as long as the letter is.
+/// Returns the segment that gives the reason of a dead letter. It is held as long as the dead letter.
 fn died_in(state: &State, is_dead: bool, sequence: Sequence) -> Option<SegmentNumber> {
     if is_dead { state.segment_of(sequence) } else { None }
 }

@@ -1,11 +1,11 @@
-//! Planning holes as a part of a checkpoint: which batches of sealed segments, and which payloads of runs, nothing
-//! unfinished needs.
+//! Plans holes as a part of a checkpoint: the batches of sealed segments and the payloads of runs that no unfinished
+//! message needs.
 //!
-//! What is needed is told by the runs that the checkpoint names as unfinished, row by row: the payload of each row
-//! that is not finished, and the facts that made it, since a damaged row is taken from them. The runs are read as
-//! of the freeze, merge inputs among them, and those that the checkpoint has just written. All that comes later
-//! comes from one of these rows, or from a fact behind the checkpoint, so that what no row needs now is needed by
-//! nobody ever again. Where a row cannot be read, nothing is planned at all.
+//! The rows of all unfinished runs that the checkpoint names say what is needed: the payload of each unfinished row,
+//! and the facts that made the row, since a damaged row is restored from them. The runs are read as of the freeze,
+//! including the inputs of a merge and the runs that the checkpoint has just written. Every later row is made from one
+//! of these rows, or from a fact after the checkpoint, so bytes that no row needs now are never needed again. If a row
+//! cannot be read, no hole is planned.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use crate::units::{Location, LocationFile, ReadyNumber, RunNumber, SegmentNumber
 /// Bytes of a block of rows.
 const BLOCK_BYTES: u64 = 4_096;
 
-/// The search for holes, in pieces.
+/// The search for holes, done in pieces.
 #[derive(Debug)]
 pub(in crate::store) struct HolePlan {
     targets: Vec<Target>,
     run_targets: Vec<RunTarget>,
-    /// All runs that have something unfinished, once they are known.
+    /// All runs with an unfinished row, once they are known.
     runs: Option<Arc<[Arc<Run>]>>,
     sizes: HoleSizes,
     stream: Stream,
-    /// Below these numbers everything of a subject is finished, as of the freeze.
+    /// The number of each subject below which everything was finished at the freeze.
     finished_below: BTreeMap<SubjectNumber, ReadyNumber>,
     known: Hollows,
     stage: Stage,
-    /// What was found in the segments that were read.
+    /// The holes found in the segments that were read.
     found: BTreeMap<SegmentNumber, Vec<Hole>>,
-    /// What could be given back of each of them and is not.
+    /// Bytes of each of these segments that could be freed and are not.
     left: BTreeMap<SegmentNumber, u64>,
-    /// The same of runs.
+    /// The holes found in runs, and the bytes of each run that could be freed and are not.
     found_in_runs: BTreeMap<RunNumber, Vec<RunHole>>,
     left_in_runs: BTreeMap<RunNumber, u64>,
 }
@@ -54,7 +54,7 @@ pub(in crate::store) struct Hollows {
     pub(in crate::store) runs: RunHoles,
 }
 
-/// What could be given back of files that were read and was not, in bytes.
+/// Bytes of the files that were read that could be freed and are not.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Left {
     pub(in crate::store) segments: BTreeMap<SegmentNumber, u64>,
@@ -104,16 +104,16 @@ impl HolePlan {
         }
     }
 
-    /// Looks for none in segments whose facts an archive has not got yet.
+    /// Leaves out segments with facts that an archive has not read yet.
     pub(in crate::store) fn spare_awaited(&mut self, keeping: &Keeping) {
         self.targets.retain(|target| !keeping.is_awaited(target.end_sequence()));
     }
 
-    /// Does the next piece of about `budget_bytes`; true when there is no more to do. `runs` says which have
-    /// something unfinished, and is asked once.
+    /// Does the next piece of about `budget_bytes`; true when the search is complete. `runs` returns the runs with an
+    /// unfinished row, and is called once.
     ///
     /// # Errors
-    /// `Storage` with `Stopped`; whatever else cannot be read leaves its files as they are.
+    /// `Storage` with `Stopped`. After any other read error, the affected files get no new holes.
     pub(in crate::store) fn write_piece(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -143,12 +143,12 @@ impl HolePlan {
         Ok(false)
     }
 
-    /// Notes what rows from a block on need; where to go on, if the run goes on.
+    /// Notes what the rows from a block on need. Returns the block to continue at, or `None` at the end of the run.
     fn read_rows(&mut self, run: &Run, block: u32, frozen: &Frozen, budget_bytes: u64) -> Result<Option<u32>> {
         let end = block.saturating_add(blocks_of(budget_bytes));
         match run.kind() {
             RunKind::Schedule => {
-                // All of a run that no window has is taken for pending.
+                // All rows of a run without a window count as pending.
                 let bits = frozen.bits_of(run.number());
                 let is_needed =
                     |row: &ScheduleRow| bits.is_none_or(|bits| bits.get(row.key.sequence) == EntryState::Pending);
@@ -167,7 +167,7 @@ impl HolePlan {
         }
     }
 
-    /// A row of this run that is not finished: its payload and the facts that made it stay.
+    /// Notes an unfinished row of this run: its payload and the facts that made it are needed.
     fn note(&mut self, row: &impl Row, of: RunNumber) {
         if is_on(Planted::HoleIgnoresUnfinished) {
             return;
@@ -198,8 +198,9 @@ impl HolePlan {
         }
     }
 
-    /// These payloads were copied out of runs for entries that were in memory at the freeze. What is moved out of such a part
-    /// since then finds them where they were, though no row says so any more.
+    /// Notes as needed the payloads that were copied out of runs for entries that were in memory at the freeze. An
+    /// entry that was moved out of such a part after the freeze still reads its payload at the old place, though no row
+    /// points there.
     pub(in crate::store) fn note_copied(&mut self, copied_from: &[Location]) {
         for location in copied_from.iter().filter(|_| !is_on(Planted::HoleForgetsCopied)) {
             if let LocationFile::Run(run) = location.file() {
@@ -208,7 +209,7 @@ impl HolePlan {
         }
     }
 
-    /// Reads a piece of a segment that is worth it.
+    /// Reads a piece of a segment that is worth reading.
     fn search(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -246,7 +247,7 @@ impl HolePlan {
                 self.stage = next;
             }
             Err(error) => {
-                // What is damaged there is somebody else's to say.
+                // Damage is reported by other readers of the segment.
                 self.left.insert(number, u64::MAX);
                 self.stage = next;
                 return unless_stopped(error);
@@ -255,7 +256,7 @@ impl HolePlan {
         Ok(())
     }
 
-    /// A search of the segment, where more may be given back of it than when it was read last.
+    /// Begins the search of a segment if enough more of it can be freed than when it was last read.
     fn begin(&self, storage: &Arc<dyn Storage>, target: &Target) -> Result<Option<Box<Search>>> {
         let number = target.number();
         let length = storage.open(&segment_path(number))?.length()?;
@@ -272,7 +273,7 @@ impl HolePlan {
         Ok(Some(Box::new(Search::new(reader.past(self.known.log.clone()), target, known, free_bytes))))
     }
 
-    /// Looks through a piece of a run that is worth it.
+    /// Searches a piece of a run that is worth searching.
     fn search_run(&mut self, at: usize, under_way: Option<Box<RunSearch>>, budget_bytes: u64) -> Result<()> {
         let Some(target) = self.run_targets.get(at) else { return Ok(()) };
         let (number, known) = (target.number(), self.known.runs.in_run(target.number()));
@@ -298,13 +299,13 @@ impl HolePlan {
         Ok(())
     }
 
-    /// The holes as they are from this checkpoint on, and what was left in the files that were read.
+    /// Returns the holes from this checkpoint on, and what was left in the files that were read.
     pub(in crate::store) fn finish(&mut self) -> (Hollows, Left) {
         let left = Left { segments: std::mem::take(&mut self.left), runs: std::mem::take(&mut self.left_in_runs) };
         (Hollows { log: self.log_holes(), runs: self.run_holes() }, left)
     }
 
-    /// Holes only grow: what was named once may be gone.
+    /// Holes only grow: the bytes of a hole that was ever named may be gone.
     fn log_holes(&mut self) -> Holes {
         let (known, found) = (&self.known.log, std::mem::take(&mut self.found));
         let kept = known.iter().filter(|hole| !found.contains_key(&hole.segment())).copied();
@@ -324,12 +325,12 @@ impl HolePlan {
     }
 }
 
-/// How many blocks of rows fit a budget.
+/// The number of blocks of rows that fit a budget.
 fn blocks_of(budget_bytes: u64) -> u32 {
     u32::try_from(budget_bytes / BLOCK_BYTES).unwrap_or(u32::MAX).max(1)
 }
 
-/// Nothing more is to be done where the machine was stopped; all else leaves things as they are.
+/// Returns the error if the storage was stopped. Other errors leave the files without new holes.
 fn unless_stopped(error: Error) -> Result<()> {
     match error {
         Error::Storage { fault: StorageFault::Stopped, .. } => Err(error),

@@ -1,5 +1,5 @@
-//! When holes are looked for, and when they are punched: a hole is given back to the disk once both kept checkpoints
-//! name it, so that whichever an opening uses knows that it is not to be read.
+//! Decides when holes are searched and when they are punched. A hole is punched once both kept checkpoints name it, so
+//! that an open from either checkpoint knows not to read it.
 
 use super::hole_plan::{Hollows, Left};
 use super::kept_files::{CHECKPOINTS_KEPT, KeptFiles};
@@ -10,30 +10,30 @@ use crate::run::{Reference, Run, RunHole, RunHoles, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, RunNumber, SegmentNumber};
 
-/// What is remembered between two searches.
+/// The memory between two searches for holes.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Hollowing {
-    /// How many facts were finished at the last one; `None` before the first.
+    /// The number of finished facts at the last search; `None` before the first.
     pub(super) finished_at: Option<u64>,
-    /// The segment with which the next one begins.
+    /// The segment at which the next search begins.
     pub(super) next: SegmentNumber,
-    /// The run with which it begins.
+    /// The run at which the next search begins.
     pub(super) next_run: RunNumber,
-    /// What could be given back of files that were read and was not.
+    /// Bytes of the files that were read that could be freed and are not.
     pub(super) left: Left,
-    /// What was to be punched since the store was opened. Before that, nobody knows how far one came.
+    /// The holes that were to be punched since the store was opened. How far an earlier process came is unknown.
     punched: Hollows,
 }
 
 impl Hollowing {
-    /// A checkpoint has looked at these files.
+    /// Notes what a checkpoint left in the files that it searched.
     pub(in crate::store) fn note_left(&mut self, left: Left, floor: Option<SegmentNumber>) {
         self.left.segments.extend(left.segments);
         self.left.segments.retain(|segment, _| floor.is_none_or(|floor| *segment >= floor));
         self.left.runs.extend(left.runs);
     }
 
-    /// What both kept checkpoints name and was not punched yet.
+    /// Returns the holes that both kept checkpoints name and that were not punched yet.
     pub(in crate::store) fn take_punches(&mut self, kept: &[KeptFiles]) -> (Vec<Hole>, Vec<RunHole>) {
         let [.., newest] = kept else { return (Vec::new(), Vec::new()) };
         let (mut log, mut runs) = match kept {
@@ -58,17 +58,17 @@ impl Hollowing {
     }
 }
 
-/// Rows of a run whose payloads lie in it.
+/// The number of rows of a run whose payloads are in the run itself.
 pub(in crate::store) fn own_rows(run: &Run) -> u64 {
     let own = |reference: &&Reference| reference.file == LocationFile::Run(run.number());
     run.references().iter().find(own).map_or(0, |own| own.rows)
 }
 
-/// Punches holes, those of one file after the other; the bytes that were given back. `None` where the disk has no
-/// holes. One whose file is gone already is fine, so it can be done again after an error.
+/// Punches holes, file by file, and returns the freed bytes; `None` if the file system cannot punch holes. A hole whose
+/// file is already gone is skipped, so this can be repeated after an error.
 ///
 /// # Errors
-/// Those of the storage.
+/// The errors of the storage.
 pub fn punch(storage: &dyn Storage, holes: &[Hole], run_holes: &[RunHole], block_bytes: u32) -> Result<Option<u64>> {
     let of_log = holes.iter().map(|hole| (segment_path(hole.segment()), hole.whole_blocks(block_bytes)));
     let of_runs = run_holes.iter().map(|hole| (run_path(hole.run), hole.whole_blocks(block_bytes)));

@@ -1,10 +1,10 @@
-//! Which files are still needed, and which may go. A file goes when nothing unfinished points into
-//! it, when neither kept checkpoint needs it, and when it is old enough; age alone never decides.
+//! Decides which files are still needed and which may be removed. A file is removed when no unfinished message points
+//! into it, no kept checkpoint needs it, and it is old enough; age alone never decides.
 //!
-//! Everything unfinished as of a checkpoint lies in a run that the checkpoint names, and a run's
-//! footer says which segments and runs its rows point into. So what a checkpoint needs is a small
-//! computation over footers, with no count per message: the segment floor is the smallest segment
-//! that a needed run names, or that the log's replay starts in.
+//! Everything that is unfinished at a checkpoint is in a run that the checkpoint names, and the footer of a run lists
+//! the segments and runs that its rows point into. So the needs of a checkpoint are computed from footers alone,
+//! without a count for each message: the segment floor is the smallest segment that a needed run names or that the
+//! replay starts in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
-/// What one checkpoint needs.
+/// The files that one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptFiles {
     /// The checkpoint's number.
     pub checkpoint: u32,
-    /// The sequence that comes next after it: what is adopted from there on is adopted again by who opens it.
+    /// The next sequence after the checkpoint: an open from it repeats all adoptions from this sequence on.
     pub next_sequence: Sequence,
-    /// Segments below this are not needed.
+    /// Segments below this one are not needed.
     pub floor: SegmentNumber,
     /// The runs that it names.
     pub runs: BTreeSet<RunNumber>,
-    /// Those of them that were loaded.
+    /// The loaded runs among them.
     pub loads: BTreeMap<RunNumber, LoadName>,
     /// Batches of segments that it does not need.
     pub holes: Holes,
@@ -38,7 +38,7 @@ pub struct KeptFiles {
 }
 
 impl KeptFiles {
-    /// The same with files that live entries need although the checkpoint does not name them.
+    /// Adds files that live entries need although the checkpoint does not name them.
     pub(in crate::store) fn holding(mut self, files: &BTreeSet<LocationFile>) -> Self {
         for file in files {
             match file {
@@ -49,7 +49,7 @@ impl KeptFiles {
         self
     }
 
-    /// The same with the runs that the facts behind it adopted: whoever opens it opens them.
+    /// Adds the runs that facts after the checkpoint adopted: an open from the checkpoint opens these runs.
     pub(in crate::store) fn holding_loads(mut self, state: &State) -> Self {
         for known in state.runs.values() {
             let opened = known.run.relation().filter(|relation| relation.base >= self.next_sequence);
@@ -67,10 +67,10 @@ impl KeptFiles {
     }
 }
 
-/// How many checkpoints are kept, each sufficient alone.
+/// The number of checkpoints that are kept; each is sufficient alone.
 pub(in crate::store) const CHECKPOINTS_KEPT: usize = 2;
 
-/// The checkpoints that hold files back.
+/// The checkpoints whose files are kept.
 pub(super) fn holding(kept: &[KeptFiles]) -> &[KeptFiles] {
     match kept {
         [.., newest] if is_on(Planted::NewestHoldsAlone) => std::slice::from_ref(newest),
@@ -78,12 +78,12 @@ pub(super) fn holding(kept: &[KeptFiles]) -> &[KeptFiles] {
     }
 }
 
-/// Segments below this are needed by neither of two checkpoints.
+/// The segment below which no segment is needed by either of two checkpoints.
 pub(in crate::store) fn log_floor(kept: &[KeptFiles]) -> Option<SegmentNumber> {
     holding(kept).iter().map(|files| files.floor).min().filter(|_| kept.len() >= CHECKPOINTS_KEPT)
 }
 
-/// Lets the state forget runs and segments that no kept checkpoint needs.
+/// Removes runs and segments from the state that no kept checkpoint needs.
 pub(in crate::store) fn forget(state: &mut State, kept: &[KeptFiles]) {
     let Some(floor) = log_floor(kept) else { return };
     let is_gone = |run: RunNumber| kept.iter().all(|files| !files.runs.contains(&run));
@@ -98,7 +98,7 @@ pub(in crate::store) fn forget(state: &mut State, kept: &[KeptFiles]) {
     state.segments.retain(|start| start.segment >= floor);
     state.holes = state.holes.from_segment(floor);
     if let Some(first) = state.segments.first() {
-        // What became of a message is known for as long as the message is kept, in the log or in a run.
+        // The final state of a message is known while the message is kept, in the log or in a run.
         let schedule = state.runs.values().filter(|known| known.run.kind() == RunKind::Schedule);
         let oldest = schedule.map(|known| known.run.first_sequence()).min();
         let known_from = first.position.next_sequence;
@@ -110,18 +110,18 @@ pub(in crate::store) fn forget(state: &mut State, kept: &[KeptFiles]) {
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Candidate {
     pub(in crate::store) run: Arc<Run>,
-    /// True where something in it is unfinished as of the checkpoint.
+    /// True if a row in it is unfinished as of the checkpoint.
     pub(in crate::store) unfinished: bool,
-    /// True where whoever opens the checkpoint before this one opens it, since the facts between adopt it.
+    /// True if an open from the checkpoint before this one opens the run, since a fact between both adopts it.
     pub(in crate::store) adopted_since: bool,
     pub(in crate::store) created: Millis,
     pub(in crate::store) subjects: FileSubjects,
 }
 
-/// What a checkpoint needs of these runs and segments.
+/// Returns the runs and the segment floor that a checkpoint needs.
 ///
 /// # Errors
-/// `Corrupt` where a needed run points into one that is not known.
+/// `Corrupt` if a needed run points into an unknown run.
 pub(in crate::store) fn needed(
     candidates: &[Candidate],
     segments: &[SegmentStart],
@@ -157,8 +157,8 @@ pub(in crate::store) fn needed(
     Ok((runs, floor))
 }
 
-/// The loaded runs whose facts are in the log from this segment on: there are the messages that it has by such a fact, for
-/// whoever reads it.
+/// Returns the loaded runs whose adopting facts are in the log from this segment on: a reader of such a fact finds the
+/// messages in the run.
 fn loaded_since(
     candidates: &[Candidate],
     segments: &[SegmentStart],
@@ -187,7 +187,7 @@ fn segment_references(run: &Run) -> impl Iterator<Item = SegmentNumber> {
     })
 }
 
-/// The floor lowered to the first segment whose end is young, or not archived; a segment ends where the next begins.
+/// Lowers the floor to the first segment whose end is young or not archived. A segment ends where the next one begins.
 fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping) -> SegmentNumber {
     let mut aged = segments.first().map_or(floor, |first| first.segment);
     for pair in segments.windows(2) {
@@ -300,7 +300,8 @@ mod tests {
         let floor = |segments: &[SegmentStart], now: u64| {
             needed(&[], segments, SegmentNumber(4), &keeping(200, &of, now)).unwrap().1.0
         };
-        // That of noise alone goes at once, that with an order when it is over for orders, and the retry is a settlement's.
+        // A segment with only noise goes at once, one with an order after the time of orders; the retry belongs to
+        // settlement.
         assert_eq!([50, 100, 399, 400, 5_299, 5_300].map(|now| floor(&segments, now)), [1, 2, 2, 3, 3, 4]);
         assert_eq!([5_099, 5_100, 5_200, 5_300].map(|now| floor(&unknown, now)), [1, 2, 3, 4]);
     }

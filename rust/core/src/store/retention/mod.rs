@@ -1,4 +1,4 @@
-//! Retention: which files are still needed, and which space is given back.
+//! Retention: which files are still needed, and which disk space is freed.
 //!
 //! In: the state and both kept checkpoints. Out: files to remove and holes to punch.
 //! Read `kept_files` and `removable`, then `finished_age` (how long finished files are kept), then `free_room` with

@@ -1,4 +1,4 @@
-//! What readers and archives leave beside the files that they need: pins, and marks of archives.
+//! The files that readers and archives place in the store to hold back retention: pins and archive marks.
 
 use crate::error::Result;
 use crate::storage::Storage;
@@ -7,20 +7,20 @@ use crate::units::{Millis, Sequence};
 /// The folder of pins: files that hold retention back.
 pub const PIN_FOLDER: &str = "pins";
 
-/// A reader without the lock, under whom nothing may be removed. Its file's name is the expiry in
-/// milliseconds, a `-`, and who it is.
+/// The pin of a reader without the lock: while the pin exists, no file may be removed. The name of its file is the expiry
+/// in milliseconds, a `-`, and the name of the reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
     /// The name of its file.
     pub name: String,
-    /// When it ends by itself.
+    /// When the pin expires.
     pub expires: Millis,
 }
 
 /// The pins that have not expired at `now`.
 ///
 /// # Errors
-/// Those of the storage.
+/// The errors of the storage.
 pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
     let names = match storage.list(PIN_FOLDER) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -33,17 +33,16 @@ pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
     Ok(names.into_iter().filter_map(pin).collect())
 }
 
-/// True where a reader without the lock has left a pin that has not expired at `now`: nothing may
-/// be removed.
+/// True if a reader without the lock has a pin that has not expired at `now`: no file may be removed.
 ///
 /// # Errors
-/// Those of the storage.
+/// The errors of the storage.
 pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
     Ok(!pins(storage, now)?.is_empty())
 }
 
-/// With this begins the name of the mark of an archive that retention waits for; a sequence follows, a `-`, and whose it
-/// is. What facts below it told is archived.
+/// The prefix of the name of an archive mark. A sequence follows, a `-`, and the name of the archive. The archive has
+/// read all facts below that sequence.
 const ARCHIVED: &str = "archived-";
 
 /// The mark of an archive that retention waits for.
@@ -51,14 +50,14 @@ const ARCHIVED: &str = "archived-";
 pub struct ArchiveMark {
     /// The name of its file.
     pub name: String,
-    /// It has what facts below this told. One that cannot be read has nothing.
+    /// The sequence below which the archive has read all facts; 0 if the mark cannot be read.
     pub end: Sequence,
 }
 
 /// The marks of all archives that retention waits for.
 ///
 /// # Errors
-/// Those of the storage.
+/// The errors of the storage.
 pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
     let names = match storage.list(PIN_FOLDER) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -72,8 +71,8 @@ pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
     Ok(names.into_iter().filter_map(mark).collect())
 }
 
-/// Up to where all archives that retention waits for have what was told; `None` where it waits for none. A mark that
-/// cannot be read holds everything.
+/// Returns the sequence below which all archives have read everything; `None` if retention waits for no archive. A mark
+/// that cannot be read holds all facts.
 pub fn archived_below(storage: &dyn Storage) -> Option<Sequence> {
     match archive_marks(storage) {
         Ok(marks) => marks.iter().map(|mark| mark.end).min(),

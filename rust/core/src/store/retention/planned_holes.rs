@@ -1,4 +1,4 @@
-//! The owner plans the holes of a checkpoint.
+//! Plans the holes of a checkpoint for the owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use crate::store::retention::run_hole_search::RunTarget;
 use crate::store::retention::segment_hole_search::{HoleSizes, Target};
 use crate::units::{ReadyNumber, SegmentNumber, SubjectNumber};
 
-/// A segment is read again where this share of it more may be given back.
+/// A segment is read again once this share more of it can be freed.
 const GAIN_SHARE: u64 = 16;
-/// Segments, and runs, that are looked at in one checkpoint at most, in turn.
+/// The maximum number of segments, and of runs, that one checkpoint searches, in turn.
 const TARGETS_MAX: usize = 64;
-/// Payload bytes of the runs that are looked at in one checkpoint, beside those of the last: each 64 take a bit.
+/// Limit of the payload bytes of the runs that one checkpoint searches; the last run may exceed it. Each 64 bytes take
+/// one bit of memory.
 const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
 
 impl Owner {
-    /// A search for holes, where one is due with the checkpoint that is being frozen.
+    /// Plans a search for holes if one is due with the checkpoint that is being frozen.
     pub(in crate::store) fn plan_holes(&mut self, keeping: &Keeping) -> Option<HolePlan> {
         if self.options.hole_bytes_min == u64::MAX {
             return None;
@@ -42,8 +43,8 @@ impl Owner {
         Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, known))
     }
 
-    /// About how many bytes of sealed segments and of payloads in runs were finished since the last search; 0 where they are fewer than the
-    /// rows that one has to read.
+    /// Estimates how many bytes of sealed segments and of payloads in runs were finished since the last search; 0 if
+    /// these are fewer than the bytes of rows that a search must read.
     pub(in crate::store) fn hollow_gain(&self, keeping: &Keeping) -> u64 {
         if self.options.hole_bytes_min == u64::MAX {
             return 0;
@@ -62,14 +63,14 @@ impl Owner {
         if gain < self.unfinished_rows_bytes() { 0 } else { gain }
     }
 
-    /// How many facts there were of which nothing waits or is owed to anybody.
+    /// The number of facts without a pending or unfinished message.
     fn finished_facts(&self) -> u64 {
         let state = &self.state;
         let unfinished = state.schedule.pending().saturating_add(state.dispatch.unfinished());
         state.position.next_sequence.0.saturating_sub(unfinished)
     }
 
-    /// Bytes of the rows of all runs with something unfinished.
+    /// Bytes of the rows of all runs with an unfinished row.
     fn unfinished_rows_bytes(&self) -> u64 {
         let state = &self.state;
         let schedule = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
@@ -78,7 +79,7 @@ impl Owner {
         runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES as u64)).fold(0, u64::saturating_add)
     }
 
-    /// Sealed segments that are old enough and that the newest checkpoint keeps.
+    /// The sealed segments that are old enough and that the newest checkpoint keeps.
     fn sealed(&self, keeping: &Keeping) -> Vec<Target> {
         let floor = self.kept.last().map_or(SegmentNumber(0), |newest| newest.floor);
         let replay = self.state.position.end.segment().unwrap_or_default();
@@ -95,7 +96,7 @@ impl Owner {
         targets
     }
 
-    /// Those that are searched now, beginning where the last search ended.
+    /// Selects the segments of this search, starting where the last search ended.
     fn targets(&mut self, sealed: Vec<Target>) -> Vec<Target> {
         let mut targets = sealed;
         let count = targets.len();
@@ -109,11 +110,12 @@ impl Owner {
         targets
     }
 
-    /// Runs with payloads that are old enough and that the newest checkpoint names.
+    /// The runs with payloads that are old enough and that the newest checkpoint names.
     fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
         let Some(newest) = self.kept.last() else { return Vec::new() };
         let known = self.state.runs.values().filter(|known| {
-            // Of one that was loaded the digest is over the records, and whoever stages may look at it still.
+            // Loaded runs are left out: their digest covers the records, and the process that staged them may still
+            // read them.
             known.run.kind() == RunKind::Schedule
                 && known.run.relation().is_none()
                 && known.run.payload_bytes() > 0
@@ -123,7 +125,7 @@ impl Owner {
         known.map(|known| Arc::clone(&known.run)).collect()
     }
 
-    /// Those that are searched now, beginning where the last search ended.
+    /// Selects the runs of this search, starting where the last search ended.
     fn run_targets(&mut self, mut runs: Vec<Arc<Run>>) -> Vec<RunTarget> {
         let first = runs.partition_point(|run| run.number() < self.hollowing.next_run);
         let count = runs.len().max(1);

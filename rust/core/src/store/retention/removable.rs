@@ -1,4 +1,4 @@
-//! What no kept checkpoint needs any more, and its removal.
+//! The files that no kept checkpoint needs, and their removal.
 
 use super::kept_files::{CHECKPOINTS_KEPT, KeptFiles, holding, log_floor};
 use super::stale_loads::Sweep;
@@ -13,26 +13,26 @@ use crate::units::SegmentNumber;
 /// Files that may be removed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Removable {
-    /// Checkpoints: they go first, since one that came back after a power cut would name files that
+    /// Checkpoints. They are removed first, since a checkpoint that came back after a power cut would name files that
     /// are gone.
     pub checkpoints: Vec<String>,
     /// Runs, then segments, the oldest first.
     pub files: Vec<String>,
-    /// Holes to be punched, when no view of their segments is left: who looks at one sees zeros come.
+    /// Holes to punch once no view of their segments is left: a view would see the bytes turn to zeros.
     pub holes: Vec<Hole>,
-    /// Those of runs, which nobody views: what is read of a run is copied.
+    /// Holes of runs. Runs have no views, since reads of a run copy.
     pub run_holes: Vec<RunHole>,
-    /// What was staged and is of use to nobody is looked for with them.
+    /// Looks for staged runs that are no longer of use, and removes them as well.
     pub sweep: Option<Sweep>,
 }
 
 impl Removable {
-    /// True where there is nothing to remove.
+    /// True if there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds what another one names, to be removed with it.
+    /// Adds the files of `other`.
     pub fn extend(&mut self, other: Self) {
         self.checkpoints.extend(other.checkpoints);
         self.files.extend(other.files);
@@ -41,11 +41,11 @@ impl Removable {
         self.sweep = other.sweep.or(self.sweep.take());
     }
 
-    /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
-    /// so it can be done again after an error.
+    /// Removes the files in an order that leaves a sound store wherever it stops. Files that are already gone are
+    /// skipped, so this can be repeated after an error.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     pub fn remove(&self, storage: &dyn Storage) -> Result<()> {
         reached(Failpoint::RetireBegins);
         remove_all(storage, &self.checkpoints, Failpoint::CheckpointUnlinked)?;
@@ -74,9 +74,9 @@ fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Re
     Ok(())
 }
 
-/// Drops checkpoints beyond the two newest from `kept`, and names the files that neither of those
-/// needs. `first` is the first segment that the state knows. Where there are not two checkpoints
-/// yet, the log itself stands in for the other one, so nothing of it goes.
+/// Drops all but the two newest checkpoints from `kept`, and returns the files that neither of these needs. `first` is
+/// the first segment that the state knows. With fewer than two checkpoints, the log from its beginning takes the place of
+/// the other one, so the whole log stays.
 pub(in crate::store) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>) -> Removable {
     let mut removable = Removable::default();
     let mut first = first;

@@ -1,4 +1,4 @@
-//! The owner looks for room that it can give back.
+//! Finds out for the owner whether a checkpoint would free disk space.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::store::retention::kept_files::{KeptFiles, needed};
 use crate::store::retention::removable::Removable;
 use crate::units::SegmentNumber;
 
-/// True where `newer` does without files that `older` needs.
+/// True if `newer` needs fewer files or bytes than `older`.
 fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
     newer.floor > older.floor
         || older.runs.difference(&newer.runs).next().is_some()
@@ -19,9 +19,9 @@ fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
 }
 
 impl Owner {
-    /// Makes a checkpoint due where one would let files go, or would be the first of two without them. To be asked now
-    /// and then while the disk has little room. What lies in memory alone is not weighed, so a checkpoint may give
-    /// nothing back: then some of the questions that follow are left out. True where one is due by this.
+    /// Makes a checkpoint due if it would free files, or would be the first of two that no longer need them; returns
+    /// whether it did. The caller repeats this while the disk is short of space. Entries in memory are not considered,
+    /// so a checkpoint may free nothing; then some of the next calls do nothing.
     pub fn reclaim(&mut self, reading: Reading) -> bool {
         if self.freezing {
             return false;
@@ -47,7 +47,7 @@ impl Owner {
         let mut runs = candidates(state, RunKind::Schedule, opened_from);
         runs.extend(candidates(state, RunKind::Dispatch, opened_from));
         let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
-        // What cannot be told is met again, and said, by the checkpoint that comes anyway.
+        // An error here occurs again in the next regular checkpoint, which reports it.
         let keeping = self.keeping();
         let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &keeping) else { return false };
         if self.hollow_gain(&keeping) > 0 {
@@ -72,7 +72,7 @@ impl Owner {
         }
     }
 
-    /// Notes whether the checkpoint that is newest now has led to more room, at once or with the next.
+    /// Notes whether the newest checkpoint freed space, or will with the next one.
     pub(in crate::store) fn note_given_back(&mut self, before: Option<&KeptFiles>, removable: &Removable) {
         let is_less = match (before, self.kept.last()) {
             (Some(before), Some(newest)) => needs_less(newest, before),

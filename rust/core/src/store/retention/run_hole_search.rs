@@ -1,5 +1,5 @@
-//! Looking through the rows of one run for payloads of it that nothing needs. Payloads are not read: they stand in the
-//! order of the rows, which say where each begins and ends.
+//! Searches the rows of one run for payloads in it that are not needed. Payloads are not read: they are stored in row
+//! order, and the rows say where each begins and ends.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::error::Result;
 use crate::run::{Run, RunHole, ScheduleRow};
 use crate::units::{LocationFile, RunNumber, padded};
 
-/// A run is looked through again where this share of its payloads more may be given back.
+/// A run is searched again once this share more of its payloads can be freed.
 const GAIN_SHARE: u64 = 16;
 
-/// A schedule run in whose payload area holes are looked for.
+/// A schedule run whose payload area is searched for holes.
 #[derive(Debug)]
 pub(in crate::store) struct RunTarget {
     pub(in crate::store) run: Arc<Run>,
-    /// What could have been given back when it was looked through last, and was not.
+    /// Bytes that could be freed at the last search and were not.
     left: u64,
-    /// Places where a payload begins that is needed.
+    /// The places at which a needed payload begins.
     needed: Marks,
 }
 
@@ -30,7 +30,7 @@ impl RunTarget {
         self.run.number()
     }
 
-    /// A payload that is needed begins there.
+    /// Notes that a needed payload begins at this offset.
     pub(super) fn note_payload(&mut self, offset: u32) {
         self.needed.set(self.place_of(offset));
     }
@@ -39,14 +39,14 @@ impl RunTarget {
         u64::from(offset).saturating_sub(self.run.payload_start()) / PLACE_BYTES
     }
 
-    /// About how much may be given back of it at most: all but the blocks in which a payload begins that is needed.
+    /// An upper estimate of the bytes that can be freed: all but the disk blocks in which a needed payload begins.
     fn free_bytes(&self, sizes: HoleSizes) -> u64 {
         let places = (u64::from(sizes.block_bytes) / PLACE_BYTES).max(1);
         let needed = self.needed.count_groups(places).saturating_mul(places).saturating_mul(PLACE_BYTES);
         self.run.payload_bytes().saturating_sub(needed)
     }
 
-    /// A search of the run, where more may be given back of it than when it was looked through last.
+    /// Begins a search of the run if enough more of it can be freed than at the last search.
     pub(in crate::store) fn begin(&self, known: &[RunHole], sizes: HoleSizes) -> Option<RunSearch> {
         let free_bytes = self.free_bytes(sizes);
         let in_holes = known.iter().map(RunHole::bytes).fold(0, u64::saturating_add);
@@ -56,22 +56,22 @@ impl RunTarget {
     }
 }
 
-/// A run that is being looked through.
+/// A search of a run under way.
 #[derive(Debug)]
 pub(in crate::store) struct RunSearch {
     block: u32,
-    /// The hole that may go on.
+    /// The hole that the next row may extend.
     open: Option<RunHole>,
     found: Vec<RunHole>,
-    /// What may be given back of it at most.
+    /// The maximum number of bytes that can be freed.
     free_bytes: u64,
 }
 
 impl RunSearch {
-    /// Reads rows up to so many blocks further; true at the end of the run.
+    /// Reads at most `blocks` further blocks of rows; true at the end of the run.
     ///
     /// # Errors
-    /// Where a row cannot be read.
+    /// The error of a row that cannot be read.
     pub(super) fn go_on(&mut self, target: &RunTarget, blocks: u32) -> Result<bool> {
         let (run, end) = (&target.run, self.block.saturating_add(blocks));
         let next = each_row(run, self.block, end, &mut |row: &ScheduleRow| {
@@ -103,8 +103,8 @@ impl RunSearch {
         }
     }
 
-    /// The holes of the run, and what could be given back and is not: those that are there already, however small, and of
-    /// the others the largest.
+    /// Returns the holes of the run, and the bytes that could be freed and are not. Existing holes stay, however small;
+    /// of the new ones the largest are taken.
     pub(in crate::store) fn finish(self, known: &[RunHole], sizes: HoleSizes) -> (Vec<RunHole>, u64) {
         let (mut all, mut fresh): (Vec<RunHole>, Vec<RunHole>) =
             self.found.into_iter().partition(|hole| known.iter().any(|known| hole.holds(known)));
@@ -130,7 +130,7 @@ mod tests {
 
     const NUMBER: RunNumber = RunNumber(3);
 
-    /// What the plain loop knows of a row.
+    /// A row as the plain loop sees it.
     #[derive(Clone, Copy, Debug)]
     struct Plain {
         from: u64,
@@ -138,7 +138,7 @@ mod tests {
         is_needed: bool,
     }
 
-    /// A run with a row for each size, of which those with one have a payload of their own; where each of these lies.
+    /// Makes a run with a row for each size; rows with `Some` size have a payload in the run, whose place is returned.
     fn run_of(sizes: &[Option<usize>]) -> (Arc<Run>, Vec<Option<(u64, u64)>>) {
         let storage = TestStorage::default();
         let head = RunHead { number: NUMBER, stream: [1; 16], row_count: sizes.len() as u64 };
@@ -170,7 +170,7 @@ mod tests {
         (Arc::new(writer.finish(&storage).unwrap()), places)
     }
 
-    /// The holes that a search finds which goes on by so many blocks.
+    /// The holes that a search finds in steps of `blocks` blocks.
     fn found(run: &Arc<Run>, rows: &[Plain], known: &[RunHole], sizes: HoleSizes, blocks: u32) -> Vec<RunHole> {
         let mut target = RunTarget::new(Arc::clone(run), 0);
         rows.iter().filter(|row| row.is_needed).for_each(|row| target.note_payload(row.from as u32));
@@ -179,7 +179,7 @@ mod tests {
         search.finish(known, sizes).0
     }
 
-    /// The same by a loop over all payloads: rows of those that do not begin where one begins that is needed.
+    /// The same by a loop over all payloads that do not begin in a place where a needed payload begins.
     fn expected(rows: &[Plain], known: &[RunHole], sizes: HoleSizes) -> Vec<RunHole> {
         let first = rows.first().map_or(0, |row| row.from);
         let place = |row: &Plain| (row.from - first) / PLACE_BYTES;
@@ -203,8 +203,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two searches, the second when more is finished: each finds what a plain loop finds, covers nothing that is
-        /// needed, and has all that was there before.
+        /// Runs two searches, the second with more finished rows. Each finds the same holes as a plain loop, covers no
+        /// needed payload, and includes all earlier holes.
         #[test]
         fn holes_are_those_of_a_plain_loop(
             rows in prop::collection::vec((any::<bool>(), 0_usize..700, 0_u8..8, any::<bool>()), 1..400),
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn where_there_are_too_many_the_largest_are_taken_and_those_that_are_there_stay() {
         let count = HOLES_IN_FILE_MAX + 60;
-        // Every other one is needed; each is a place of its own.
+        // Every other payload is needed; each payload has a place of its own.
         let (run, places) = run_of(&(0..2 * count).map(|at| Some(100 + at % 4 * 100)).collect::<Vec<_>>());
         let needed: Vec<bool> = (0..2 * count).map(|at| at % 2 == 1).collect();
         let (rows, sizes) = (plain(&places, &needed), HoleSizes { bytes_min: 1, block_bytes: 8, gain_min: 1 });
@@ -260,7 +260,7 @@ mod tests {
             target.begin(known, sizes).is_some()
         };
         let free = |finished: usize| finished as u64 * 1_024 + (32 - finished as u64) * 512;
-        // Of what is needed each payload counts one block of the two that it has.
+        // Each needed payload counts as one of its two blocks.
         assert!(!begins(2, free(0), &[]) && !begins(3, free(0), &[]) && begins(4, free(0), &[]));
         let known = [RunHole { run: NUMBER, from: places[0].unwrap().0, to: places[3].unwrap().1 }];
         assert!(!begins(4, free(4) - 4 * 1_024, &known) && begins(8, free(4) - 4 * 1_024, &known));

@@ -1,34 +1,34 @@
-//! Looking through one segment for batches that nothing needs.
+//! Searches one segment for batches that are not needed.
 
 use crate::error::Result;
 use crate::message_log::{BatchReader, Hole, LogPosition, ScannedBatch};
 use crate::run::{Row, RowScan, Run, ScanBuffer};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
-/// Holes of one segment, or of one run, at most; where there would be more, the largest are taken.
+/// The maximum number of holes in one segment or run; if there would be more, the largest are taken.
 pub(super) const HOLES_IN_FILE_MAX: usize = 4_096;
-/// Into so many parts the sequences of a segment are divided, each needed or not as a whole.
+/// The sequences of a segment are divided into at most this many parts, each needed or not as a whole.
 const SEQUENCE_PARTS: u64 = 1 << 20;
-/// Payloads that begin within so many bytes are needed or not as one.
+/// Payloads that begin within the same block of this many bytes are needed or not together.
 pub(super) const PLACE_BYTES: u64 = 64;
 
-/// How holes are to be.
+/// The size limits for holes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct HoleSizes {
-    /// The least bytes of a hole.
+    /// The minimum size of a hole in bytes.
     pub(super) bytes_min: u64,
-    /// Bytes of a block of the disk.
+    /// The size of a disk block in bytes.
     pub(in crate::store) block_bytes: u32,
-    /// A segment is read again where so much more of it may be given back, in bytes.
+    /// A segment is read again once this many more bytes of it can be freed.
     pub(super) gain_min: u64,
 }
 
-/// A sealed segment in which holes are looked for.
+/// A sealed segment that is searched for holes.
 #[derive(Debug)]
 pub(in crate::store) struct Target {
     pub(in crate::store) start: LogPosition,
     end: LogPosition,
-    /// What could have been given back when it was read last, and was not.
+    /// Bytes that could be freed at the last search and were not.
     pub(in crate::store) left: u64,
     needed: Needed,
 }
@@ -39,12 +39,12 @@ impl Target {
         Self { start, end, left, needed: Needed::default() }
     }
 
-    /// How many facts it has.
+    /// The number of its facts.
     pub(in crate::store) fn facts(&self) -> u64 {
         self.end.next_sequence.since(self.start.next_sequence)
     }
 
-    /// Behind its last fact.
+    /// The sequence after its last fact.
     pub(super) fn end_sequence(&self) -> Sequence {
         self.end.next_sequence
     }
@@ -53,12 +53,12 @@ impl Target {
         self.start.end.segment().unwrap_or_default()
     }
 
-    /// A payload that is needed begins there.
+    /// Notes that a needed payload begins at this offset.
     pub(super) fn note_payload(&mut self, offset: u32) {
         self.needed.places.set(u64::from(offset) / PLACE_BYTES);
     }
 
-    /// The fact of this sequence is needed, if it stands here.
+    /// Notes that the fact of this sequence is needed, if it is in this segment.
     pub(super) fn note_fact(&mut self, sequence: Sequence) {
         if self.has_sequence(sequence) {
             let part = self.part_of(sequence);
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// About how many bytes are kept by what is needed: a block of the disk for each payload.
+    /// Estimates the bytes that needed payloads keep: one disk block for each place of a payload.
     pub(super) fn needed_bytes(&self, sizes: HoleSizes) -> u64 {
         self.needed.places.count().saturating_mul(u64::from(sizes.block_bytes))
     }
@@ -75,7 +75,7 @@ impl Target {
         (self.start.next_sequence..self.end.next_sequence).contains(&sequence)
     }
 
-    /// How many sequences are needed or not as one.
+    /// The number of sequences in one part.
     fn part(&self) -> u64 {
         self.facts().div_ceil(SEQUENCE_PARTS).max(1)
     }
@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// Numbers, as bits.
+/// A set of numbers, stored as bits.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Marks {
     words: Vec<u64>,
@@ -117,7 +117,7 @@ impl Marks {
         word.is_some_and(|word| word & 1 << (number % 64) != 0)
     }
 
-    /// In how many rows of `size` neighbours one is marked.
+    /// Counts the groups of `size` neighbouring numbers that contain a marked number.
     pub(super) fn count_groups(&self, size: u64) -> u64 {
         let (mut count, mut last) = (0_u64, None);
         for (at, word) in (0_u64..).zip(&self.words) {
@@ -138,30 +138,30 @@ impl Marks {
     }
 }
 
-/// What of a segment is needed: places where a payload begins, and parts of its sequences.
+/// The needed content of a segment: the places where needed payloads begin, and parts of its sequences.
 #[derive(Debug, Default)]
 struct Needed {
     places: Marks,
     parts: Marks,
 }
 
-/// A segment that is being read.
+/// A search of a segment under way.
 pub(in crate::store) struct Search {
     reader: BatchReader,
-    /// The holes that it has already, and how many of them were passed.
+    /// The existing holes of the segment, and how many of them were passed.
     known: Vec<Hole>,
     passed: usize,
-    /// Behind the last batch with facts.
+    /// The position after the last batch with facts.
     before: LogPosition,
-    /// The hole that may go on.
+    /// The hole that the next batch may extend.
     open: Option<Hole>,
     pub(in crate::store) found: Vec<Hole>,
-    /// What may be given back of it at most.
+    /// The maximum number of bytes that can be freed.
     pub(in crate::store) free_bytes: u64,
 }
 
 impl Search {
-    /// A search from the start of a segment; `known` are its holes, which `reader` passes.
+    /// Begins a search at the start of a segment. `known` are its holes, which `reader` skips.
     pub(in crate::store) fn new(reader: BatchReader, target: &Target, known: &[Hole], free_bytes: u64) -> Self {
         let (known, before) = (known.to_vec(), target.start);
         Self { reader, known, passed: 0, before, open: None, found: Vec::new(), free_bytes }
@@ -194,7 +194,7 @@ impl Search {
             };
             if target.needs(&batch) {
                 if let Some(hole) = self.open.take() {
-                    // Batches without facts between are of no use to anybody.
+                    // The hole also covers the batches without facts before this batch, which no reader needs.
                     self.found.push(Hole { to: start, ..hole });
                 }
             } else {
@@ -207,7 +207,7 @@ impl Search {
         Ok(false)
     }
 
-    /// Nothing from one place to the other is needed.
+    /// Adds the range between two positions to the open hole.
     fn empty(&mut self, from: LogPosition, to: LogPosition) {
         self.open = Some(match self.open.take() {
             Some(hole) => Hole { to, ..hole },
@@ -215,7 +215,7 @@ impl Search {
         });
     }
 
-    /// The holes that are there already, up to here.
+    /// Adds the existing holes before this location.
     fn pass_holes(&mut self, upto: Location) {
         while let Some(hole) = self.known.get(self.passed).copied().filter(|hole| hole.to.end <= upto) {
             self.empty(hole.from, hole.to);
@@ -225,7 +225,7 @@ impl Search {
     }
 }
 
-/// Those that are there already, however small, and of the others the largest.
+/// Selects the holes to keep: existing ones, however small, and the largest of the new ones.
 pub(in crate::store) fn chosen(found: Vec<Hole>, known: &[Hole], sizes: HoleSizes) -> Vec<Hole> {
     let (mut all, mut fresh): (Vec<Hole>, Vec<Hole>) =
         found.into_iter().partition(|hole| known.iter().any(|known| hole.holds(known)));
@@ -237,7 +237,7 @@ pub(in crate::store) fn chosen(found: Vec<Hole>, known: &[Hole], sizes: HoleSize
     all
 }
 
-/// Shows the rows of the blocks from `block` on and before `end`; where to go on, if there are more.
+/// Shows the rows of the blocks from `block` to before `end`. Returns the block to continue at, if there are more.
 pub(in crate::store) fn each_row<R: Row>(
     run: &Run,
     block: u32,

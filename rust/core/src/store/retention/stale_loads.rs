@@ -1,4 +1,4 @@
-//! What was staged and is of use to nobody any more: it goes when it is a day old, by the name of its file.
+//! Removes staged runs that can no longer be adopted, a day after the time in their file names.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,11 @@ use crate::store::state::State;
 use crate::store::state::load_jobs::LOAD_SWEPT_MS;
 use crate::units::Millis;
 
-/// What is known of staged runs as of one fact: which of them are the store's, and which are too old to become that.
+/// The staged runs as of one fact: the names that the store uses, and the time by which others are too old to be
+/// adopted.
 ///
-/// The time is the log's own. An adoption that comes later has a later one, by which it is judged, so that none takes a
-/// run of that age, whatever clocks did.
+/// The time is the log's own. A later adoption is judged by a later time of the log, so no adoption takes a run of this
+/// age, whatever the clocks did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sweep {
     now: Millis,
@@ -27,10 +28,10 @@ impl Sweep {
         Self { now: state.position.trusted, named }
     }
 
-    /// Removes what is in nobody's hands, finished or not.
+    /// Removes staged runs, finished or not, that are old and that the store does not use.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     pub fn sweep(&self, storage: &dyn Storage) -> Result<()> {
         let names = match storage.list(LOAD_FOLDER) {
             Err(error) if error.is_not_found() => return Ok(()),
@@ -46,7 +47,8 @@ impl Sweep {
         if has_removed { storage.sync_folder(LOAD_FOLDER) } else { Ok(()) }
     }
 
-    /// What has another name was put there by somebody else, and is left alone.
+    /// True for an old staged run that the store does not use. A file with another kind of name is not delaymq's, and
+    /// stays.
     fn is_garbage(&self, file_name: &str) -> bool {
         let name = LoadName::parse(file_name.strip_suffix(".tmp").unwrap_or(file_name));
         name.is_some_and(|name| self.now.since(name.staged) >= LOAD_SWEPT_MS && !self.named.contains(&name))
