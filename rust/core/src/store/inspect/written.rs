@@ -3,8 +3,8 @@
 use crate::store::state::State;
 use crate::units::{LocationFile, Millis};
 
-/// Returns the time of the last write: for a segment, the trusted time at its end; for a run, the time of the
-/// checkpoint that made it. `None` for a file that is still being written.
+/// Returns the time of the last write: for a segment, the trusted time at its end; for a run, its creation time, which
+/// a merged run takes from its oldest input. `None` for a file that is still being written.
 pub(in crate::store) fn written(state: &State, place: LocationFile) -> Option<Millis> {
     match place {
         LocationFile::Segment(segment) => {
