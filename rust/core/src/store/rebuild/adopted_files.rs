@@ -1,5 +1,6 @@
-//! What the checkpoint says that adopts rebuilt runs: all that the one before says, with the windows cut into the pieces
-//! of the plan, the rebuilt runs, and those of the runs before that can be opened and may be pointed into yet.
+//! The content of the checkpoint that adopts rebuilt runs: that of the previous checkpoint, with the windows cut into
+//! the pieces of the plan, with the rebuilt runs, and with those previous runs that can be opened and that rows may
+//! still point into.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,21 +22,21 @@ use crate::store::state::State;
 use crate::store::state::file_subjects::FileSubjects;
 use crate::units::{LocationFile, Millis, Minute, RunNumber, Sequence};
 
-/// See the module.
+/// The content of an adopting checkpoint: see the module.
 pub(super) struct AdoptedFiles {
     snapshot: Snapshot,
     files: NamedFiles,
-    /// All that is named, opened.
+    /// All runs that the checkpoint names, opened.
     runs: BTreeMap<RunNumber, Arc<Run>>,
     rewritings: Vec<Rewriting>,
 }
 
 impl AdoptedFiles {
-    /// Looks whether all that the new checkpoint names is there and enough.
+    /// Checks that everything that the new checkpoint names exists and suffices.
     ///
     /// # Errors
-    /// That of a run which is needed and cannot be opened; `MissingFile` where only such a run has the payload of a
-    /// ready message; `Corrupt`, `NewerFormat`, `Storage`.
+    /// The error of a needed run that cannot be opened; `MissingFile` if only such a run has the payload of a ready
+    /// message; `Corrupt`, `NewerFormat`, `Storage`.
     pub(super) fn of(basis: &Basis, plan: &RebuildPlan, checked: &[CheckedRun]) -> Result<Self> {
         let mut runs = basis.runs.clone();
         for run in checked {
@@ -58,7 +59,7 @@ impl AdoptedFiles {
         Ok(adopted)
     }
 
-    /// The state that the new checkpoint gives, which an opening must take.
+    /// The state that the new checkpoint gives, checked as an open checks it.
     fn checked_state(&self, basis: &Basis) -> Result<State> {
         let state = state_of(basis.stream, &self.snapshot, &self.files, &self.runs)?;
         check_windows(&state)?;
@@ -67,10 +68,10 @@ impl AdoptedFiles {
         Ok(state)
     }
 
-    /// Writes the runs of ready messages that must be written anew, and the checkpoint.
+    /// Writes the new runs of ready messages, and the checkpoint.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     pub(super) fn save(mut self, storage: &dyn Storage, stream: Stream, number: u32) -> Result<()> {
         for rewriting in std::mem::take(&mut self.rewritings) {
             let old = rewriting.run.number();
@@ -89,8 +90,8 @@ impl AdoptedFiles {
     }
 }
 
-/// Of the runs that others stand for now, those that are damaged and that nothing points into are named no more. The
-/// others go as the inputs of a merge do: when they are old enough.
+/// Removes a replaced run from `runs` if the run is damaged and no other run points into it. Other replaced runs are
+/// removed like the inputs of a merge, when they are old enough.
 fn drop_damaged(basis: &Basis, plan: &RebuildPlan, runs: &mut BTreeMap<RunNumber, Arc<Run>>) {
     let replaced: BTreeSet<RunNumber> = plan.pieces().iter().map(|piece| piece.old_run).collect();
     let pointed: BTreeSet<RunNumber> = runs
@@ -116,7 +117,7 @@ fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
     })
 }
 
-/// A rebuilt run must not point into one that is not named.
+/// Returns an error if a rebuilt run points into a run that the checkpoint does not name.
 fn refuse_lost(run: &Run, basis: &Basis, named: &BTreeMap<RunNumber, Arc<Run>>) -> Result<()> {
     let Some(number) = run_references(run).find(|number| !named.contains_key(number)) else { return Ok(()) };
     let unknown = || Error::corrupt(run.file().path(), 0, "payloads in runs that are named", format!("run {number}"));
@@ -147,7 +148,7 @@ fn files_of(basis: &Basis, checked: &[CheckedRun], runs: &BTreeMap<RunNumber, Ar
     })
 }
 
-/// The windows, those of the plan cut into its pieces.
+/// Makes the windows, and cuts those of the plan into its pieces.
 fn windows_of(basis: &Basis, plan: &RebuildPlan, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Result<Vec<WindowSnapshot>> {
     let mut windows = Vec::new();
     for window in &basis.read.snapshot.windows {
@@ -169,7 +170,7 @@ fn windows_of(basis: &Basis, plan: &RebuildPlan, runs: &BTreeMap<RunNumber, Arc<
     Ok(windows)
 }
 
-/// The pieces of a window, and what lies between them, in which nothing is pending.
+/// Cuts a window into its pieces and the ranges between them, which have no pending messages.
 fn cut(bits: &TwoBits, pieces: &[&RebuildPiece], windows: &mut Vec<WindowSnapshot>) -> Result<()> {
     let mut from = bits.first();
     let mut push = |from: Sequence, end: Sequence, run: Option<RunNumber>| {
@@ -182,7 +183,7 @@ fn cut(bits: &TwoBits, pieces: &[&RebuildPiece], windows: &mut Vec<WindowSnapsho
         if run.is_none() && part.pending().next().is_some() {
             return Err(super::plan::refused_plan("a piece for all that is pending", format!("none from {from} on")));
         }
-        // The cells of a rebuilt run count what is pending, and nothing else.
+        // The cells of a rebuilt run count only pending messages.
         let ended = SavedEnded::none(Minute(0));
         windows.push(WindowSnapshot { bits: part, run, ended });
         Ok(())

@@ -1,5 +1,5 @@
-//! Ready messages whose payloads lie in a run that cannot be opened: the log may have them, or another run. Their rows
-//! are written anew then, since a checkpoint names every run that they point into.
+//! Ready messages whose payloads are in a run that cannot be opened. If the log or another run still has the payloads,
+//! the rows of these messages are written again, since a checkpoint must name every run that rows point into.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::store::salvage::payloads::{Payloads, each_record};
 use crate::store::state::State;
 use crate::units::{Location, LocationFile, RunNumber, Sequence};
 
-/// A run of ready messages that is to be written anew.
+/// A run of ready messages that must be written again.
 pub(super) struct Rewriting {
-    /// As it is.
+    /// The run as it is now.
     pub(super) run: Arc<Run>,
     number: RunNumber,
     lost: BTreeSet<RunNumber>,
     places: BTreeMap<Sequence, Location>,
-    /// Where rows point to that nobody reads any more.
+    /// The location for rows that no reader needs any more.
     nowhere: Location,
 }
 
-/// The unfinished runs of ready messages that point into runs which cannot be opened, with numbers from `next` on.
+/// Returns the unfinished runs of ready messages that point into runs that cannot be opened. The new runs are numbered
+/// from `next` on.
 ///
 /// # Errors
-/// `MissingFile` where only such a run has a payload that is needed; `Corrupt` where rows cannot be read; `NewerFormat`,
-/// `Storage`.
+/// `MissingFile` if only such a run has a needed payload; `Corrupt` if rows cannot be read; `NewerFormat`, `Storage`.
 pub(super) fn rewritings(basis: &Basis, state: &State, next: RunNumber) -> Result<Vec<Rewriting>> {
     let lost: BTreeSet<RunNumber> = basis.lost.keys().copied().collect();
     let mut found = Vec::new();
@@ -53,7 +53,7 @@ fn is_lost(file: LocationFile, lost: &BTreeSet<RunNumber>) -> bool {
     matches!(file, LocationFile::Run(run) if lost.contains(&run))
 }
 
-/// Each row of a run, all of which must be readable.
+/// Shows each row of a run; an unreadable row is an error.
 fn every_row(run: &Run, show: &mut dyn FnMut(&DispatchRow) -> Result<()>) -> Result<()> {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::<DispatchRow>::from_block(run, 0, None, &mut buffer);
@@ -63,7 +63,7 @@ fn every_row(run: &Run, show: &mut dyn FnMut(&DispatchRow) -> Result<()>) -> Res
     Ok(())
 }
 
-/// Where the payloads are that unfinished rows have in lost runs.
+/// Finds other places of the payloads that unfinished rows have in lost runs.
 fn places_of(
     basis: &Basis,
     state: &State,
@@ -109,7 +109,7 @@ fn places_of(
     Err(Error::MissingFile { path, reason })
 }
 
-/// Where runs that can be opened have these payloads.
+/// Finds places of these payloads in runs that can be opened.
 fn in_runs(
     basis: &Basis,
     missing: &BTreeMap<Sequence, Location>,
@@ -129,10 +129,10 @@ fn in_runs(
 }
 
 impl Rewriting {
-    /// Writes it.
+    /// Writes the new run.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     pub(super) fn write(&self, storage: &dyn Storage, stream: &[u8; 16]) -> Result<Run> {
         let head = RunHead { number: self.number, stream: *stream, row_count: self.run.row_count() };
         let mut writer = RunWriter::<DispatchRow>::create(storage, head)?;

@@ -1,6 +1,6 @@
-//! Putting rebuilt runs in the place of those that are there: by one checkpoint of the same position, which is the
-//! first to name them. Before its name is durable everything is as it was, and what lies in the folder of runs and is
-//! named by no checkpoint goes with the next open.
+//! Replaces runs by rebuilt ones, with one checkpoint of the same position that is the first to name the rebuilt runs.
+//! Until the name of that checkpoint is durable, the store is unchanged, and the next open removes files in the run
+//! folder that no checkpoint names.
 
 use std::sync::Arc;
 
@@ -18,24 +18,25 @@ use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path, list_c
 use crate::store::salvage::payloads::Payloads;
 use crate::store::salvage::storage::PatientStorage;
 
-/// What was adopted.
+/// The result of an adoption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Adopted {
-    /// Runs that are in the place of others.
+    /// The number of runs that replaced others.
     pub runs: u64,
-    /// Pending messages that they have.
+    /// The number of pending messages in these runs.
     pub messages: u64,
 }
 
-/// Puts the runs of all pieces in the place of those that are there, or changes nothing. The store must be closed, and
-/// the caller has its lock. `pieces` are indexes with what [`super::rebuild_piece`] has staged. Every byte of that is
-/// read first. Where an adoption ended in the midst it is done again with the same arguments; where it was done, it is answered as then.
+/// Replaces the runs of all pieces, or changes nothing. The store must be closed, and the caller holds its lock.
+/// `pieces` are indexes, each with the run that [`super::rebuild_piece`] staged. All staged runs are first read
+/// completely. An interrupted adoption is repeated with the same arguments; a repetition after a complete one returns
+/// the same result.
 ///
 /// # Errors
-/// `InvalidArgument` naming `plan` where the store has another checkpoint by now; naming `index` where a piece is not
-/// there, is missing or comes twice; naming `staged` where a message would vanish. `Corrupt` where there is a newer
-/// checkpoint and it cannot be read. `MissingFile`, `Corrupt`, `DamagedPayload` where a staged run is not as it was told, or something that stays cannot be read. `NewerFormat`; `Storage`: done or
-/// not, as the next open finds it.
+/// `InvalidArgument` naming `plan` if the newest checkpoint is no longer the plan's; naming `index` if a piece does not
+/// exist, is missing or occurs twice; naming `staged` if a message would vanish. `Corrupt` if there is a newer
+/// checkpoint and it cannot be read. `MissingFile`, `Corrupt`, `DamagedPayload` if a staged run is not as described, or
+/// a file that stays cannot be read. `NewerFormat`. `Storage`: the next open finds the adoption done or not done.
 pub fn adopt_rebuilt(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -66,7 +67,7 @@ pub fn adopt_rebuilt(
     let checked = check_all(disk, &basis, plan, &told)?;
     let files = AdoptedFiles::of(&basis, plan, &checked)?;
     if !has_runs {
-        // No opening takes the store before it is there again.
+        // Until the run folder exists again, no open accepts the store.
         disk.create_folder(RUN_FOLDER)?;
         disk.sync_folder("")?;
     }
@@ -76,16 +77,16 @@ pub fn adopt_rebuilt(
     Ok(adopted(told.iter().flatten()))
 }
 
-/// A newer checkpoint that cannot be read may be read again one day. Behind one of an older position it would not be the
-/// older one of two: what only it needs would go.
+/// Returns an error if there is a newer checkpoint that cannot be read, since it may become readable again. After an
+/// adoption it would not be kept as the older of two checkpoints, and files that only it needs would be removed.
 fn refuse_behind_newer(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<()> {
     let Some(newer) = list_checkpoints(storage)?.into_iter().find(|found| *found > number) else { return Ok(()) };
     let unread = read_checkpoint(storage, stream, newer).err();
     Err(unread.unwrap_or_else(|| plan_again(number, &format!("the newest is {}", checkpoint_path(newer)))))
 }
 
-/// What a killed process renamed or removed may not be on disk yet, and is about to be trusted. False where the folder of
-/// runs is gone: the store may be here because of that.
+/// Syncs the folders: the adoption is about to trust renames and removals of a killed process. Returns false if the run
+/// folder is gone, which may be the reason for the rebuild.
 fn sync_folders(storage: &dyn Storage) -> Result<bool> {
     let mut has_runs = true;
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, LOAD_FOLDER] {
@@ -98,7 +99,7 @@ fn sync_folders(storage: &dyn Storage) -> Result<bool> {
     Ok(has_runs)
 }
 
-/// What was told of each piece of the plan, in their order.
+/// Returns the staged run of each piece of the plan, in plan order.
 fn told_of(plan: &RebuildPlan, pieces: &[(u32, Option<StagedRun>)]) -> Result<Vec<Option<StagedRun>>> {
     let refused = |expected: &str, index: usize| Error::InvalidArgument {
         argument: "index",
@@ -125,7 +126,7 @@ fn adopted<'a>(runs: impl Iterator<Item = &'a StagedRun>) -> Adopted {
     })
 }
 
-/// Whether the newest checkpoint has all these runs already.
+/// True if the newest checkpoint already names all these runs.
 fn names_all(read: &ReadCheckpoint, plan: &RebuildPlan, told: &[Option<StagedRun>]) -> bool {
     plan.pieces().iter().zip(told).all(|(piece, told)| {
         let mut named = read.files.schedule_runs.iter();
@@ -135,8 +136,8 @@ fn names_all(read: &ReadCheckpoint, plan: &RebuildPlan, told: &[Option<StagedRun
     })
 }
 
-/// Whether the newest checkpoint may be the one that adopted a plan without pieces: the plan's is there yet, and nothing
-/// came between the two.
+/// True if the newest checkpoint may be the one that adopted a plan without pieces: the plan's checkpoint still exists,
+/// and both have the same position.
 fn has_same_position(
     storage: &dyn Storage,
     stream: &Stream,

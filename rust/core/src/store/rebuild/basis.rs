@@ -1,4 +1,4 @@
-//! What is rebuilt from: a checkpoint with those of its runs that can be opened, and the log.
+//! The input of a rebuild: a checkpoint with those of its runs that can be opened, and the log.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use crate::store::checkpoint::paths::list_checkpoints;
 use crate::store::recovery::restoration::open_run;
 use crate::units::{RunNumber, SegmentNumber, Sequence};
 
-/// Blocks of a loaded run that are read at once.
+/// The number of blocks of a loaded run that are read at once.
 const BLOCKS_READ: u32 = 16;
 
-/// See the module.
+/// The input of a rebuild: see the module.
 pub(super) struct Basis {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) stream: Stream,
     pub(super) read: ReadCheckpoint,
-    /// The runs that it names and that can be opened.
+    /// The runs that the checkpoint names and that can be opened.
     pub(super) runs: BTreeMap<RunNumber, Arc<Run>>,
-    /// The others, and why.
+    /// The other runs, and why they cannot be opened.
     pub(super) lost: BTreeMap<RunNumber, Error>,
-    /// Those of `runs` that were loaded.
+    /// The loaded runs among `runs`.
     pub(super) loaded: LoadedRuns,
 }
 
@@ -33,15 +33,15 @@ pub(super) struct Basis {
 #[derive(Clone, Debug)]
 pub(super) struct SegmentFacts {
     pub(super) number: SegmentNumber,
-    /// Behind its last batch as of the checkpoint, where another one may follow since.
+    /// The offset after its last batch as of the checkpoint, if later batches may follow there; otherwise `u32::MAX`.
     pub(super) to: u32,
     pub(super) sequences: Range<Sequence>,
 }
 
-/// The newest checkpoint that reads, as an opening chooses it; `None` where there is none at all.
+/// Returns the newest readable checkpoint, which an open would choose; `None` if there is no checkpoint.
 ///
 /// # Errors
-/// That of the newest, where none reads; `NewerFormat`, `Storage`.
+/// The error of the newest checkpoint, if none can be read; `NewerFormat`, `Storage`.
 pub(super) fn newest_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Option<ReadCheckpoint>> {
     let mut refused = None;
     for number in list_checkpoints(storage)?.into_iter().rev() {
@@ -55,7 +55,7 @@ pub(super) fn newest_checkpoint(storage: &dyn Storage, stream: &Stream) -> Resul
 }
 
 impl Basis {
-    /// Opens what the checkpoint names, as far as it can be.
+    /// Opens the runs that the checkpoint names, as far as possible.
     ///
     /// # Errors
     /// `NewerFormat`, `Storage`.
@@ -74,7 +74,7 @@ impl Basis {
         Ok(Self { storage: Arc::clone(storage), stream, read, runs, lost, loaded })
     }
 
-    /// The segments that are kept as of the checkpoint, the newest first.
+    /// The segments kept as of the checkpoint, the newest first.
     pub(super) fn segments(&self) -> Vec<SegmentFacts> {
         let starts = &self.read.snapshot.segments;
         let end_of_log = self.read.snapshot.position.end;
@@ -90,7 +90,7 @@ impl Basis {
         facts
     }
 
-    /// The loaded run that has the message of a sequence, and that message's place in it.
+    /// The loaded run with the message of this sequence, and the message's place in the run.
     pub(super) fn loaded_at(&self, sequence: Sequence) -> Option<(&Arc<Run>, u64)> {
         self.loaded.iter().find_map(|run| {
             let place = run.relation()?.relative(sequence)?.0;
@@ -98,8 +98,8 @@ impl Basis {
         })
     }
 
-    /// The rows of loaded runs of these ascending sequences, as far as they can be read: what the log says of a message
-    /// that was loaded, since its fact names the run.
+    /// Shows the readable rows of loaded runs for these ascending sequences. The log has no more of a loaded message,
+    /// since its fact only names the run.
     ///
     /// # Errors
     /// `Storage`.
@@ -119,13 +119,13 @@ impl Basis {
     }
 }
 
-/// A few blocks of a loaded run in memory: its rows stand in the order of their sequences.
+/// A few blocks of a loaded run in memory. Rows of a loaded run are in sequence order.
 #[derive(Default)]
 struct LoadedPiece {
     run: Option<RunNumber>,
-    /// The place of the first row.
+    /// The place of the first row in the run.
     first: u64,
-    /// How many rows were looked for; none of them is here where a block is damaged.
+    /// The number of rows requested; `rows` is empty if one of their blocks is damaged.
     count: u64,
     rows: Vec<ScheduleRow>,
     buffer: ScanBuffer<ScheduleRow>,
@@ -148,7 +148,7 @@ impl LoadedPiece {
         let blocks = BLOCKS_READ.min(run.block_count().saturating_sub(block));
         self.run = Some(run.number());
         self.first = u64::from(block).saturating_mul(block_rows);
-        // A damaged block costs its own rows, and not those of its neighbours.
+        // If a block is damaged, retry with one block, so that only the rows of the damaged block are lost.
         for count in [blocks, 1] {
             self.count = u64::from(count).saturating_mul(block_rows);
             match run.read_blocks(block, count, &mut self.buffer, &mut self.rows) {

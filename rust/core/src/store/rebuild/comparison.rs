@@ -1,5 +1,5 @@
-//! A piece as the log has it, held against the rows of the run that is there. A record is read at both places and must
-//! be the same, byte for byte. What the log has no more is kept as the run has it, where that is whole.
+//! Compares a piece, as the log has it, with the rows of the present run. A record is read at both places and must be
+//! the same, byte for byte. A message that the log no longer has is kept as the run has it, if it is whole there.
 
 use std::sync::Arc;
 
@@ -14,45 +14,45 @@ use crate::store::rebuild::finding::RebuildFinding;
 use crate::store::salvage::payloads::Payloads;
 use crate::units::{Location, RunNumber, Sequence};
 
-/// Examples that are told at most.
+/// The maximum number of examples to report.
 const EXAMPLES_MAX: usize = 20;
 
-/// How many of the pending messages of a piece are what. One that has two rows in the run counts as different, too.
+/// The pending messages of a piece, by result. A second row of a message also counts as different.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RebuildCounts {
-    /// All of them.
+    /// The number of pending messages.
     pub pending: u64,
-    /// The run says what the log says.
+    /// The run and the log agree.
     pub same: u64,
-    /// It says something else.
+    /// The run and the log differ.
     pub different: u64,
-    /// It has no row, and a message of its own would never have been handed over.
+    /// The run has no row of the message, so the message would never have been delivered.
     pub missing: u64,
-    /// Its row or its payload cannot be read, and is found elsewhere.
+    /// The row or the payload cannot be read, and was found elsewhere.
     pub unreadable: u64,
-    /// The log has it no more, and the run has it whole.
+    /// The log no longer has the message, and the run has it whole.
     pub kept: u64,
-    /// It is whole nowhere: it would vanish.
+    /// No file has the message whole: it would vanish.
     pub vanishing: u64,
 }
 
-/// One message with which something is wrong.
+/// An example of a message with a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildExample {
-    /// Its sequence.
+    /// The sequence of the message.
     pub sequence: Sequence,
-    /// What is wrong.
+    /// The kind of finding.
     pub finding: RebuildFinding,
-    /// In words that name the file.
+    /// A description that names the file.
     pub words: String,
 }
 
-/// A piece, compared.
+/// The result of the comparison of a piece.
 pub(super) struct Compared {
     pub(super) counts: RebuildCounts,
-    /// The worst first.
+    /// The worst examples first.
     pub(super) examples: Vec<RebuildExample>,
-    /// A row for each that does not vanish, by key, with its payload where it can be read.
+    /// A row for each message that does not vanish, by key, pointing to a readable payload.
     pub(super) rows: Vec<ScheduleRow>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Comparison<'a> {
     in_run: Vec<u8>,
 }
 
-/// Compares the pending ones among `bits` with their rows in the run `old_run`.
+/// Compares the pending messages in `bits` with their rows in the run `old_run`.
 ///
 /// # Errors
 /// `NewerFormat`, `Storage`.
@@ -102,7 +102,7 @@ pub(super) fn compare(
 }
 
 impl Comparison<'_> {
-    /// Compares each row of the piece, and marks it in `left`. Blocks that cannot be read are told.
+    /// Compares each row of the piece, and marks the row in `left`. Returns the damaged blocks.
     fn each_row(&mut self, run: &Arc<Run>, bits: &TwoBits, left: &mut TwoBits) -> Result<Vec<DamagedBlock>> {
         let mut buffer = ScanBuffer::<ScheduleRow>::default();
         let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
@@ -131,7 +131,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// A block of the run that is there, in words.
+    /// The place of a block of the present run, in words.
     fn place(&self, block: u32) -> String {
         format!("{} at offset {}", run_path(self.old_run), Run::block_offset(block))
     }
@@ -183,7 +183,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Those of which no row was read.
+    /// Handles the pending messages for which no row was read.
     fn without_rows(&mut self, left: &TwoBits, damaged: &[DamagedBlock]) -> Result<()> {
         let lost: Option<Arc<str>> = self.basis.lost.get(&self.old_run).map(|error| error.to_string().into());
         let none: Arc<str> = format!("{} has no row of it", run_path(self.old_run)).into();
@@ -260,7 +260,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Reads the record where the log has it; false where it has it no more, or not whole.
+    /// Reads the record from the log; false if the log no longer has it, or not whole.
     fn read_in_log(&mut self, log: &LogRow) -> Result<bool> {
         if log.entry.location() == Location::NOWHERE {
             return Ok(false);
@@ -278,7 +278,7 @@ impl Comparison<'_> {
     }
 }
 
-/// In what a row differs from what the log says, in words.
+/// Returns the first difference between a row and the log, in words.
 fn difference(log: &LogRow, row: &ScheduleRow) -> Option<String> {
     let differs = |what: &str, in_log: u64, in_run: u64| {
         (in_log != in_run).then(|| format!("{what} {in_run}, and the log says {in_log}"))

@@ -1,11 +1,11 @@
-//! The row that the log says a run must have.
+//! The row that a run must have according to the log.
 
 use crate::error::{Error, Result};
 use crate::run::ScheduleRow;
 use crate::schedule_log::row_of;
 use crate::store::rebuild::log_entries::LogRow;
 
-/// What could not be read now is not known to be damaged.
+/// Returns an error if the read failed: it is then unknown whether the bytes are damaged.
 pub(super) fn unless_unread(read: Result<()>) -> Result<std::result::Result<(), Error>> {
     match read {
         Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => Err(error),
@@ -13,7 +13,7 @@ pub(super) fn unless_unread(read: Result<()>) -> Result<std::result::Result<(), 
     }
 }
 
-/// The row that should be there, as far as the log says, and else as the run has it.
+/// Returns the expected row, from the log as far as the log has it, otherwise from the run.
 pub(super) fn expected(log: &LogRow, row: &ScheduleRow) -> ScheduleRow {
     if log.is_rooted {
         let expected = row_of(&log.entry);

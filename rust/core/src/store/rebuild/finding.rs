@@ -1,6 +1,6 @@
-//! What a comparison of a rebuilt run with its log found.
+//! The findings of the comparison of a run with the log.
 
-/// What is wrong with a message in the run that is there.
+/// The kind of problem of a message in the present run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RebuildFinding {
     /// See [`RebuildCounts::vanishing`].

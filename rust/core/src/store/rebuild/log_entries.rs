@@ -1,6 +1,6 @@
-//! The rows of a piece as the log has them. Segments are read from the newest to the oldest, and only those in which
-//! something is looked for: what a fact points to, a payload or the entry that was moved, comes before it. Where a
-//! batch is damaged, what can be read of it is believed as salvage believes it.
+//! Reads the rows of a piece from the log. Only segments with a wanted fact are read, from the newest to the oldest,
+//! since a fact points only to earlier ones, by a payload or by the entry that it moved. The readable records of a
+//! damaged batch are trusted under the same rules as in salvage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,51 +15,51 @@ use crate::schedule_log::{DUE_MAX, Entry, EntryState, TwoBits, entry_of};
 use crate::store::salvage::payloads::each_record;
 use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
 
-/// What the log says of an entry that is pending.
+/// A pending entry as the log has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRow {
-    /// Its location is `NOWHERE` where the log has its payload no more.
+    /// The location is `NOWHERE` if the log no longer has the payload.
     pub(super) entry: Entry,
-    /// False where the log does not say any more what was moved: then its key alone is known.
+    /// False if the log no longer has the moved entry: then only the key is known.
     pub(super) is_rooted: bool,
 }
 
-/// What was found of a piece.
+/// The rows of a piece that the log has.
 #[derive(Debug, Default)]
 pub(super) struct FromLog {
-    /// By sequence.
+    /// The rows, by sequence.
     pub(super) rows: Vec<LogRow>,
-    /// The first damage that was met in the log.
+    /// The first damage found in the log.
     pub(super) damage: Option<Error>,
 }
 
 impl FromLog {
-    /// That of a sequence.
+    /// The row of this sequence.
     pub(super) fn get(&self, sequence: Sequence) -> Option<&LogRow> {
         let at = self.rows.binary_search_by_key(&sequence, |row| row.entry.sequence()).ok()?;
         self.rows.get(at)
     }
 }
 
-/// An entry as its own fact makes it.
+/// An entry as made by its own fact.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     entry: Entry,
     of: Of,
 }
 
-/// Where its payload is.
+/// The origin of the payload of an entry.
 #[derive(Clone, Copy, Debug)]
 enum Of {
-    /// In this very record.
+    /// The payload is in the same record.
     Here,
-    /// It is that of an earlier message.
+    /// The payload is that of an earlier message.
     Payload(Sequence),
-    /// It is that of an earlier entry, which it was before it was moved.
+    /// The payload is that of the earlier entry which was moved.
     Moved(Sequence),
 }
 
-/// Reads from the log what it has of the pending ones among `bits`.
+/// Reads the pending entries in `bits` from the log, as far as the log has them.
 ///
 /// # Errors
 /// `NewerFormat`, `Storage`.
@@ -83,26 +83,26 @@ pub(super) fn rows_from_log(basis: &Basis, bits: &TwoBits) -> Result<FromLog> {
 struct Search<'a> {
     basis: &'a Basis,
     bits: &'a TwoBits,
-    /// Of pending sequences of the piece.
+    /// Entries of pending sequences of the piece.
     made: Vec<Made>,
-    /// Sequences that these point to.
+    /// The sequences that these entries point to.
     beside: BTreeSet<Sequence>,
-    /// What their facts make, none of which is a move.
+    /// The entries that the facts of `beside` make; none is a move.
     others: BTreeMap<Sequence, Made>,
-    /// The places in `made` of what was moved.
+    /// The indexes in `made` of entries that moves made.
     movers: Vec<usize>,
-    /// Rows of loaded runs that others point to.
+    /// The rows of loaded runs for the sequences in `beside`.
     loaded: BTreeMap<Sequence, ScheduleRow>,
     damage: Option<Error>,
 }
 
-/// From which sequence to which each move of a segment goes, done or not.
+/// The moves of a segment, whether or not they took effect: the sequence of each and the sequence that it moves.
 type Links = Vec<(Sequence, Sequence)>;
 
-/// Where a row of moves begins, as far as these tell.
+/// Returns the start of a chain of moves, as far as these links show it.
 fn root_of(links: &Links, sequence: Sequence) -> Sequence {
     let mut root = sequence;
-    // A move names what came before it, so this ends.
+    // A move names an earlier sequence, so this loop ends.
     while let Ok(at) = links.binary_search_by_key(&root, |(from, _)| *from)
         && let Some((_, target)) = links.get(at).filter(|(_, target)| *target < root)
     {
@@ -117,7 +117,7 @@ impl Search<'_> {
         let is_asked = self.has_pending(here);
         let mut looked: BTreeSet<Sequence> = BTreeSet::new();
         let mut is_first = is_asked;
-        // What was moved may have been a retry, whose message may stand in this segment, too.
+        // A moved entry may be a retry whose message is in the same segment, so the segment may be read more than once.
         loop {
             let wanted: BTreeSet<Sequence> =
                 self.beside.range(here.clone()).filter(|sequence| !looked.contains(sequence)).copied().collect();
@@ -137,12 +137,12 @@ impl Search<'_> {
         from < to && self.pending_from(from).is_some_and(|first| first < to)
     }
 
-    /// The first pending sequence of the piece at this one or behind it.
+    /// The first pending sequence of the piece from this one on.
     fn pending_from(&self, from: Sequence) -> Option<Sequence> {
         self.bits.pending().find(|sequence| *sequence >= from)
     }
 
-    /// Reads the segment once, for the pending ones of the piece, where they are asked for, and for these.
+    /// Reads the segment once: for the pending sequences of the piece if `is_asked`, and for `wanted`.
     fn read(&mut self, segment: &SegmentFacts, is_asked: bool, wanted: &BTreeSet<Sequence>) -> Result<Links> {
         let mut links = Links::new();
         let place = (segment.number, segment.sequences.start, segment.to);
@@ -183,7 +183,7 @@ impl Search<'_> {
         Ok(links)
     }
 
-    /// What was moved from within this segment was moved from where its moves begin.
+    /// Follows each move of an entry in this segment back to the start of its chain of moves.
     fn follow(&mut self, here: &Range<Sequence>, links: &Links) {
         for place in &self.movers {
             let Some(made) = self.made.get_mut(*place) else { continue };
@@ -226,7 +226,7 @@ impl Search<'_> {
         }
     }
 
-    /// The entry of a sequence that others point to.
+    /// The entry of a sequence that another entry points to.
     fn entry_at(&self, sequence: Sequence) -> Option<Entry> {
         match self.others.get(&sequence) {
             Some(Made { entry, of: Of::Payload(payload) }) => Some(self.with_payload(*entry, *payload)),
@@ -247,7 +247,7 @@ impl Search<'_> {
     }
 }
 
-/// The entry that a record makes, where it is applied and takes effect.
+/// Returns the entry that a record makes if the record is applied and takes effect.
 fn made_by(record: &RawRecord<'_>, location: Location) -> Option<Made> {
     let fact = decode(record)?;
     let entry = |due: Millis, attempt, payload, location, subject: SubjectNumber| {

@@ -1,10 +1,9 @@
-//! Making the runs of the schedule again from the log, as of a checkpoint: to compare them with those that are there,
-//! or to put them in their place.
+//! Rebuilds schedule runs from the log as of a checkpoint, to compare them with the present runs or to replace these.
 //!
-//! It is done in pieces, by whoever has time, without the lock: [`plan_rebuild`] says which, [`rebuild_piece`] compares
-//! one and writes its run beside the store, [`adopt_rebuilt`] has the lock and puts all of them in their places by one
-//! checkpoint of the same position. Nothing of the store changes before that is durable. See
-//! `docs/decisions/0011-rebuilding-runs.md`.
+//! The work is done in pieces, by any process and without the lock. [`plan_rebuild`] lists the pieces;
+//! [`rebuild_piece`] compares one and writes its run outside the store's runs; [`adopt_rebuilt`] needs the lock and
+//! replaces all runs with one checkpoint of the same position. The store does not change before that checkpoint is
+//! durable. See `docs/decisions/0011-rebuilding-runs.md`.
 
 mod adopted_files;
 mod adopted_ready;
@@ -21,7 +20,7 @@ mod run_writer;
 mod staged;
 mod unfinished_ready;
 
-/// Sequences that a refusal names at most.
+/// The maximum number of sequences that an error names.
 const NAMED_MAX: usize = 10;
 
 pub use adoption::{Adopted, adopt_rebuilt};

@@ -1,5 +1,5 @@
-//! What neither the log nor the run that is there has whole may be in another run: one that was merged, and is kept
-//! yet, or one that has a copy of the payload. All rows of all runs are read for it: slow, and rare.
+//! Searches other runs for messages that neither the log nor the present run has whole: a merged run that is still
+//! kept, or a run with a copy of the payload. All rows of all runs are read, which is slow, but rarely needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::units::{Location, Sequence};
 pub(super) struct Doubt {
     pub(super) sequence: Sequence,
     pub(super) log: Option<LogRow>,
-    /// As the run has it that is there.
+    /// The row in the present run.
     pub(super) row: Option<ScheduleRow>,
-    /// What it is where it is found after all.
+    /// The finding to report if the message is found after all.
     pub(super) finding: RebuildFinding,
     pub(super) words: Arc<str>,
 }
 
 impl Doubt {
-    /// The row that should be there, as far as that is known; its payload is looked for.
+    /// The expected row, as far as it is known; its payload is still searched.
     fn expected(&self) -> Option<ScheduleRow> {
         match (&self.log, &self.row) {
             (Some(log), Some(row)) => Some(expected(log, row)),
@@ -36,17 +36,17 @@ impl Doubt {
     }
 }
 
-/// What was found, by what was asked for.
+/// The rows and payloads found in other runs.
 #[derive(Default)]
 pub(super) struct Elsewhere {
     /// The rows of pending messages.
     rows: BTreeMap<Sequence, ScheduleRow>,
-    /// Where payloads may be.
+    /// The possible places of payloads.
     places: BTreeMap<Sequence, Vec<Location>>,
 }
 
 impl Elsewhere {
-    /// Reads the rows of all runs, where there is a doubt.
+    /// Reads the rows of all runs if there are doubts.
     ///
     /// # Errors
     /// `Storage`.
@@ -63,7 +63,7 @@ impl Elsewhere {
             }
         }
         found.read_rows(basis, &mut wanted)?;
-        // A row that was found may have its payload in more places than it says.
+        // A row that was found may have copies of its payload in more places.
         let mut is_more = false;
         for (sequence, row) in wanted {
             if let Some(row) = row {
@@ -78,7 +78,7 @@ impl Elsewhere {
         Ok(found)
     }
 
-    /// Reads the rows of all runs for where these payloads may be.
+    /// Reads the rows of all runs to find the possible places of these payloads.
     ///
     /// # Errors
     /// `Storage`.
@@ -89,7 +89,7 @@ impl Elsewhere {
         Ok(found)
     }
 
-    /// A place of a payload at which it can be read.
+    /// Returns a place at which a payload can be read.
     ///
     /// # Errors
     /// `NewerFormat`, `Storage`.
@@ -135,7 +135,7 @@ impl Elsewhere {
         }
     }
 
-    /// The row of a message that was in doubt, with its payload where it can be read; `None` where it is whole nowhere.
+    /// Returns the row of a doubtful message, pointing to a readable payload; `None` if no file has the message whole.
     ///
     /// # Errors
     /// `NewerFormat`, `Storage`.
@@ -152,7 +152,7 @@ impl Elsewhere {
     }
 }
 
-/// Each row of a run that can be read: what is damaged costs its own block.
+/// Shows the readable rows of a run; a damaged block is skipped.
 fn readable_rows<R: Row>(run: &Arc<Run>, show: &mut dyn FnMut(&R)) -> Result<()> {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::<R>::from_block(run, 0, None, &mut buffer);

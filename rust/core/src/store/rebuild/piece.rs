@@ -1,4 +1,4 @@
-//! One piece: read from the log, compared with what is there, and written beside the store where that is asked for.
+//! Rebuilds one piece: reads it from the log, compares it with the present run, and stages a new run on request.
 
 use std::sync::Arc;
 
@@ -14,24 +14,25 @@ use crate::storage::Storage;
 use crate::store::salvage::payloads::Payloads;
 use crate::store::salvage::storage::PatientStorage;
 
-/// What a piece came to.
+/// The result of rebuilding a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuiltPiece {
-    /// How its messages in the run that is there compare with the log.
+    /// The comparison of the present run with the log.
     pub counts: RebuildCounts,
-    /// Some with which something is wrong, the worst first.
+    /// Examples of messages with a finding, the worst first.
     pub examples: Vec<RebuildExample>,
-    /// The run that was written; none where nobody asked for one, or it would have no rows.
+    /// The staged run; `None` if not requested, or if it would have no rows.
     pub staged: Option<StagedRun>,
 }
 
-/// Rebuilds a piece in memory, some 200 bytes for each of its sequences, and compares it with the run that is there. With `stage`, the run
-/// that may take its place is written under this name among what was staged; nothing of the store changes by it, and
-/// what nobody adopts goes when it is a day old. A message that would vanish is not in it.
+/// Rebuilds a piece in memory, which takes about 200 bytes for each of its sequences, and compares it with the present
+/// run. With `stage`, also writes the run that may replace the present one, under this name in the folder of staged
+/// runs. The store does not change, and a staged run that is not adopted is removed after a day. The run does not
+/// contain messages that would vanish.
 ///
 /// # Errors
-/// `InvalidArgument` naming `plan` where it is of another store or its checkpoint is gone, or `index`. `NewerFormat`;
-/// `Storage`, also for what cannot be written.
+/// `InvalidArgument` naming `plan` if the plan is of another store or its checkpoint is gone, or naming `index`.
+/// `NewerFormat`. `Storage`, also if the run cannot be written.
 pub fn rebuild_piece(
     storage: &Arc<dyn Storage>,
     identity: &Identity,

@@ -1,4 +1,4 @@
-//! What there is to rebuild, as of the newest checkpoint, in pieces.
+//! The plan of a rebuild: the pieces to rebuild as of the newest checkpoint.
 
 use std::sync::Arc;
 
@@ -15,68 +15,68 @@ use crate::store::checkpoint::snapshot::WindowSnapshot;
 use crate::store::salvage::storage::PatientStorage;
 use crate::units::{RunNumber, Sequence};
 
-/// With these bytes a plan begins.
+/// The first bytes of a plan.
 const PLAN_MAGIC: &[u8; 16] = b"DMQREBUILDPLAN01";
 /// Bytes of a piece in a plan.
 const PIECE_BYTES: usize = 24;
-/// The states of so many sequences stand in one word.
+/// The number of sequences whose states are in one word.
 const SEQUENCES_OF_WORD: u32 = 32;
 
-/// A range of sequences whose run is made again.
+/// A range of sequences whose run is rebuilt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildPiece {
     /// The first sequence.
     pub first: Sequence,
-    /// How many sequences it has; some of them are pending.
+    /// The number of sequences; at least one of them is pending.
     pub sequences: u64,
-    /// The run that has their rows now.
+    /// The run that has the rows now.
     pub old_run: RunNumber,
-    /// The number of the run that may take its place.
+    /// The number of the run that may replace it.
     pub run: RunNumber,
 }
 
 impl RebuildPiece {
-    /// The sequence behind its last.
+    /// The sequence after its last.
     pub(super) fn end(&self) -> Sequence {
         self.first.plus(self.sequences)
     }
 }
 
-/// Pending messages that no piece has.
+/// A window with pending messages that is in no piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptWindow {
     /// The first sequence.
     pub first: Sequence,
-    /// How many sequences.
+    /// The number of sequences.
     pub sequences: u64,
-    /// Why their run stays as it is.
+    /// Why the run stays as it is.
     pub why: String,
-    /// Why that run cannot be opened, where it cannot: then these messages are nowhere.
+    /// Why the run cannot be opened, if it cannot: then no file has these messages.
     pub damage: Option<String>,
 }
 
-/// What there is to rebuild as of one checkpoint. Whoever has these bytes does a piece of it, on any machine that has
-/// the store's folder.
+/// The pieces to rebuild as of one checkpoint. A process with the bytes of a plan can rebuild a piece on any machine
+/// that has the store's folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildPlan {
     pub(super) stream: [u8; 16],
-    /// The checkpoint, and the check of its body; none where the store has none, and so no run.
+    /// The checkpoint and the check of its body; `None` if the store has no checkpoint, and so no run.
     pub(super) checkpoint: Option<(u32, u32)>,
     pub(super) pieces: Vec<RebuildPiece>,
 }
 
 impl RebuildPlan {
-    /// The number of the checkpoint that it is of; none where the store has none.
+    /// The number of the plan's checkpoint; `None` if the store has none.
     pub fn checkpoint(&self) -> Option<u32> {
         self.checkpoint.map(|(number, _)| number)
     }
 
-    /// In the order of their sequences.
+    /// The pieces, by sequence.
     pub fn pieces(&self) -> &[RebuildPiece] {
         &self.pieces
     }
 
-    /// As bytes.
+    /// The plan as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = FieldWriter::default();
         out.array(PLAN_MAGIC);
@@ -96,7 +96,7 @@ impl RebuildPlan {
         out.bytes
     }
 
-    /// Reads what [`Self::to_bytes`] gave.
+    /// Reads the bytes that [`Self::to_bytes`] returned.
     ///
     /// # Errors
     /// `InvalidArgument` naming `plan`.
@@ -129,7 +129,7 @@ impl RebuildPlan {
         Ok(Self { stream, checkpoint: (number > 0).then_some((number, check)), pieces })
     }
 
-    /// The piece of this index.
+    /// The piece with this index.
     ///
     /// # Errors
     /// `InvalidArgument` naming `index`.
@@ -141,10 +141,10 @@ impl RebuildPlan {
         })
     }
 
-    /// The checkpoint that it was made of, read again.
+    /// Reads the plan's checkpoint again.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `plan` where it is of another store, or its checkpoint is gone; `Storage`.
+    /// `InvalidArgument` naming `plan` if the plan is of another store or its checkpoint is gone; `Storage`.
     pub(super) fn read_again(&self, storage: &dyn Storage, identity: &Identity) -> Result<ReadCheckpoint> {
         let (number, check) = self.of_store(identity)?;
         match read_checkpoint(storage, &identity.stream, number) {
@@ -154,10 +154,10 @@ impl RebuildPlan {
         }
     }
 
-    /// The number of its checkpoint, and the check of its body.
+    /// The number of the plan's checkpoint, and the check of its body.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `plan` where it is of another store, or has no checkpoint.
+    /// `InvalidArgument` naming `plan` if the plan is of another store or has no checkpoint.
     pub(super) fn of_store(&self, identity: &Identity) -> Result<(u32, u32)> {
         if self.stream != identity.stream.id {
             return Err(refused_plan("a plan of this store", "one of another store".to_owned()));
@@ -170,16 +170,16 @@ pub(super) fn refused_plan(expected: &str, found: String) -> Error {
     Error::InvalidArgument { argument: "plan", expected: expected.to_owned(), found }
 }
 
-/// The store has gone on since the plan was made.
+/// The error if the store has a newer checkpoint than the plan.
 pub(super) fn plan_again(number: u32, found: &str) -> Error {
     let expected = format!("a plan as of the newest checkpoint, and this one is as of {}", checkpoint_path(number));
     refused_plan(&expected, format!("{found}: plan again"))
 }
 
-/// What became of the sequences of a piece, as of the checkpoint.
+/// The states of the sequences of a piece as of the checkpoint.
 ///
 /// # Errors
-/// `InvalidArgument` naming `plan` where the checkpoint has no such piece.
+/// `InvalidArgument` naming `plan` if the checkpoint has no such piece.
 pub(super) fn bits_of(windows: &[WindowSnapshot], piece: &RebuildPiece) -> Result<TwoBits> {
     let at = windows.partition_point(|window| window.bits.first() <= piece.first).checked_sub(1);
     let window = at.and_then(|at| windows.get(at)).filter(|window| window.run == Some(piece.old_run));
@@ -187,13 +187,14 @@ pub(super) fn bits_of(windows: &[WindowSnapshot], piece: &RebuildPiece) -> Resul
     bits.ok_or_else(|| refused_plan("pieces of the checkpoint's windows", format!("one from {} on", piece.first)))
 }
 
-/// Plans the rebuilding of all runs of the schedule that the newest checkpoint that reads has pending messages in, in pieces of at most
-/// `piece_sequences`. Runs that are missing or damaged do not stop it. Loaded runs stay as they are: the log has nothing
-/// of them but that they were adopted.
+/// Plans the rebuild of all schedule runs in which the newest readable checkpoint has pending messages, in pieces of at
+/// most `piece_sequences`. Missing or damaged runs are no error. Loaded runs stay as they are, since the log only has
+/// the facts that adopted them.
 ///
 /// # Errors
-/// `InvalidArgument` naming `piece_sequences` where that is no multiple of 32 up to [`STAGED_ROWS_MAX`]. `Corrupt` where
-/// no checkpoint of several reads; `TooLarge` naming `pieces` where run numbers are at their end; `NewerFormat`, `Storage`.
+/// `InvalidArgument` naming `piece_sequences` unless it is a multiple of 32 up to [`STAGED_ROWS_MAX`]. `Corrupt` if
+/// there are checkpoints and none can be read; `TooLarge` naming `pieces` if run numbers are exhausted; `NewerFormat`,
+/// `Storage`.
 pub fn plan_rebuild(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -242,7 +243,7 @@ fn kept_window(basis: &Basis, window: &WindowSnapshot, run: RunNumber) -> KeptWi
     KeptWindow { first: window.bits.first(), sequences: window.bits.len(), why, damage }
 }
 
-/// The pieces of a window in which something is pending.
+/// Adds the pieces of a window that have pending messages.
 fn cut(bits: &TwoBits, old_run: RunNumber, sequences: u64, next: &mut RunNumber, pieces: &mut Vec<RebuildPiece>) {
     let mut first = bits.first();
     while first < bits.end() {

@@ -1,4 +1,4 @@
-//! Writing the run of a piece beside the store, with copies of all its payloads.
+//! Stages the run of a piece, with copies of all its payloads.
 
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
@@ -10,11 +10,11 @@ use crate::storage::Storage;
 use crate::store::salvage::payloads::Payloads;
 use crate::units::{Location, RunNumber};
 
-/// Writes these rows, which stand in the order of their keys, as a run of this number that lies among what was staged.
-/// It is whole and durable then.
+/// Writes these rows, which must be in key order, as a staged run with this number. The run is complete and durable
+/// afterwards.
 ///
 /// # Errors
-/// Those of the storage; `DamagedPayload` where a payload cannot be read any more.
+/// The errors of the storage; `DamagedPayload` if a payload can no longer be read.
 pub(super) fn write_beside(
     storage: &dyn Storage,
     name: LoadName,
@@ -29,7 +29,7 @@ pub(super) fn write_beside(
     let head = RunHead { number, stream: stream.id, row_count: rows.len() as u64 };
     let written = write_rows(storage, name, head, rows, payloads);
     if written.is_err() {
-        // Where this fails as well, what is left goes by its age.
+        // If the removal also fails, the file is removed by its age.
         for path in [format!("{}.tmp", name.path()), name.path()] {
             drop(storage.remove(&path));
         }
@@ -51,7 +51,7 @@ fn write_rows(
         payloads.read(row.location, row.payload_sequence, &mut record)?;
         row.size = row.size.or_else(|| size_of(&record, &row));
         row.length = 0;
-        // What no location can name stays where it is.
+        // A payload whose offset would not fit into a location stays in its present file.
         if let Some(offset) = writer.push_payload(&record)? {
             row.location = Location::in_run(head.number, offset);
             row.length = record.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -65,7 +65,7 @@ fn write_rows(
     Ok(StagedRun { name, length: run.length(), digest: run.digest(), rows: run.row_count() })
 }
 
-/// Bytes of the body of a record.
+/// The size of the body of a record in bytes.
 fn size_of(record: &[u8], row: &ScheduleRow) -> Option<u32> {
     let record = read_record(record, row.payload_sequence).ok()?;
     u32::try_from(decode_message(&record)?.body.len()).ok()

@@ -1,5 +1,5 @@
-//! The runs of the pieces, as they lie beside the store or, where an adoption ended before its checkpoint was there, in
-//! their places already. Every byte is read before anything is changed.
+//! Checks the runs of the pieces, which are staged or, if an adoption ended before its checkpoint was durable, already
+//! in their places. Every byte is read before any file is changed.
 
 use std::sync::Arc;
 
@@ -12,20 +12,21 @@ use crate::storage::Storage;
 use crate::store::salvage::payloads::Payloads;
 use crate::units::{LocationFile, Sequence};
 
-/// The run of a piece.
+/// The checked run of a piece.
 pub(super) struct CheckedRun {
     pub(super) piece: RebuildPiece,
     pub(super) named: StagedRun,
     pub(super) run: Arc<Run>,
-    /// True where it has its name in the folder of runs.
+    /// True if the run already has its name in the run folder.
     pub(super) is_in_place: bool,
 }
 
-/// Reads the run of a piece whole: it must be the one that was told, and have a row for each pending message of the
-/// piece and for nothing else.
+/// Reads the run of a piece completely. It must be the run that the caller named, with one row for each pending message
+/// of the piece and no other rows.
 ///
 /// # Errors
-/// `MissingFile`, `Corrupt`, `DamagedPayload`, `NewerFormat`, `Storage`; `InvalidArgument` naming `staged` where messages would vanish.
+/// `MissingFile`, `Corrupt`, `DamagedPayload`, `NewerFormat`, `Storage`; `InvalidArgument` naming `staged` if messages
+/// would vanish.
 pub(super) fn check_run(
     storage: &dyn Storage,
     stream: &[u8; 16],
@@ -56,10 +57,10 @@ pub(super) fn check_run(
     Ok(CheckedRun { piece: *piece, named: *named, run: Arc::new(run), is_in_place })
 }
 
-/// What is pending in a piece and would be in no run.
+/// Returns an error if pending messages of a piece would be in no run.
 ///
 /// # Errors
-/// `InvalidArgument` naming `staged` where there is anything.
+/// `InvalidArgument` naming `staged` if there is such a message.
 pub(super) fn refuse_vanishing(index: usize, left: impl Iterator<Item = Sequence>) -> Result<()> {
     let mut count = 0_u64;
     let mut named: Vec<String> = Vec::new();
@@ -80,7 +81,7 @@ pub(super) fn refuse_vanishing(index: usize, left: impl Iterator<Item = Sequence
     })
 }
 
-/// The pending ones of the piece that have no row.
+/// Checks the rows of a run, and returns the pending messages without a row.
 fn check_rows(run: &Run, bits: &TwoBits, payloads: &mut Payloads) -> Result<TwoBits> {
     let mut left = bits.clone();
     let mut buffer = ScanBuffer::<ScheduleRow>::default();
