@@ -1,6 +1,6 @@
-//! What a damaged store still knows for certain: one of its checkpoints, and the facts behind it up
-//! to the first that cannot be read. From there on the numbers of ready messages cannot be counted
-//! any more, so that whatever names them is not believed.
+//! The certain part of a damaged store: one of its checkpoints, and the facts after it up to the first that cannot be
+//! read. After that fact the numbers of ready messages can no longer be counted, so facts with such numbers are not
+//! trusted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,38 +20,38 @@ use crate::store::recovery::restoration::{feed_from, first_position, open_run, s
 use crate::store::state::State;
 use crate::units::{Millis, RunNumber, Sequence};
 
-/// Sequences whose facts cannot be read. A message among them is saved all the same where a run has it.
+/// Sequences whose facts cannot be read. A message among them is still saved if a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// The first.
+    /// The first sequence.
     pub first: Sequence,
-    /// How many.
+    /// The number of sequences.
     pub count: u64,
 }
 
-/// What is known, and what is not.
+/// The certain state, and what is known beyond it.
 pub(in crate::store) struct Base {
     pub(in crate::store) owner: Owner,
     pub(in crate::store) late: Late,
     pub(in crate::store) gaps: Vec<Gap>,
     pub(in crate::store) damage: Vec<Error>,
-    /// True where neither a checkpoint nor the first fact of the log is there.
+    /// True if neither a checkpoint nor the first fact of the log exists.
     pub(in crate::store) is_blind: bool,
-    /// Facts that were applied behind the checkpoint, and their bytes in the log.
+    /// The facts that were applied after the checkpoint, and their bytes in the log.
     pub(in crate::store) applied: Behind,
-    /// Facts that can be read and come behind the first that cannot.
+    /// The number of readable facts after the first unreadable one.
     pub(in crate::store) late_facts: u64,
-    /// Behind the last fact that is known, of the checkpoint or read.
+    /// The sequence after the last known fact, from the checkpoint or from the log.
     pub(in crate::store) end: Sequence,
 }
 
 impl Base {
-    /// Behind the last fact of which it is certain what it did.
+    /// The sequence after the last fact whose effect is certain.
     pub(super) fn certain_to(&self) -> Sequence {
         self.owner.applied()
     }
 
-    /// Facts below `known` were there: those behind the end of what could be read are gone, too.
+    /// Adds a gap for the facts from the end of what was read to `known`: these facts existed and are lost.
     pub(super) fn miss_below(&mut self, known: Sequence) {
         if self.end < known {
             self.gaps.push(Gap { first: self.end, count: known.since(self.end) });
@@ -88,13 +88,13 @@ pub(in crate::store) fn base(
     };
     let holes = reading.base.owner.state().holes.clone();
     sift(storage, stream, &holes, &mut |find| reading.take(find))?;
-    // Nothing of the log is left: what there was is in the runs, if anywhere.
+    // Nothing of the log is left, so only runs may still have messages.
     let is_nothing_read = from.is_none() && reading.next == next;
     let is_blind = reading.base.is_blind || (is_nothing_read && !list_runs(storage.as_ref())?.is_empty());
     Ok(Base { is_blind, end: reading.next, ..reading.base })
 }
 
-/// The state of a checkpoint with the runs that can be opened.
+/// Restores the state of a checkpoint with those of its runs that can be opened.
 fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpoint>) -> Result<(Owner, Vec<Error>)> {
     let mut damage = Vec::new();
     let mut runs = BTreeMap::new();
@@ -113,7 +113,7 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
             state_of(stream, &used.snapshot, &used.files, &runs)?
         }
     };
-    // Runs that no checkpoint names may be looked at, too: what is loaded behind this one gets none of their numbers.
+    // Salvage also reads runs that no checkpoint names, so loads after this checkpoint must not get their numbers.
     let above = list_runs(storage.as_ref())?.last().map_or(RunNumber(1), |last| last.next());
     state.next_run = state.next_run.max(above);
     state.counts.forget();
@@ -122,9 +122,9 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
 
 struct Reading {
     base: Base,
-    /// True up to the first fact that cannot be read.
+    /// True until the first fact that cannot be read.
     exact: bool,
-    /// The next sequence that is expected.
+    /// The next expected sequence.
     next: Sequence,
     from_start: bool,
 }
@@ -181,7 +181,7 @@ impl Reading {
         }
     }
 
-    /// Notes what lies between what was read before and `sequence`.
+    /// Notes a gap between the facts read before and `sequence`.
     fn pass(&mut self, sequence: Sequence) {
         if sequence <= self.next {
             return;
@@ -189,7 +189,7 @@ impl Reading {
         self.exact = false;
         let is_first = self.from_start && self.next == first_position().next_sequence;
         if is_first {
-            // What was retired is no gap, and nothing says how much of it was.
+            // Facts that retention removed are no gap, and their number is unknown.
             self.base.is_blind = true;
         } else {
             self.base.gaps.push(Gap { first: self.next, count: sequence.since(self.next) });

@@ -1,5 +1,4 @@
-//! Which messages of a damaged store are kept: what is certainly unfinished, and what nobody can
-//! say of.
+//! Decides which messages of a damaged store are kept: all messages that are certainly unfinished or may be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,28 +17,28 @@ use crate::store::salvage::lost_message::LostMessage;
 use crate::store::state::State;
 use crate::units::{DueKey, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 
-/// What is known of a message that is kept.
+/// What is known of a kept message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::store) enum Sure {
-    /// It is ready, under this number, and not finished.
+    /// The message is ready, with this number, and not finished.
     Ready(ReadyNumber),
-    /// It waits for its time.
+    /// The message is not yet due.
     Pending,
-    /// It may be finished or cancelled.
+    /// The message may be finished or cancelled.
     Doubtful,
 }
 
-/// A message that is kept.
+/// A kept message.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Kept {
     pub(in crate::store) entry: Entry,
     pub(super) sure: Sure,
-    /// The groups that have not finished it; empty: all of its subject.
+    /// The groups that have not finished it; empty if these are all groups of its subject.
     pub(in crate::store) groups: Vec<GroupNumber>,
 }
 
 impl Kept {
-    /// Ready ones first, by number; then the rest as they are due.
+    /// The order of kept messages: ready ones first, by number; then the others by due time.
     pub(in crate::store) fn order(&self) -> (bool, SubjectNumber, ReadyNumber, DueKey) {
         match self.sure {
             Sure::Ready(number) => (false, self.entry.subject(), number, self.entry.key()),
@@ -51,7 +50,7 @@ impl Kept {
 /// The unfinished ready messages of a subject, and the numbers whose rows cannot be read.
 type ReadyFound = (Vec<(ReadyNumber, Entry)>, Vec<ReadyNumber>);
 
-/// Gathers them.
+/// Gathers the kept messages.
 pub(in crate::store) struct Gathering {
     pub(in crate::store) storage: Arc<dyn Storage>,
     pub(in crate::store) stream: Stream,
@@ -59,14 +58,14 @@ pub(in crate::store) struct Gathering {
     pub(in crate::store) late: Late,
     pub(in crate::store) names: BTreeMap<SubjectNumber, String>,
     pub(in crate::store) kept: Vec<Kept>,
-    /// Messages of which not even the entry is found.
+    /// Messages whose entries were not found.
     pub(in crate::store) missing: Vec<LostMessage>,
     pub(in crate::store) damage: Vec<Error>,
-    /// Where messages may have been of which nobody can say whether they were finished.
+    /// Ranges that may have contained messages of which it is unknown whether they were finished.
     pub(in crate::store) gaps: Vec<Gap>,
-    /// Pending sequences whose entries are not found.
+    /// Pending sequences whose entries were not found.
     pub(super) unshown: BTreeSet<Sequence>,
-    /// Ready numbers that are not finished and whose entries are not found.
+    /// Unfinished ready numbers whose entries were not found.
     pub(in crate::store) uncounted: BTreeMap<SubjectNumber, BTreeSet<ReadyNumber>>,
 }
 
@@ -95,7 +94,7 @@ impl Gathering {
         }
     }
 
-    /// Gathers everything. What the runs hold is kept as well where it comes behind all that is certain.
+    /// Gathers all messages to keep, including those in runs that come after all certain facts.
     ///
     /// # Errors
     /// `Storage`, `NewerFormat`.
@@ -197,8 +196,8 @@ impl Gathering {
     }
 }
 
-/// The groups that have not finished a ready message, empty where all of the subject have not;
-/// `None` where it is finished.
+/// The groups that have not finished a ready message, empty if these are all groups of the subject; `None` if the
+/// message is finished.
 pub(super) fn unfinished_by(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<Vec<GroupNumber>> {
     let entry = state.subjects.get(subject)?;
     if entry.gone.contains(number.0) {

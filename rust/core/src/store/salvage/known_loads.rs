@@ -1,4 +1,4 @@
-//! The loaded runs that a salvage reads.
+//! Opens the loaded runs for a salvage.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::storage::Storage;
 use crate::store::salvage::base::{Base, Gap};
 use crate::units::SubjectNumber;
 
-/// The loaded runs that a salvage reads. What cannot be read of them is told as damage of the base, and the messages of
-/// those that only late facts name as a gap: nothing else knows of them.
+/// Opens the loaded runs for a salvage. Runs that cannot be opened are added to the damage of the base. If only late
+/// facts name such a run, its messages are added as a gap, since no other file shows them.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.
@@ -38,7 +38,7 @@ pub(in crate::store) fn loaded_runs(storage: &dyn Storage, stream: Stream, base:
     Ok(LoadedRuns::among(runs.iter()))
 }
 
-/// The number of a subject, which gets one where the fact that named it is lost.
+/// Returns the number of a subject, and assigns one if the fact that named the subject is lost.
 pub(in crate::store) fn number_of(
     base: &Base,
     names: &mut BTreeMap<SubjectNumber, String>,

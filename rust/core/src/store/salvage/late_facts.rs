@@ -1,5 +1,5 @@
-//! Facts behind the first one that is lost. Messages among them are kept, since nobody can say any
-//! more which of them were finished; a cancel or move is believed where it came before its message was due.
+//! Facts after the first lost one. Their messages are kept, since it is unknown which of them were finished. A cancel
+//! or a move is trusted if it came before its message was due.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::record::{Fact, RawRecord, decode};
 use crate::schedule_log::{DUE_MAX, Entry};
 use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
 
-/// What is known of them.
+/// The content of the facts after the first lost one.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Late {
     /// Messages, by sequence.
@@ -24,14 +24,14 @@ pub(in crate::store) struct Late {
     pub(in crate::store) names: BTreeMap<SubjectNumber, String>,
     /// Groups that began.
     pub(in crate::store) groups: BTreeSet<(SubjectNumber, String)>,
-    /// Series that began, happened and ended.
+    /// The beginnings, occurrences and ends of series.
     pub(in crate::store) series: LateSeries,
     /// Runs that were loaded.
     pub(in crate::store) loads: LateLoads,
 }
 
 impl Late {
-    /// Takes in one record.
+    /// Adds one record.
     pub(in crate::store) fn take(&mut self, record: &RawRecord<'_>, location: Location, trusted: Option<Millis>) {
         let Some(fact) = decode(record) else { return };
         if let Fact::Message(message) = fact {
@@ -46,7 +46,7 @@ impl Late {
             Fact::Cancel(cancel) if trusted.is_some_and(|trusted| cancel.target.due > trusted) => {
                 self.cancelled.insert(cancel.target.sequence);
             }
-            // Whatever has the key by then, what had it when it was asked is cancelled, or was moved on and is then.
+            // The command cancels its target, which had the key at that time, or what the target was moved to since.
             Fact::ByKey(ByKey { command: KeyCommand::Cancel, target: Some(target), .. })
                 if trusted.is_some_and(|trusted| target.due > trusted) =>
             {
@@ -64,7 +64,7 @@ impl Late {
             fact => {
                 let moved = fact.as_move();
                 if let Some(moved) = moved.filter(|moved| trusted.is_some_and(|trusted| moved.target.due > trusted)) {
-                    // The first one counts: it left nothing that another could move.
+                    // Only the first move of an entry counts: it leaves no entry for another move.
                     let key = DueKey { due: moved.due.min(DUE_MAX), sequence: record.sequence };
                     self.moved.entry(moved.target.sequence).or_insert(key);
                 }
@@ -72,7 +72,7 @@ impl Late {
         }
     }
 
-    /// An entry where it was moved to at last, and `None` where it was cancelled there or on its way.
+    /// Follows an entry to its last move; `None` if it was cancelled before or after a move.
     pub(in crate::store) fn followed(&self, entry: Entry) -> Option<Entry> {
         let mut entry = entry;
         loop {

@@ -1,15 +1,15 @@
-//! Loaded runs of a damaged store: those of the certain state, and those that facts behind the first lost one adopt. Whether
-//! the latter were adopted is not known for certain, and so their messages are kept in doubt.
+//! Loaded runs that facts after the first lost one adopt. It is uncertain whether these adoptions took effect, so their
+//! messages are kept as doubtful.
 
 use crate::record::adopt::Adopt;
 use crate::run::StagedRun;
 use crate::store::apply::loads::staged;
 use crate::units::{Millis, Sequence};
 
-/// Staged runs that facts behind the first lost one adopt.
+/// Staged runs that facts after the first lost one adopt.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LateLoads {
-    /// The sequence of the first message of each, when it counts as published, and what the fact says of it.
+    /// For each run: the sequence of its first message, its time of publication, and the run as the fact names it.
     pub(super) runs: Vec<(Sequence, Millis, StagedRun)>,
 }
 

@@ -1,8 +1,8 @@
-//! Salvage: saves the messages of a store that cannot be opened any more. The store is only read.
+//! Salvage: saves the messages of a store that can no longer be opened. The store is only read.
 //!
-//! The certain state comes from a checkpoint and the facts behind it, up to the first lost fact; see [`base`].
-//! Behind that, a doubtful message is kept (at least once). Salvage tries every readable checkpoint as the
-//! beginning, and takes the one that loses least.
+//! The certain state comes from a checkpoint and the facts after it, up to the first lost fact; see [`base`]. After that
+//! fact, doubtful messages are kept (at least once). Salvage tries every readable checkpoint as the beginning, and takes
+//! the one that loses least.
 
 pub(super) mod base;
 pub(super) mod kept_messages;
@@ -41,7 +41,7 @@ use storage::PatientStorage;
 
 pub use base::Gap;
 
-/// Places of damage that are listed at most; the rest is counted.
+/// The maximum number of damaged places to list; the rest is counted.
 const LISTED_MAX: usize = 10_000;
 
 /// The saved and lost messages of one subject.
@@ -49,13 +49,13 @@ const LISTED_MAX: usize = 10_000;
 pub struct SalvagedSubject {
     /// Its name.
     pub name: String,
-    /// Messages that wait for their time.
+    /// The number of messages that are not yet due.
     pub pending: u64,
-    /// Messages that are ready and not finished.
+    /// The number of messages that are ready and not finished.
     pub ready: u64,
-    /// Messages that may have been finished or cancelled. They are kept because that is not known.
+    /// The number of messages that may have been finished or cancelled. They are kept because that is unknown.
     pub doubtful: u64,
-    /// Messages that were not finished and whose bytes are gone.
+    /// The number of unfinished messages whose bytes are lost.
     pub lost: u64,
 }
 
@@ -66,30 +66,30 @@ pub struct SalvagedGroup {
     pub subject: String,
     /// Its name.
     pub name: String,
-    /// Saved ready messages that it has not finished.
+    /// The number of saved ready messages that it has not finished.
     pub unfinished: u64,
 }
 
 /// The messages that can be saved, and those that are lost.
 pub struct Salvage {
-    /// Where the store is damaged, the first [`LISTED_MAX`] of them.
+    /// The damaged places of the store, at most [`LISTED_MAX`].
     pub damage: Vec<Error>,
     /// The number of further places of damage.
     pub damage_unlisted: u64,
-    /// Facts of which nothing can be read.
+    /// Sequences whose facts cannot be read.
     pub gaps: Vec<Gap>,
-    /// True where both every checkpoint and the beginning of the log are missing: it is unknown which messages were
+    /// True if no checkpoint can be read and the beginning of the log is missing: it is unknown which messages were
     /// finished.
     pub is_blind: bool,
-    /// Every subject of which something is saved or lost.
+    /// All subjects with saved or lost messages.
     pub subjects: Vec<SalvagedSubject>,
-    /// Every group.
+    /// All groups.
     pub groups: Vec<SalvagedGroup>,
-    /// Every series that goes on.
+    /// All series that continue.
     pub series: Vec<SalvagedSeries>,
-    /// Messages that are gone, the first [`LISTED_MAX`] of them; `subjects` counts all.
+    /// Lost messages, at most [`LISTED_MAX`]; `subjects` counts all.
     pub lost: Vec<LostMessage>,
-    /// The furthest delay that the store accepted, in milliseconds; 0 where that is not known.
+    /// The longest delay that the store accepted, in milliseconds; 0 if unknown.
     pub delay_ms_max: u64,
     storage: Arc<dyn Storage>,
     loaded: LoadedRuns,
@@ -99,27 +99,27 @@ pub struct Salvage {
     reasons: DeadLetterReasons,
 }
 
-/// A message that is saved.
+/// A saved message.
 #[derive(Debug)]
 pub struct SalvagedMessage<'a> {
     /// The subject.
     pub subject: &'a str,
-    /// The groups that have not finished it; empty: all of its subject.
+    /// The groups that have not finished it; empty if these are all groups of its subject.
     pub groups: Vec<&'a str>,
     /// The due time; a past time means now. For a dead letter, the time it died.
     pub due: Millis,
     /// Why it is a dead letter, if it is one and the reason can be read.
     pub reason: Option<&'a str>,
-    /// True where it is unknown whether it was finished or cancelled.
+    /// True if it is unknown whether it was finished or cancelled.
     pub is_doubtful: bool,
     /// The message itself.
     pub message: Message<'a>,
 }
 
-/// Finds the messages that can be saved. Failed reads are tried again, and then count as damage.
+/// Finds the messages that can be saved. Failed reads are repeated, and then count as damage.
 ///
 /// # Errors
-/// `NotAStore` where there is nothing to save from, `NewerFormat`, `Storage`.
+/// `NotAStore` if there is nothing to save, `NewerFormat`, `Storage`.
 pub fn salvage(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     let patient = Arc::new(PatientStorage::new(storage));
     let storage: Arc<dyn Storage> = Arc::clone(&patient) as Arc<dyn Storage>;
@@ -153,8 +153,8 @@ fn salvage_from(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     for from in checkpoints.iter().map(Some).chain([None]) {
         let mut base = base(storage, stream, from)?;
         let certain_to = base.certain_to();
-        // A base that is certain of more facts knows better what is finished.
-        // Its missing messages are looked for everywhere.
+        // A base with more certain facts knows better which messages are finished. Messages that it lacks are searched
+        // in all files.
         if best.as_ref().is_some_and(|(to, _)| certain_to < *to || base.is_blind) {
             continue;
         }
@@ -261,7 +261,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, mut base: Base, runs: &mut R
     Ok(salvage)
 }
 
-/// Reads every payload; those that cannot be read are taken out and returned.
+/// Reads every payload. Removes from `kept` and returns the messages whose payloads cannot be read.
 fn read_all(storage: &Arc<dyn Storage>, loaded: &LoadedRuns, kept: &mut Vec<Kept>) -> Result<Vec<(Kept, Error)>> {
     let (mut payloads, mut buffer) = (Payloads::new(storage, loaded), Vec::new());
     let mut whole = Vec::with_capacity(kept.len());
@@ -278,33 +278,33 @@ fn read_all(storage: &Arc<dyn Storage>, loaded: &LoadedRuns, kept: &mut Vec<Kept
 }
 
 impl Salvage {
-    /// Returns how many messages are saved.
+    /// Returns the number of saved messages.
     pub fn saved(&self) -> u64 {
         self.kept.len() as u64
     }
 
-    /// Returns how many dead letters are saved with their reason.
+    /// Returns the number of dead letters saved with their reason.
     pub fn reasons_count(&self) -> u64 {
         self.reasons.len() as u64
     }
 
-    /// Returns how many messages are known to be lost.
+    /// Returns the number of messages that are known to be lost.
     pub fn lost_count(&self) -> u64 {
         self.subjects.iter().map(|subject| subject.lost).fold(0, u64::saturating_add)
     }
 
-    /// Returns how much a base loses; less is better. Any unreadable fact may have been a message.
+    /// Returns how much a base loses; less is better. Each unreadable fact counts as a lost message.
     fn harm(&self) -> (u64, u64) {
         let unread = self.gaps.iter().map(|gap| gap.count).fold(0, u64::saturating_add);
         let doubtful = self.subjects.iter().map(|subject| subject.doubtful).fold(0, u64::saturating_add);
         (self.lost_count().saturating_add(unread), doubtful)
     }
 
-    /// Shows every message that is saved: ready ones in the order of their subject, then the rest by
-    /// due time. Ends with the first error that `give` returns.
+    /// Shows every saved message: ready ones in the order of their subject, then the rest by due time. Ends with the
+    /// first error that `give` returns.
     ///
     /// # Errors
-    /// Those of `give`, and what reading gives where the store changed since it was looked at.
+    /// The errors of `give`, and read errors if the store has changed since [`salvage`].
     pub fn each(&self, give: &mut dyn FnMut(&SalvagedMessage<'_>) -> Result<()>) -> Result<()> {
         let (mut payloads, mut buffer) = (Payloads::new(&self.storage, &self.loaded), Vec::new());
         for one in &self.kept {

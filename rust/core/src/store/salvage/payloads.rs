@@ -1,5 +1,4 @@
-//! Finding the payload of a message that is to be kept: where its entry says, else another copy of
-//! it in the log or in a run.
+//! Finds the payload of a message to keep: at the location in its entry, otherwise in another copy in the log or a run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::storage::{Storage, StorageFile};
 use crate::store::query::dead_letters::DeadLetterReasons;
 use crate::units::{Location, LocationFile, Sequence};
 
-/// Files held open at once.
+/// The maximum number of files held open.
 const OPEN_FILES: usize = 64;
 
 /// Reads payloads by their locations.
@@ -33,7 +32,7 @@ impl Payloads {
     /// Reads the record at `location` into `into`.
     ///
     /// # Errors
-    /// `DamagedPayload` or `MissingFile` where it is not there; `Storage`.
+    /// `DamagedPayload` or `MissingFile` if the record is not there; `Storage`.
     pub(in crate::store) fn read(&mut self, location: Location, sequence: Sequence, into: &mut Vec<u8>) -> Result<()> {
         let offset = u64::from(location.offset());
         if let Some(run) = self.loaded.get(location.file()) {
@@ -64,7 +63,7 @@ impl Payloads {
     }
 }
 
-/// Other places of these payloads: whole ones of the log, else where a run says that it has a copy.
+/// Finds other places of these payloads: whole records of the log, otherwise copies that the rows of a run name.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.
@@ -84,7 +83,7 @@ pub(super) fn other_copies(
             found.insert(record.sequence, location);
         }
     };
-    // Holes are told as damage, which is not looked at here.
+    // Without the store's holes, `sift` reports holes as damage, which is ignored here.
     sift(storage, stream, &Holes::default(), &mut |find| each_record(&find, &mut offer))?;
     runs.each_schedule_row(&mut |row| {
         if row.length > 0 && wanted.contains(&row.payload_sequence) {
@@ -94,7 +93,7 @@ pub(super) fn other_copies(
     Ok(found)
 }
 
-/// Why these dead letters died, as far as the log still tells.
+/// Finds the reasons of these dead letters, as far as the log still has them.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.

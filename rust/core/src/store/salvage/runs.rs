@@ -1,5 +1,5 @@
-//! Every run that is there, whether a checkpoint names it or not: the rows of one that no readable
-//! checkpoint names may be all that is left of a message.
+//! All runs of the store, whether or not a checkpoint names them: the rows of a run that no readable checkpoint names
+//! may be the last trace of a message.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::units::{DueKey, ReadyNumber, Sequence};
 /// The runs whose footers can be read.
 pub(in crate::store) struct Runs {
     readable: Vec<Arc<Run>>,
-    /// Those that were loaded, as the state has them that is looked at.
+    /// The loaded runs, as the state under examination has them.
     loaded: LoadedRuns,
-    /// What is wrong with the others, and with blocks that rows were looked for in.
+    /// The errors of other runs, and of blocks of the runs that were read.
     damage: Vec<Error>,
-    /// Each block is told once, however often it is met.
+    /// The texts of errors in `damage`, so that each damaged block is reported once.
     told: BTreeSet<String>,
 }
 
 impl Runs {
-    /// Opens them. One of a later release that no readable checkpoint names is told as damage: it may
-    /// be a stray one, and what it has is missed and named.
+    /// Opens all runs. A run of a newer format counts as damage, since it may be stray; its messages are then missing
+    /// and reported. If a readable checkpoint names the run, salvage ends with an error elsewhere.
     ///
     /// # Errors
     /// `Storage`.
@@ -41,31 +41,31 @@ impl Runs {
         Ok(read)
     }
 
-    /// Behind the last sequence that any of them knows.
+    /// The sequence after the last one that any run has.
     pub(in crate::store) fn end(&self) -> Sequence {
         self.readable.iter().map(|run| run.last_sequence().next()).max().unwrap_or_default()
     }
 
-    /// From now on these are the loaded ones.
+    /// Sets the loaded runs.
     pub(super) fn know_loaded(&mut self, loaded: &LoadedRuns) {
         self.loaded = loaded.clone();
     }
 
-    /// What was found to be damaged, up to now.
+    /// Takes the damage found up to now.
     pub(super) fn take_damage(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.damage)
     }
 
-    /// Shows the rows of the runs of the schedule.
+    /// Shows the rows of all schedule runs.
     ///
     /// # Errors
-    /// `Storage`: what a block has that was not read is not known to be gone.
+    /// `Storage`: it is unknown whether the content of an unread block is lost.
     pub(super) fn each_schedule_row(&mut self, show: &mut dyn FnMut(&ScheduleRow)) -> Result<()> {
         self.each_row(Sequence(0), show)
     }
 
-    /// Shows the entries of all runs that have any from `least` on, with their numbers where they
-    /// became ready. Those of dispatch runs come first.
+    /// Shows the entries of all runs with sequences from `least` on, with their ready numbers if they became ready.
+    /// Dispatch runs come first.
     ///
     /// # Errors
     /// `Storage`.

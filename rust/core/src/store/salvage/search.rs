@@ -1,5 +1,5 @@
-//! Looking for entries that what is certain does not show: in every run that is there, whether it is
-//! named or not, and in the log.
+//! Searches entries that the certain state names but does not show: in all runs, named by a checkpoint or not, and in
+//! the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,20 +16,20 @@ use crate::store::salvage::lost_message::LostMessage;
 use crate::store::state::State;
 use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
 
-/// What was found so far.
+/// The result of the search so far.
 #[derive(Default)]
 struct Found {
-    /// What is kept, or is known to be finished.
+    /// The sequences that are kept, or are known to be finished.
     known: BTreeSet<Sequence>,
-    /// What any run or the log shows, while ready numbers are looked for.
+    /// The sequences that a run or the log shows, noted while ready numbers are searched.
     placed: BTreeSet<Sequence>,
-    /// Messages that may be the ready ones that are looked for, by subject.
+    /// The number of messages of each subject that may be the wanted ready ones.
     perhaps: BTreeMap<SubjectNumber, u64>,
 }
 
 impl Gathering {
-    /// What the certain state names and does not show comes from any run, else from the log. What the
-    /// runs hold and the state does not know is kept in doubt.
+    /// Takes entries that the certain state names and does not show from any run, otherwise from the log. Messages in
+    /// runs that the state does not know are kept as doubtful.
     ///
     /// # Errors
     /// `Storage`, `NewerFormat`.
@@ -72,8 +72,8 @@ impl Gathering {
         }
     }
 
-    /// Takes an entry of which the certain state knows what became of it, where it is one that is
-    /// looked for. The number of a ready message says which one it is; without it that cannot be told.
+    /// Takes an entry whose outcome the certain state knows, if the entry is wanted. A wanted ready message is
+    /// identified by its number; without the number it is uncertain whether the entry is the wanted one.
     fn take_known(&mut self, entry: Entry, number: Option<ReadyNumber>, found: &mut Found) {
         let sequence = entry.sequence();
         if self.unshown.remove(&sequence) {
@@ -109,7 +109,7 @@ impl Gathering {
         }
     }
 
-    /// Names what was not found.
+    /// Adds the entries that were not found to the missing messages.
     fn miss(&mut self, found: &Found) {
         let gone = |what: &str| Error::MissingFile {
             path: LOG_FOLDER.to_owned(),
@@ -127,7 +127,7 @@ impl Gathering {
                 let error = gone("this ready message");
                 self.missing.push(LostMessage { subject: name.clone(), sequence: Sequence(0), due: None, error });
             }
-            // Those that were found instead may be finished, so that more may be gone than were counted.
+            // The messages found instead may be finished, so more messages may be lost than were counted.
             is_told = is_told && (left.is_empty() || perhaps == 0);
         }
         if !is_told {
@@ -136,7 +136,7 @@ impl Gathering {
     }
 }
 
-/// True unless it is known that it never became ready.
+/// True unless it is known that the message never became ready.
 fn may_be_ready(state: &State, sequence: Sequence) -> bool {
     match state.schedule.state(sequence) {
         EntryState::Dispatched => true,
@@ -145,12 +145,12 @@ fn may_be_ready(state: &State, sequence: Sequence) -> bool {
     }
 }
 
-/// What became of sequences before this one is not known any more.
+/// The sequence before which the outcomes of messages are no longer known.
 fn known_from(state: &State) -> Sequence {
     state.schedule.windows().first().map_or(state.schedule.next_sequence(), Window::first)
 }
 
-/// Where messages became ready of which nothing is found. One gap goes up to the next that is found.
+/// The ranges of messages that became ready and were not found. A gap extends to the next message that was found.
 fn unplaced(state: &State, placed: &BTreeSet<Sequence>) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let known_from = known_from(state);
@@ -170,7 +170,7 @@ fn unplaced(state: &State, placed: &BTreeSet<Sequence>) -> Vec<Gap> {
     gaps
 }
 
-/// The entry that a record makes. Where that of a retry, redrive or move has its payload is found later.
+/// Returns the entry that a record makes. The payload of a retry, redrive or move is found later.
 fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
     let sequence = record.sequence;
     match decode(record)? {

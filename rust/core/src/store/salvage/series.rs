@@ -1,4 +1,4 @@
-//! The series of a damaged store that go on: those of which it is certain, with what later facts say of them.
+//! The series of a damaged store that continue: those of the certain state, changed by later facts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::store::state::State;
 use crate::store::state::recurring::Recurs;
 use crate::units::{Millis, Sequence, SubjectNumber};
 
-/// A series that begins again.
+/// A series that is begun again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SalvagedSeries {
     /// Its subject.
     pub subject: String,
-    /// What it is; the number of its subject is the damaged store's.
+    /// Its definition; its subject number is that of the damaged store.
     pub recurs: Arc<Recurs>,
-    /// When the last occurrence was due that is known to have been stored, as the rule has it. That message is saved as any
-    /// other, so the series goes on behind it.
+    /// The due time, by the rule, of the last occurrence that is known to be stored. That message is saved like any
+    /// other, so the series continues after this time.
     pub last_due: Millis,
 }
 
-/// What facts behind the first one that is lost say of series, in their order.
+/// The facts about series after the first lost fact, in order.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LateSeries {
     facts: Vec<(Sequence, LateFact)>,
@@ -36,7 +36,8 @@ enum LateFact {
 }
 
 impl LateSeries {
-    /// Takes in that one began or ended. That one is over is found again by whoever asks for its next occurrence.
+    /// Adds the beginning or the end of a series. The exhaustion of a rule is left out: the search for the next
+    /// occurrence finds it again.
     pub(in crate::store) fn recur(&mut self, sequence: Sequence, recur: &Recur<'_>) {
         let fact = match recur {
             Recur::Begin(new) => {
@@ -48,22 +49,22 @@ impl LateSeries {
         self.facts.push((sequence, fact));
     }
 
-    /// Takes in that the message behind this fact is an occurrence.
+    /// Notes that the message after this fact is an occurrence.
     pub(in crate::store) fn occurrence(&mut self, sequence: Sequence, occurrence: Occurrence) {
         self.facts.push((sequence, LateFact::Occurred(occurrence)));
     }
 }
 
-/// A series that goes on as far as is known.
+/// A series that continues as far as is known.
 struct Known {
     number: Sequence,
     recurs: Arc<Recurs>,
     last_due: Millis,
 }
 
-/// Every series that goes on, by subject and name. `names` gets a name for each of their subjects. An end is believed,
-/// wherever it stands: whatever had the name by then ended. An occurrence counts where its message is there, too: one
-/// that is lost happens again.
+/// Returns all series that continue, by subject and name, and adds their subjects to `names`. An end is trusted
+/// wherever it occurs: it ended whichever series had the name. An occurrence counts only if its message is also there;
+/// a lost occurrence is repeated.
 pub(super) fn series_of(
     state: &State,
     late: &LateSeries,

@@ -1,6 +1,6 @@
-//! A failing disk, read for salvage: what is not read is asked for again, and then given up piece by
-//! piece, so that one bad sector does not cost the whole store. A piece that is given up is damage:
-//! bytes that pass no check stand in for it, so that whatever lay there is missed and named.
+//! Reads a failing disk for salvage. A failed read is repeated, and then abandoned piece by piece, so that one bad
+//! sector does not cost the whole store. An abandoned piece is damage: it is filled with bytes that pass no check, so
+//! that its content is missed and reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, Result, StorageFault};
 use crate::storage::{Storage, StorageFile};
 
-/// How often a read is tried before it is given up.
+/// The number of tries before a read is abandoned.
 const TRIES: usize = 3;
-/// What is given up at once: operating systems read whole pages.
+/// The unit of an abandoned read: operating systems read whole pages.
 const PIECE_BYTES: u64 = 4_096;
-/// Stands in for bytes that cannot be read. Not zero, which would be the end of the log.
+/// Replaces bytes that cannot be read. Not zero, since zeros would mark the end of the log.
 const FILLER: u8 = 0xbd;
 
-/// What was given up, by file and offset: as many entries as the disk has bad pieces under the store.
+/// The abandoned pieces by file and offset; limited by the number of bad pieces of the disk under the store.
 type GivenUp = Mutex<BTreeMap<String, BTreeMap<u64, Error>>>;
 
 /// A storage that is only read.
@@ -29,13 +29,13 @@ impl PatientStorage {
         Self { inner: Arc::clone(inner), given_up: Arc::default() }
     }
 
-    /// What could not be read, file by file.
+    /// The errors of the abandoned pieces, by file.
     pub(super) fn given_up(&self) -> Vec<Error> {
         held(&self.given_up).values().flat_map(BTreeMap::values).cloned().collect()
     }
 }
 
-/// One file of it.
+/// A file of such a storage.
 struct PatientFile {
     inner: Arc<dyn StorageFile>,
     length: u64,
@@ -51,7 +51,7 @@ impl Storage for PatientStorage {
         });
         match opened {
             Ok((inner, length)) => Ok(Arc::new(PatientFile { inner, length, given_up: Arc::clone(&self.given_up) })),
-            // As good as not there; that it is, and cannot be read, is told apart from that.
+            // The file is treated as missing, and the failure to open it is noted as damage.
             Err(error) if may_pass(&error) => {
                 let message = error.to_string();
                 let error = Error::corrupt(path, 0, "a file that can be opened", &message);
@@ -150,7 +150,7 @@ impl PatientFile {
         first < to && held(&self.given_up).get(self.path()).is_some_and(|of| of.range(first..to).next().is_some())
     }
 
-    /// Reads bytes within one piece, or puts the filler there.
+    /// Reads bytes within one piece, or fills them with the filler.
     fn read_piece(&self, at: u64, into: &mut [u8]) -> Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -171,12 +171,12 @@ impl PatientFile {
     }
 }
 
-/// True for a failure of the device, which one more try may not see.
+/// True for a failure of the device, which may not recur.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Storage { fault: StorageFault::Io, .. })
 }
 
-/// Does it again where the device failed, up to [`TRIES`] times in all.
+/// Repeats a call after a failure of the device, up to [`TRIES`] times in total.
 fn tried<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..TRIES {
         match call() {
