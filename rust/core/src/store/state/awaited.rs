@@ -1,4 +1,4 @@
-//! What a fact says of the messages that follow it in its batch.
+//! Terms and occurrences: what a fact says of the messages that follow it in its batch.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use crate::record::recurring::Occurrence;
 use crate::record::terms::{MessageTerms, TermsLimits};
 use crate::units::Sequence;
 
-/// The terms that were read last, for the messages behind them. Nothing of it outlives its batch.
+/// The terms that were read last, for the messages after them. They never outlive their batch.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct Standing {
     pub(in crate::store) first: Sequence,
-    /// They hold below this.
+    /// The terms hold for sequences below this.
     pub(in crate::store) end: Sequence,
-    /// Nothing of the whole is stored.
+    /// True if the terms are refused: none of their messages and commands takes effect.
     pub(in crate::store) is_refused: bool,
     pub(in crate::store) limits: TermsLimits,
     pub(in crate::store) rows: VecDeque<MessageTerms>,
 }
 
 impl Standing {
-    /// True where terms hold for the message of this sequence.
+    /// True if terms hold for the message of this sequence.
     #[inline]
     pub(in crate::store) fn hold_for(&self, sequence: Sequence) -> bool {
         sequence < self.end && sequence >= self.first
@@ -40,7 +40,7 @@ impl Standing {
     }
 }
 
-/// What the message behind an occurrence fact is judged by. Nothing of it outlives its batch.
+/// The occurrence fact by which the message after it is judged. It never outlives its batch.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Awaited {
     pub(in crate::store) message: Sequence,
@@ -48,7 +48,7 @@ pub(in crate::store) struct Awaited {
 }
 
 impl Awaited {
-    /// The message at this sequence is the one that it speaks of.
+    /// True if the message at this sequence is the occurrence.
     #[inline]
     pub(in crate::store) fn is(self, sequence: Sequence) -> bool {
         self.message == sequence

@@ -1,4 +1,4 @@
-//! What is pending, by subject and by minute.
+//! The counts of pending messages, by subject and by minute.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::store::state::State;
 use crate::units::{Minute, SubjectNumber, Tally};
 
 impl State {
-    /// As [`Self::due_by_minute`], looked at later.
+    /// As [`Self::due_by_minute`], but to be read later.
     pub fn due_by_minute_view(&self, from: Minute, before: Minute) -> DueByMinute {
         let minutes = from.0..before.0;
         let pages = self.totals.pages.range(pages_of(&minutes));
         DueByMinute { pages: pages.map(|(page, tallies)| (*page, Arc::clone(tallies))).collect(), minutes }
     }
 
-    /// What is due in each minute from `from` on and before `before`; minutes in which nothing is are left out.
-    /// Looks at minutes, and at nothing that is pending.
+    /// Returns what is due in each minute from `from` to before `before`, without empty minutes. Reads only the totals
+    /// of minutes, and no pending entry.
     pub fn due_by_minute(&self, from: Minute, before: Minute) -> Vec<(Minute, Tally)> {
         self.totals.within(&(from.0..before.0)).collect()
     }
 
-    /// How many minutes have more due than what is told as hot.
+    /// The number of minutes with more due messages than the limit of a hot minute.
     pub fn hot_minutes(&self) -> u64 {
         self.totals.hot_minutes
     }
@@ -35,16 +35,16 @@ impl State {
         self.totals.memory_bytes()
     }
 
-    /// What is pending of a subject, or of each, by minute: to be read with nobody waiting.
+    /// The pending messages of one subject, or of all, by minute. The view can be read without holding up the owner.
     pub fn horizon(&self, subject: Option<SubjectNumber>) -> HorizonView {
         self.schedule.horizon(subject)
     }
 
-    /// Everything that is pending by subject and minute, counted one by one: slow. Blocks of runs that cannot be
-    /// read are named instead.
+    /// Counts all pending messages by subject and minute, one by one, which is slow. Blocks of runs that cannot be read
+    /// are returned.
     ///
     /// # Errors
-    /// `Storage` where a payload could not be read now whose bytes no row says.
+    /// `Storage` if a payload could not be read now whose size no row gives.
     pub fn count_cells(&self, storage: &Arc<dyn Storage>) -> Result<(Cells, Vec<DamagedBlock>)> {
         let (mut cells, mut damaged) = (Cells::new(), Vec::new());
         let sizes = Sizes::new(storage);
@@ -57,19 +57,19 @@ impl State {
         Ok((cells, damaged))
     }
 
-    /// Takes over what a checkpoint says.
+    /// Restores the totals from a checkpoint.
     pub(in crate::store) fn restore_totals(&mut self, saved: &[(Minute, Tally)]) {
         for (minute, tally) in saved {
             self.totals.add(*minute, *tally);
         }
     }
 
-    /// The totals are what these cells say.
+    /// Replaces the totals by those of these cells.
     pub(in crate::store) fn restart_totals(&mut self, cells: &Cells) {
         self.totals.restart(cells);
     }
 
-    /// True where the totals are what these cells say.
+    /// True if the totals are those of these cells.
     pub fn totals_are(&self, cells: &Cells) -> bool {
         let mut expected: BTreeMap<Minute, Tally> = BTreeMap::new();
         for ((_, minute), tally) in cells {
@@ -80,13 +80,13 @@ impl State {
 }
 
 impl State {
-    /// How many entries of a subject are pending.
+    /// The number of pending entries of a subject.
     pub fn pending_of(&self, subject: SubjectNumber) -> u64 {
         self.counts.get(subject)
     }
 
-    /// What is pending of each subject, counted one by one: slow. Blocks of runs that cannot be read
-    /// are named instead.
+    /// Counts the pending messages of each subject, one by one, which is slow. Blocks of runs that cannot be read are
+    /// returned.
     pub fn count_pending(&self) -> (BTreeMap<SubjectNumber, u64>, Vec<DamagedBlock>) {
         let (mut counted, mut damaged) = (BTreeMap::new(), Vec::new());
         let mut count = |subject: SubjectNumber| {
@@ -97,7 +97,7 @@ impl State {
         (counted, damaged)
     }
 
-    /// The counts as kept, of all subjects of which something is pending.
+    /// The kept counts of all subjects with pending messages.
     pub fn pending_counts(&self) -> BTreeMap<SubjectNumber, u64> {
         self.counts.to_map()
     }

@@ -1,8 +1,8 @@
-//! Which subjects have messages in a segment or a run: what its retention depends on. Of a file with more of them than
-//! is kept they are not known.
+//! The subjects with messages in a segment or a run, on which its retention depends. They are unknown for a file with
+//! more subjects than the limit.
 //!
-//! A checkpoint has them behind all else: for the segments of part 14, the runs of part 15 and those behind them, in
-//! their orders, `is_known u32`, then a count and `subject u32` for each, ascending.
+//! A checkpoint has them in part 19 of `docs/format.md`: for the segments of part 14, then for the runs of parts 15 and
+//! 16, in the order of these parts, `is_known u32`, then a count and `subject u32` for each, ascending.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::run::{Run, RunKind};
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::units::{RunNumber, SubjectNumber};
 
-/// A file with more subjects is one of which they are not known.
+/// The subjects of a file with more than this are unknown.
 const SUBJECTS_MAX: usize = 1_024;
 
-/// Whose messages a run has, of those that were looked at.
+/// Looks up the subjects of a run; unknown if `subjects` does not have the run.
 pub(in crate::store) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: RunNumber) -> FileSubjects {
     subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
 }
@@ -23,22 +23,22 @@ pub(in crate::store) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>
 /// The subjects of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileSubjects {
-    /// Ascending; `None` where they are not known. Shared with what was frozen.
+    /// Ascending; `None` if unknown. Shared with frozen checkpoints.
     known: Option<Arc<Vec<SubjectNumber>>>,
 }
 
 impl FileSubjects {
-    /// Those of a file without messages.
+    /// The subjects of a file without messages.
     pub(in crate::store) fn none() -> Self {
         Self { known: Some(Arc::default()) }
     }
 
-    /// Nobody knows.
+    /// Unknown subjects.
     pub(in crate::store) const fn unknown() -> Self {
         Self { known: None }
     }
 
-    /// The file has a message of the subject.
+    /// Notes that the file has a message of the subject.
     #[inline]
     pub(in crate::store) fn note(&mut self, subject: SubjectNumber) {
         let Some(known) = &mut self.known else { return };
@@ -50,7 +50,7 @@ impl FileSubjects {
         }
     }
 
-    /// Those of the rows of a run. They are not known where the blocks that say it are damaged.
+    /// The subjects of the rows of a run; unknown if the blocks that give them are damaged.
     ///
     /// # Errors
     /// `Storage`.
@@ -67,7 +67,7 @@ impl FileSubjects {
         }
     }
 
-    /// The subjects, ascending; `None` where they are not known.
+    /// The subjects, ascending; `None` if unknown.
     pub fn known(&self) -> Option<&[SubjectNumber]> {
         self.known.as_ref().map(|known| known.as_slice())
     }

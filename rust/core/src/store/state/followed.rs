@@ -1,5 +1,5 @@
-//! Subjects whose messages somebody reads by their numbers, for no group's account. The newest of each
-//! are kept here, so that who keeps up misses none that groups have finished meanwhile. Never saved.
+//! Subjects that a reader reads by ready numbers, for no group. The newest messages of each are kept in memory, so that
+//! a reader that keeps up misses no message that groups have finished in the meantime. Never saved.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Weak;
@@ -7,20 +7,20 @@ use std::sync::Weak;
 use crate::schedule_log::Entry;
 use crate::units::{ReadyNumber, SubjectNumber};
 
-/// Messages that are kept for a followed subject, at most.
+/// The maximum number of messages kept for one followed subject.
 const NEWEST_MAX: usize = 4_096;
-/// Messages that are kept in all, but for one of each subject.
+/// The maximum number of messages kept in total, except that each subject may always keep one.
 const KEPT_MAX: usize = 1 << 18;
 
 #[derive(Debug)]
 pub(in crate::store) struct Newest {
-    /// The subject is followed for as long as somebody has this.
+    /// The subject is followed while a strong reference to this exists.
     pub(in crate::store) follower: Weak<()>,
     pub(in crate::store) entries: VecDeque<(ReadyNumber, Entry)>,
     pub(in crate::store) is_woken: bool,
 }
 
-/// See the module.
+/// The followed subjects: see the module.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Followed {
     pub(in crate::store) subjects: BTreeMap<SubjectNumber, Newest>,
@@ -28,7 +28,7 @@ pub(in crate::store) struct Followed {
 }
 
 impl Followed {
-    /// A message has become ready under this number.
+    /// Notes that a message has become ready with this number.
     pub(in crate::store) fn note(&mut self, number: ReadyNumber, entry: Entry) {
         if self.subjects.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! How much is due in each minute, all subjects together, without looking at any entry: raised by what is
-//! placed as pending, lowered by what leaves, as [`super::pending_counts`] are. Part of the state; a checkpoint
-//! has the totals, and the facts behind it go on from there.
+//! The totals of each minute over all subjects, kept without reading entries: raised when an entry becomes pending, and
+//! lowered when it no longer is, like [`super::pending_counts`]. Part of the state: a checkpoint has the totals, and
+//! the facts after it change them.
 //!
-//! What of it is of which subject stands in the cells of runs, and in the entries that no run has yet
-//! (see [`crate::schedule_log::HorizonView`]).
+//! The share of each subject is in the cells of runs, and in the entries that are not in a run yet (see
+//! [`crate::schedule_log::HorizonView`]).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,32 +16,32 @@ use crate::storage::Storage;
 use crate::store::options::HOT_MINUTE_MESSAGES;
 use crate::units::{Millis, Minute, Tally};
 
-/// Minutes of a page.
+/// The number of minutes in a page.
 const PAGE_MINUTES: u32 = 60;
-/// Minutes that became hot and are not told yet, at most, and minutes of which it is kept that they were told; one
-/// before those may be told again.
+/// The maximum number of newly hot minutes that wait to be reported, and of reported minutes that are remembered. A
+/// minute earlier than the remembered ones may be reported again.
 const TOLD_MAX: usize = 1_024;
 
 type Page = [Tally; PAGE_MINUTES as usize];
 
-/// A minute in which more is due than one should be able to rely on.
+/// A minute in which more messages are due than the options allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HotMinute {
     /// The minute.
     pub minute: Minute,
-    /// What was due in it when it passed the limit.
+    /// The total of the minute when it exceeded the limit.
     pub tally: Tally,
 }
 
-/// See the module. Pages are shared with a checkpoint that saves them.
+/// The totals of all minutes: see the module. Pages are shared with a checkpoint that saves them.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct MinuteTotals {
     pub(super) pages: BTreeMap<u32, Arc<Page>>,
-    /// A minute with more messages is hot.
+    /// A minute with more messages than this is hot.
     hot_messages: u64,
     pub(super) hot_minutes: u64,
     newly_hot: Vec<HotMinute>,
-    /// Minutes that were told: each is told once.
+    /// Minutes that were reported: each is reported once.
     told: BTreeSet<Minute>,
 }
 
@@ -58,13 +58,13 @@ impl Default for MinuteTotals {
 }
 
 impl MinuteTotals {
-    /// An entry came to be pending.
+    /// Adds an entry that became pending.
     #[inline]
     pub(in crate::store) fn raise(&mut self, due: Millis, size: u32) {
         self.add(due.minute(), Tally::one(size));
     }
 
-    /// Takes in what a checkpoint says of a minute, or an entry.
+    /// Adds the total that a checkpoint has of a minute, or an entry.
     pub(in crate::store) fn add(&mut self, minute: Minute, more: Tally) {
         let page = self
             .pages
@@ -89,7 +89,7 @@ impl MinuteTotals {
         }
     }
 
-    /// An entry is pending no more.
+    /// Subtracts an entry that is no longer pending.
     #[inline]
     pub(in crate::store) fn lower(&mut self, due: Millis, size: u32) {
         let minute = due.minute();
@@ -100,19 +100,19 @@ impl MinuteTotals {
         let was_hot = tally.messages > self.hot_messages;
         tally.take(Tally::one(size));
         if tally.messages == 0 {
-            // A body that rotted since it was counted left its bytes.
+            // The size of a body that was damaged after it was counted was not subtracted.
             *tally = Tally::default();
         }
         if was_hot && tally.messages <= self.hot_messages {
             self.hot_minutes = self.hot_minutes.saturating_sub(1);
         }
-        // Looking at a page costs more than lowering it, so only where its minute has become empty.
+        // Checking a page costs more than lowering a minute, so the page is checked only when the minute becomes empty.
         if tally.is_empty() && page.iter().all(|tally| tally.is_empty()) {
             self.pages.remove(&number);
         }
     }
 
-    /// The minutes in which something is due, in order.
+    /// The minutes with due messages, in order.
     pub(in crate::store) fn iter(&self) -> impl Iterator<Item = (Minute, Tally)> + '_ {
         self.within(&(0..u32::MAX))
     }
@@ -122,8 +122,8 @@ impl MinuteTotals {
         told_by(pages.map(|(page, tallies)| (*page, tallies)), minutes.clone())
     }
 
-    /// The same totals with another limit for what is hot: nothing of what was found by the one before is told, or
-    /// counts as told.
+    /// Changes the limit of a hot minute. Minutes found by the previous limit are neither reported nor remembered as
+    /// reported.
     pub(in crate::store) fn judge_by(&mut self, hot_messages: u64) {
         self.hot_messages = hot_messages;
         self.newly_hot.clear();
@@ -131,7 +131,7 @@ impl MinuteTotals {
         self.hot_minutes = self.iter().filter(|(_, tally)| tally.messages > hot_messages).count() as u64;
     }
 
-    /// Starts over with these cells.
+    /// Replaces the totals by those of these cells.
     pub(super) fn restart(&mut self, cells: &Cells) {
         let mut totals = Self { hot_messages: u64::MAX, ..Self::default() };
         for ((_, minute), tally) in cells {
@@ -143,12 +143,12 @@ impl MinuteTotals {
         *self = totals;
     }
 
-    /// What became hot since the last call.
+    /// Takes the minutes that became hot since the last call.
     pub(in crate::store) fn take_newly_hot(&mut self) -> Vec<HotMinute> {
         std::mem::take(&mut self.newly_hot)
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that the totals take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.pages.len().saturating_mul(size_of::<Page>() + size_of::<(u32, Arc<Page>)>())
     }
@@ -158,7 +158,7 @@ pub(super) fn pages_of(minutes: &Range<u32>) -> RangeInclusive<u32> {
     minutes.start / PAGE_MINUTES..=minutes.end / PAGE_MINUTES
 }
 
-/// The minutes of these pages that are asked for and have something.
+/// The minutes of these pages that are in the range and not empty.
 fn told_by<'a>(
     pages: impl Iterator<Item = (u32, &'a Arc<Page>)>,
     minutes: Range<u32>,
@@ -167,7 +167,7 @@ fn told_by<'a>(
         let first = page.saturating_mul(PAGE_MINUTES);
         (first..).zip(tallies.iter().copied())
     });
-    // The last minute has all that lies behind it, and so no end.
+    // The last minute also contains everything that is due later, so a range to its end includes the last minute.
     let is_asked = move |minute: u32| {
         minute >= minutes.start && (minute < minutes.end || (minute == u32::MAX && minutes.end == u32::MAX))
     };
@@ -175,7 +175,7 @@ fn told_by<'a>(
         .map(|(minute, tally)| (Minute(minute), tally))
 }
 
-/// What was due in each minute at one moment, to be looked at with nobody waiting: its pages are shared, not copied.
+/// The totals of each minute at one moment, to be read without holding up the owner: pages are shared, not copied.
 #[derive(Clone, Debug)]
 pub struct DueByMinute {
     pub(super) pages: Vec<(u32, Arc<Page>)>,
@@ -183,13 +183,13 @@ pub struct DueByMinute {
 }
 
 impl DueByMinute {
-    /// The minutes in which something is due, in order.
+    /// The minutes with due messages, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Minute, Tally)> + '_ {
         told_by(self.pages.iter().map(|(page, tallies)| (*page, tallies)), self.minutes.clone())
     }
 }
 
-/// Bytes of the bodies of entries whose rows do not say them, read where they lie.
+/// Finds the sizes of bodies, and reads a size from the payload if the row of the entry does not give the size.
 pub struct Sizes<'a> {
     storage: &'a Arc<dyn Storage>,
     payloads: RefCell<PayloadCopies>,
@@ -203,7 +203,7 @@ impl<'a> Sizes<'a> {
         Self { storage, payloads: RefCell::default(), failure: RefCell::default() }
     }
 
-    /// Bytes of an entry's body; `None` where they are nowhere to be read, or could not be read now.
+    /// The size of an entry's body in bytes; `None` if it is lost or could not be read now.
     pub fn of(&self, entry: &Entry) -> Option<u32> {
         entry.size().or_else(|| self.read(entry))
     }
@@ -216,10 +216,10 @@ impl<'a> Sizes<'a> {
         })
     }
 
-    /// Whether all that was asked for could be read.
+    /// Returns an error if a size could not be read.
     ///
     /// # Errors
-    /// `Storage`: the first that could not.
+    /// `Storage`: the first error.
     pub fn into_result(self) -> Result<()> {
         self.failure.into_inner().map_or(Ok(()), Err)
     }

@@ -1,5 +1,5 @@
-//! What was loaded lately: the jobs, so that one that comes again is answered as the first time, and the names of the
-//! staged runs, so that none is adopted twice. Part of the state, by the log's own time.
+//! Recent loads: the jobs, so that a repeated job gets the answer of the first time, and the names of the staged runs,
+//! so that no run is adopted twice. Part of the state, by the log's own time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,63 +9,63 @@ use crate::run::LoadName;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::units::{Millis, Sequence};
 
-/// Jobs that are remembered, at most.
+/// The maximum number of remembered jobs.
 pub const LOAD_JOBS_MAX: usize = 65_536;
 /// How long a job is remembered, in milliseconds: seven days.
 pub const LOAD_JOB_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
-/// A staged run is adopted for so long, in milliseconds: twenty hours. Sweeping takes it after a day.
+/// How old a staged run may be when it is adopted, in milliseconds: twenty hours. It is swept after a day.
 pub const LOAD_AGE_MS_MAX: u64 = 20 * 60 * 60 * 1_000;
-/// What was staged and nobody has adopted goes after so long, in milliseconds: a day.
+/// The age at which a staged run that was not adopted is removed, in milliseconds: a day.
 pub const LOAD_SWEPT_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Staged runs that are adopted within [`LOAD_AGE_MS_MAX`], at most.
+/// The maximum number of staged runs that are adopted within [`LOAD_AGE_MS_MAX`].
 pub const LOAD_NAMES_MAX: usize = 65_536;
 
 /// Bytes of a job, and of a name, in a checkpoint.
 const SAVED_JOB_BYTES: usize = 40;
 const SAVED_NAME_BYTES: usize = 24;
 
-/// A load that was adopted.
+/// An adopted load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoadJob {
     /// The sequence of its first message.
     pub base: Sequence,
-    /// How many messages it has.
+    /// The number of its messages.
     pub count: u64,
     /// The trusted time of its fact.
     pub adopted: Millis,
 }
 
-/// See the module.
+/// The remembered loads: see the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LoadJobs {
     jobs: BTreeMap<NameHash, LoadJob>,
-    /// In the order of the log, which is that of their times.
+    /// In log order, which is also the order of their times.
     order: BTreeMap<Sequence, NameHash>,
     names: BTreeSet<LoadName>,
 }
 
 impl LoadJobs {
-    /// How many jobs are remembered.
+    /// The number of remembered jobs.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// True where none is.
+    /// True if no job is remembered.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The load of this job, where it is not too long ago.
+    /// The load of this job, unless it was forgotten.
     pub fn get(&self, job: NameHash) -> Option<LoadJob> {
         self.jobs.get(&job).copied()
     }
 
-    /// True where a staged run was adopted, of those that are young enough to be.
+    /// True if the staged run was adopted. Names of runs that are too old to be adopted are forgotten.
     pub(in crate::store) fn has_adopted(&self, name: &LoadName) -> bool {
         self.names.contains(name)
     }
 
-    /// True where so many more names are too many.
+    /// True if `more` names would exceed the limit.
     pub(in crate::store) fn is_full_of_names(&self, more: usize) -> bool {
         self.names.len().saturating_add(more) > LOAD_NAMES_MAX
     }
@@ -79,7 +79,7 @@ impl LoadJobs {
         self.names.extend(names);
     }
 
-    /// Forgets jobs whose time is over, and the names of runs that are too old to be adopted.
+    /// Forgets jobs after their time, and the names of runs that are too old to be adopted.
     pub(in crate::store) fn forget_over(&mut self, now: Millis) {
         while let Some(oldest) = self.order.first_entry() {
             let is_over = |load: &LoadJob| now.since(load.adopted) >= LOAD_JOB_KEPT_MS;
@@ -93,8 +93,8 @@ impl LoadJobs {
         }
     }
 
-    /// A count, then for each job, in the order of the log, `job 16 | base u64 | count u64 | adopted_ms u64`; a count,
-    /// then the names of adopted runs, ascending, `staged_ms u64 | nonce 16`.
+    /// Writes a count, then for each job, in log order, `job 16 | base u64 | count u64 | adopted_ms u64`; then a count
+    /// and the names of adopted runs, ascending, `staged_ms u64 | nonce 16`.
     pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         out.count(self.order.len());
         for job in self.order.values() {
@@ -115,7 +115,7 @@ impl LoadJobs {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
     ///
     /// # Errors
-    /// `Corrupt` where they are out of order, or one comes twice.
+    /// `Corrupt` if jobs or names are out of order, or one occurs twice.
     pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
         let mut read = Self::default();
         let mut end = Sequence(0);
@@ -140,7 +140,7 @@ impl LoadJobs {
     }
 }
 
-/// True where a staged run is too old to be adopted at `now`.
+/// True if a staged run is too old to be adopted at `now`.
 pub fn is_too_old(name: &LoadName, now: Millis) -> bool {
     now.since(name.staged) > LOAD_AGE_MS_MAX
 }
@@ -185,7 +185,7 @@ mod tests {
         let read = |next| LoadJobs::read(&mut FieldReader::new("checkpoint", &out.bytes), Sequence(next));
         assert_eq!(read(16).unwrap(), jobs);
         assert!(read(15).is_err(), "it ends behind what is known");
-        // The first one's count, the second one's base and job, the first name.
+        // The count of the first job, the base and the job of the second, the first name.
         for (at, value) in [(8 + 24, 0), (8 + 40 + 16, 6), (8 + 40, 9), (8 + 80 + 8, 200)] {
             let mut bytes = out.bytes.clone();
             bytes[at] = value;

@@ -1,9 +1,9 @@
 //! The state: everything that `apply` changes, and nothing else. Two stores with the same facts have the same state.
 //!
-//! In: changes by `apply`. Out: what `propose` and `query` read.
+//! In: changes by `apply`. Out: the data that `propose` and `query` read.
 //! Read this file, then `pending_counts`, `forecast` and `due_counts` (how much is pending, and when it is due), then
-//! `file_subjects`, `recurring`, `load_jobs` and `recent_moves`. `awaited` holds what a fact says of the messages
-//! behind it. `followed` is a cache of the newest messages and is never saved.
+//! `file_subjects`, `recurring`, `load_jobs` and `recent_moves`. `awaited` holds what a fact says of the messages after
+//! it. `followed` is a cache of the newest messages and is never saved.
 
 pub(super) mod awaited;
 pub(super) mod due_counts;
@@ -46,9 +46,9 @@ use recurring::Recurring;
 pub struct EpochInfo {
     /// Its number.
     pub epoch: Epoch,
-    /// Keys the checks of its receipts.
+    /// The key of the checks of its receipts.
     pub nonce: [u8; 16],
-    /// The sequence of its first fact: what an earlier epoch gave out from here on was lost.
+    /// The sequence of its first fact. Sequences from here on that an earlier epoch gave out were lost.
     pub first_sequence: Sequence,
 }
 
@@ -63,25 +63,25 @@ pub struct SegmentStart {
     pub subjects: FileSubjects,
 }
 
-/// A run, and when it was made by the trusted clock.
+/// A run with the time of its creation by the trusted clock.
 #[derive(Clone, Debug)]
 pub struct KnownRun {
     /// The run.
     pub run: Arc<Run>,
-    /// The trusted time of its checkpoint.
+    /// The trusted time of the checkpoint or adoption that made it; a merged run takes that of its oldest input.
     pub created: Millis,
-    /// Whose messages it has.
+    /// The subjects of its messages.
     pub subjects: FileSubjects,
 }
 
 /// The applied state of a store.
 #[derive(Debug)]
 pub struct State {
-    /// The stream that all this belongs to.
+    /// The stream that the state belongs to.
     pub stream: Stream,
     /// Every epoch so far, in order.
     pub epochs: Vec<EpochInfo>,
-    /// How far the log has been applied.
+    /// The position up to which the log has been applied.
     pub position: LogPosition,
     /// The segments since the floor, in order.
     pub segments: Vec<SegmentStart>,
@@ -101,7 +101,7 @@ pub struct State {
     pub dispatch: DispatchLog,
     /// Groups by number.
     pub groups: BTreeMap<GroupNumber, Group>,
-    /// Up to where all groups of a subject have finished, derived from the groups.
+    /// The ready number below which all groups of a subject have finished, derived from the groups.
     pub(super) floors: Floors,
     /// The first offset of a group that was removed and is created again.
     pub ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
@@ -111,12 +111,12 @@ pub struct State {
     pub next_consumer: ConsumerNumber,
     /// The next run's number.
     pub next_run: RunNumber,
-    /// Every run that a kept checkpoint names, whether or not a view still reads its rows: payloads
-    /// in it may be pointed to.
+    /// Every run that a kept checkpoint names, whether or not a view still reads its rows: locations may point to
+    /// payloads in it.
     pub runs: BTreeMap<RunNumber, KnownRun>,
     /// The last messages that were moved to another time.
     pub moves: RecentMoves,
-    /// Which pending message has which key.
+    /// The keys of pending messages.
     pub keys: Keys,
     /// Ids of recently published messages.
     pub ids: RecentIds,
@@ -126,11 +126,11 @@ pub struct State {
     pub recurring: Recurring,
     /// The terms of the next messages.
     pub(super) terms: Standing,
-    /// The occurrence that the next message is.
+    /// The occurrence fact for the next message.
     pub(super) awaited: Option<Awaited>,
-    /// Messages that were voided because their bytes were damaged.
+    /// The number of messages that were voided because their bytes were damaged.
     pub voided: u64,
-    /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
+    /// The longest accepted time from publication to the due time, as the last epoch states it.
     pub delay_ms_max: u64,
 }
 
@@ -177,7 +177,7 @@ impl State {
         self.recurring.release(sequence);
     }
 
-    /// Notes that the segment that is being applied has a message of this subject.
+    /// Notes that the current segment has a message of this subject.
     #[inline]
     pub(super) fn note_message_of(&mut self, subject: SubjectNumber) {
         if let Some(segment) = self.segments.last_mut() {
@@ -185,18 +185,17 @@ impl State {
         }
     }
 
-    /// Returns the group of this name in a subject.
+    /// Returns the group with this name in a subject.
     pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
         self.subjects.get(subject)?.groups.named(name)
     }
 
-    /// Returns the epoch of this number.
+    /// Returns the epoch with this number.
     pub fn epoch(&self, epoch: Epoch) -> Option<&EpochInfo> {
         self.epochs.iter().find(|info| info.epoch == epoch)
     }
 
-    /// Raises the finished mark of a subject to what all its groups have finished. Without groups the mark stays where
-    /// it is.
+    /// Raises the finished mark of a subject to the lowest floor of its groups. Without groups the mark stays as it is.
     pub fn settle(&mut self, subject: SubjectNumber) {
         let Some(entry) = self.subjects.get_mut(subject) else { return };
         let floor = if is_on(Planted::FinishedByOneIsByAll) {
@@ -209,13 +208,13 @@ impl State {
         entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
     }
 
-    /// Returns the segment in which the fact of this sequence stands, if that is kept.
+    /// Returns the segment with the fact of this sequence, if it is kept.
     pub fn segment_of(&self, sequence: Sequence) -> Option<SegmentNumber> {
         let after = self.segments.partition_point(|start| start.position.next_sequence <= sequence);
         self.segments.get(after.checked_sub(1)?).map(|start| start.segment)
     }
 
-    /// Returns the loaded runs that are kept now.
+    /// Returns the loaded runs that are currently kept.
     pub fn loaded_runs(&self) -> LoadedRuns {
         LoadedRuns::among(self.runs.values().map(|known| &known.run))
     }

@@ -1,28 +1,28 @@
-//! How many entries of each subject are pending, and how much in each minute (see [`super::forecast`]), without
-//! looking at any of them. Part of the state: a checkpoint has the counts, and the facts behind it go on from there.
-//! `apply::pending_changes` raises and lowers them.
+//! The number of pending entries of each subject, kept without reading entries (for minutes see [`super::forecast`]).
+//! Part of the state: a checkpoint has the counts, and the facts after it change them. `apply::pending_changes` raises
+//! and lowers them.
 
 use std::collections::BTreeMap;
 
 use crate::dispatch_log::BySubject;
 use crate::units::SubjectNumber;
 
-/// See the module.
+/// The pending counts: see the module.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct PendingCounts {
     by_subject: BySubject<u64>,
-    /// True where the counts are not known, and must be taken from a scan.
+    /// True if the counts are unknown and must be made by a scan.
     is_stale: bool,
 }
 
 impl PendingCounts {
-    /// How many are pending.
+    /// The number of pending entries of a subject.
     #[inline]
     pub(in crate::store) fn get(&self, subject: SubjectNumber) -> u64 {
         self.by_subject.get(subject).copied().unwrap_or_default()
     }
 
-    /// Takes over what a checkpoint says.
+    /// Restores a count from a checkpoint.
     pub(in crate::store) fn restore(&mut self, subject: SubjectNumber, count: u64) {
         self.by_subject.admit(subject);
         if let Some(known) = self.by_subject.get_mut(subject) {
@@ -30,7 +30,7 @@ impl PendingCounts {
         }
     }
 
-    /// An entry came to be pending.
+    /// Counts an entry that became pending.
     #[inline]
     pub(in crate::store) fn raise(&mut self, subject: SubjectNumber) {
         if let Some(count) = self.by_subject.get_mut(subject) {
@@ -40,12 +40,12 @@ impl PendingCounts {
         }
     }
 
-    /// So many entries came to be pending.
+    /// Counts `count` entries that became pending.
     pub(in crate::store) fn raise_by(&mut self, subject: SubjectNumber, count: u64) {
         self.restore(subject, self.get(subject).saturating_add(count));
     }
 
-    /// An entry is pending no more.
+    /// Subtracts an entry that is no longer pending.
     #[inline]
     pub(in crate::store) fn lower(&mut self, subject: SubjectNumber) {
         if let Some(count) = self.by_subject.get_mut(subject) {
@@ -53,17 +53,17 @@ impl PendingCounts {
         }
     }
 
-    /// From now on nothing is known: for who does not ask, and has no use for looking entries up.
+    /// Makes the counts unknown, for a caller that does not need them, so that no entries are looked up.
     pub(in crate::store) fn forget(&mut self) {
         self.is_stale = true;
     }
 
-    /// True where the counts are what is pending.
+    /// True if the counts are known.
     pub(in crate::store) fn are_known(&self) -> bool {
         !self.is_stale
     }
 
-    /// All subjects of which something is pending.
+    /// All subjects with pending entries.
     pub(super) fn to_map(&self) -> BTreeMap<SubjectNumber, u64> {
         self.by_subject.iter().filter(|(_, count)| **count > 0).map(|(subject, count)| (subject, *count)).collect()
     }

@@ -1,12 +1,12 @@
-//! The last moves, so that a command that comes again, since its answer was lost, is answered as the first
-//! time. Part of the state: every copy of the stream remembers the same ones.
+//! The last moves. A command that is repeated because its answer was lost gets the answer of the first time. Part of
+//! the state: every copy of the stream remembers the same moves.
 //!
-//! The last [`LAST_MOVES`] are remembered however long ago they were, and of those before them each that was made less
-//! than [`MOVES_KEPT_MS`] ago by the log's trusted time, up to [`RECENT_MOVES_MAX`]. What is not remembered is never again, so
-//! that letting go of it is nobody's answer, and is done in small pieces.
+//! The last [`LAST_MOVES`] are remembered regardless of their age. Earlier ones are remembered if they are younger than
+//! [`MOVES_KEPT_MS`] by the log's trusted time, up to [`RECENT_MOVES_MAX`] in total. A move that is no longer
+//! remembered never is again, so removing it from memory changes no answer, and is done in small pieces.
 //!
-//! They lie in pieces that a frozen checkpoint shares: freezing copies none of them, and what is moved meanwhile copies
-//! the last piece once.
+//! Moves are stored in pieces that a frozen checkpoint shares: freezing copies no piece, and later moves copy the last
+//! piece once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,50 +18,50 @@ use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::store::names::keys::Shards;
 use crate::units::{DueKey, Millis, Sequence};
 
-/// Moves that are remembered, however long ago they were.
+/// The number of moves that are remembered regardless of their age.
 pub const LAST_MOVES: usize = 65_536;
-/// How long each move is remembered, in milliseconds: ten minutes, as an id is.
+/// How long each move is remembered, in milliseconds: ten minutes, the same as for an id.
 pub const MOVES_KEPT_MS: u64 = 600_000;
-/// Moves that are remembered, at most.
+/// The maximum number of remembered moves.
 pub const RECENT_MOVES_MAX: usize = 1_048_576;
-/// Moves of one piece.
+/// The number of moves in a piece.
 const PIECE_MOVES: u64 = 1_024;
-/// Moves that are forgotten at once, at most, beside the one that comes.
+/// The maximum number of moves to forget with each new move.
 const FORGOTTEN_AT_ONCE: usize = 64;
-/// Moves that are forgotten at once by a batch of whatever: some 30 microseconds. Where no move comes any more, nobody
-/// else lets go of them, and a million goes within four thousand batches.
+/// The maximum number of moves to forget with each batch of any kind: about 30 microseconds. If no more moves arrive,
+/// only batches forget moves; a million are forgotten within four thousand batches.
 const FORGOTTEN_BY_BATCH: usize = 256;
-/// Bytes of one in a checkpoint.
+/// Bytes of one move in a checkpoint.
 const SAVED_BYTES: usize = 36;
 
-/// One move that was done.
+/// A move that took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Moved {
-    /// What was moved; a sequence is moved once.
+    /// The entry that was moved; an entry is moved once.
     target: Sequence,
-    /// What it became.
+    /// The entry that it became.
     key: DueKey,
-    /// The delay that was asked for; `None` where a time was.
+    /// The requested delay; `None` if a time was requested.
     delay_ms: Option<u64>,
     /// The trusted time of its batch.
     time: Millis,
 }
 
-/// See the module.
+/// The remembered moves: see the module.
 #[derive(Clone, Debug, Default)]
 pub struct RecentMoves {
-    /// In the order of the log. The first move of the first piece has the number `first`, rounded down to a whole piece.
+    /// The moves in log order. The first move of the first piece has the number `first`, rounded down to a whole piece.
     pieces: VecDeque<Arc<Vec<Moved>>>,
-    /// Moves have numbers in their order; this is of the first one that is in memory.
+    /// The number of the first move in memory. Moves are numbered in order.
     first: u64,
-    /// Of the one that comes next.
+    /// The number of the next move.
     next: u64,
-    /// The number of what each sequence became; not of a frozen copy.
+    /// The move number for each moved sequence; empty in a frozen copy.
     numbers: Shards<Sequence, u64>,
 }
 
 impl RecentMoves {
-    /// Remembers a move that was done under `key`, and lets go of a bounded number of those whose time is over.
+    /// Remembers a move that made `key`, and forgets a bounded number of moves that are over.
     pub(in crate::store) fn note(&mut self, moved: &Move, key: DueKey, now: Millis) {
         self.push(Moved { target: moved.target.sequence, key, delay_ms: moved.delay_ms, time: now });
         self.forget_over(now, FORGOTTEN_AT_ONCE);
@@ -77,7 +77,7 @@ impl RecentMoves {
         self.next = self.next.saturating_add(1);
     }
 
-    /// Lets go of what is not remembered any more, the oldest first, at most so many. It changes no answer.
+    /// Removes moves that are no longer remembered from memory, the oldest first, at most `at_most`. No answer changes.
     fn forget_over(&mut self, now: Millis, at_most: usize) {
         for _ in 0..at_most {
             let Some(oldest) = self.at(self.first).filter(|_| !self.is_remembered(self.first, now)) else { return };
@@ -89,7 +89,7 @@ impl RecentMoves {
         }
     }
 
-    /// Lets go of a bounded number of them behind each batch, where no move may come any more.
+    /// Forgets a bounded number of moves after each batch, since no more moves may arrive.
     pub(in crate::store) fn forget_by_batch(&mut self, now: Millis) {
         self.forget_over(now, FORGOTTEN_BY_BATCH);
     }
@@ -105,25 +105,25 @@ impl RecentMoves {
         younger <= LAST_MOVES || (younger <= RECENT_MOVES_MAX && is_young())
     }
 
-    /// What the target became, where the same was asked for before.
+    /// The entry that the target became, if an earlier move asked for the same.
     pub(in crate::store) fn repeated(&self, moved: &Move, now: Millis) -> Option<DueKey> {
         let number = self.numbers.get(moved.target.sequence).filter(|_| !is_on(Planted::MoveForgotten))?;
         let before = self.at(number).filter(|_| self.is_remembered(number, now))?;
         moved.asks_the_same(before.key.due, before.delay_ms).then_some(before.key)
     }
 
-    /// How many are in memory.
+    /// The number of moves in memory.
     pub fn len(&self) -> usize {
         self.next.saturating_sub(self.first) as usize
     }
 
-    /// True where none is.
+    /// True if no move is in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True where both remember the same of what both may know: when a move was made is not compared, and one may have
-    /// forgotten those whose time is over.
+    /// True if both agree on the moves that both remember. The times of moves are not compared, and one of the two may
+    /// have forgotten moves that are over.
     pub(in crate::store) fn agrees_with(&self, other: &Self) -> bool {
         let same = self.len().min(other.len()) as u64;
         let of = |one: &Self| {
@@ -133,14 +133,14 @@ impl RecentMoves {
         (self.len() == other.len() || same >= LAST_MOVES as u64) && of(self) == of(other)
     }
 
-    /// What a checkpoint shares.
+    /// The copy that a checkpoint shares.
     pub(in crate::store) fn frozen(&self) -> Self {
         Self { pieces: self.pieces.clone(), first: self.first, next: self.next, numbers: Shards::default() }
     }
 
-    /// A count, then for each that is remembered at `now` `target u64 | due_ms u64 | sequence u64 | how u32 | delay_ms u64`, with
-    /// `how` 1 where a delay was asked for, and above this bit how many milliseconds before `now` it was made, at most
-    /// [`MOVES_KEPT_MS`].
+    /// Writes a count, then for each move remembered at `now` `target u64 | due_ms u64 | sequence u64 | how u32 |
+    /// delay_ms u64`. Bit 0 of `how` is 1 if a delay was requested; the other bits are the age at `now` in
+    /// milliseconds, at most [`MOVES_KEPT_MS`].
     pub(in crate::store) fn write(&self, out: &mut FieldWriter, now: Millis) {
         let remembered = (self.first..self.next).find(|number| self.is_remembered(*number, now));
         let from = remembered.unwrap_or(self.next);
@@ -158,7 +158,7 @@ impl RecentMoves {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next` and whose time is `now`.
     ///
     /// # Errors
-    /// `Corrupt` where there are more than are remembered, or they are out of order.
+    /// `Corrupt` if there are more than can be remembered, or they are out of order.
     pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence, now: Millis) -> Result<Self> {
         let count = from.count(SAVED_BYTES)?;
         if count > RECENT_MOVES_MAX {
@@ -198,7 +198,7 @@ mod tests {
         DueKey { due: Millis(due), sequence: Sequence(sequence) }
     }
 
-    /// Moves of the targets from 1 on, each a millisecond after the one before.
+    /// Makes moves of the targets from 1 on, each a millisecond after the one before.
     fn many(count: u64) -> RecentMoves {
         let mut moves = RecentMoves::default();
         for target in 1..=count {

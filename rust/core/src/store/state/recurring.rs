@@ -1,5 +1,5 @@
 //! Recurring series: the rule of each as a text, its message, and its pending occurrence. The proposer of an occurrence
-//! computes when it is due. This module knows which series need one: a series without a pending occurrence owes it.
+//! computes the due time. This module knows which series need their next occurrence: those without a pending one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::schedule_log::DUE_MAX;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
-/// The most series that a store has.
+/// The maximum number of series in a store.
 pub const SERIES_MAX: usize = 1 << 16;
-/// The most bytes of one series: its name, its rule and its message.
+/// The maximum size of one series: its name, its rule and its message.
 pub const SERIES_BYTES_MAX: usize = 64 << 10;
-/// The most bytes of all series together: each checkpoint writes them.
+/// The maximum size of all series together: each checkpoint writes them.
 pub const ALL_SERIES_BYTES_MAX: usize = 16 << 20;
-/// The least bytes of one series in a checkpoint.
+/// The minimum size of one series in a checkpoint.
 const SAVED_BYTES: usize = 72;
 
 /// The part of a series that never changes.
@@ -67,20 +67,20 @@ pub struct Series {
     pub recurs: Arc<Recurs>,
     /// When its last occurrence was due by the rule. Before the first occurrence, the time after which it begins.
     pub last_due: Millis,
-    /// Its pending occurrence; `None` where it owes one.
+    /// Its pending occurrence; `None` if it needs the next one.
     pub pending: Option<DueKey>,
 }
 
-/// All recurring series. The module describes them.
+/// All recurring series: see the module.
 #[derive(Clone, Debug, Default)]
 pub struct Recurring {
-    /// By the sequence of the fact that began it, which is its number.
+    /// The series by number, which is the sequence of the fact that began it.
     all: BTreeMap<Sequence, Series>,
     by_name: BTreeMap<(SubjectNumber, String), Sequence>,
     by_pending: BTreeMap<Sequence, Sequence>,
-    /// Series that owe an occurrence and are neither proposed nor idle: those to look at.
+    /// The series to look at: those that need an occurrence and are neither proposed nor idle.
     unproposed: BTreeSet<Sequence>,
-    /// True where one was added since the last call of `take_news`.
+    /// True if a series was added to `unproposed` since the last call of `take_news`.
     has_news: bool,
     bytes: usize,
 }
@@ -97,7 +97,7 @@ impl Recurring {
         self.all.len()
     }
 
-    /// True where there is no series.
+    /// True if there is no series.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -107,12 +107,12 @@ impl Recurring {
         self.bytes
     }
 
-    /// Returns the series of a number.
+    /// Returns the series with a number.
     pub fn get(&self, number: Sequence) -> Option<&Series> {
         self.all.get(&number)
     }
 
-    /// Returns the number of the series of this name.
+    /// Returns the number of the series with this name.
     pub fn named(&self, subject: SubjectNumber, name: &str) -> Option<Sequence> {
         self.by_name.get(&(subject, name.to_owned())).copied()
     }
@@ -122,33 +122,34 @@ impl Recurring {
         self.all.range(number.next()..).map(|(number, series)| (*number, series))
     }
 
-    /// Returns the series that owe an occurrence, proposed or not, in order.
+    /// Returns the series that need an occurrence, proposed or not, in order.
     pub fn owing(&self) -> impl Iterator<Item = (Sequence, &Series)> {
         self.after(Sequence(0)).filter(|(_, series)| series.pending.is_none())
     }
 
-    /// True where an occurrence is owed and not proposed.
+    /// True if a series needs an occurrence that is not proposed.
     pub(in crate::store) fn has_unproposed(&self) -> bool {
         !self.unproposed.is_empty()
     }
 
-    /// True where a series was added to those since the last call.
+    /// True if a series was added to the unproposed ones since the last call.
     pub(in crate::store) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Returns the series that owe an occurrence which is not proposed: behind this number, then from the first one on.
+    /// Returns the series that need an occurrence which is not proposed: those after this number, then from the first
+    /// one on.
     pub(in crate::store) fn unproposed_from(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
         let turn = self.unproposed.range(number.next()..).chain(self.unproposed.range(..=number));
         turn.filter_map(|number| Some((*number, self.all.get(number)?)))
     }
 
-    /// Notes that its next occurrence is proposed, or idle until the next look.
+    /// Notes that the next occurrence of a series is proposed, or that the series is idle until the next look.
     pub(in crate::store) fn is_proposed(&mut self, number: Sequence) {
         self.unproposed.remove(&number);
     }
 
-    /// Notes that its proposal was judged. A series that still owes an occurrence is looked at again.
+    /// Notes that the proposal of a series was judged. A series that still needs an occurrence is looked at again.
     pub(in crate::store) fn is_judged(&mut self, number: Sequence) {
         if self.all.get(&number).is_some_and(|series| series.pending.is_none()) {
             self.owes(number);
@@ -182,14 +183,14 @@ impl Recurring {
         Some(series)
     }
 
-    /// Notes that an occurrence was stored; `pending` is its key while it waits.
+    /// Notes that an occurrence was stored; `pending` is its key while it is pending.
     pub(in crate::store) fn occurred(&mut self, number: Sequence, due: Millis, pending: Option<DueKey>) {
         let Some(series) = self.all.get_mut(&number) else { return };
         series.last_due = due;
         self.wait_for(number, pending);
     }
 
-    /// Notes that this message is no longer pending: its series owes the next occurrence.
+    /// Notes that this message is no longer pending: its series needs the next occurrence.
     pub(in crate::store) fn release(&mut self, sequence: Sequence) -> Option<Sequence> {
         if self.by_pending.is_empty() {
             return None;
@@ -199,7 +200,7 @@ impl Recurring {
         Some(number)
     }
 
-    /// Sets its pending occurrence.
+    /// Sets the pending occurrence of a series.
     pub(in crate::store) fn wait_for(&mut self, number: Sequence, pending: Option<DueKey>) {
         let Some(series) = self.all.get_mut(&number) else { return };
         if let Some(before) = std::mem::replace(&mut series.pending, pending) {
@@ -219,8 +220,9 @@ impl Recurring {
         Self { all: self.all.clone(), ..Self::default() }
     }
 
-    /// A count, then for each `number u64 | subject u32 | name | rule | zone | catch_up u32 | last_due_ms u64 |
-    /// pending_due_ms u64 | pending_sequence u64 | meta | body`, by number; without a pending one both are 0.
+    /// Writes a count, then for each series, by number, `number u64 | subject u32 | name | rule | zone | catch_up u32 |
+    /// last_due_ms u64 | pending_due_ms u64 | pending_sequence u64 | meta | body`. Without a pending occurrence, both
+    /// pending fields are 0.
     pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         let saved = if is_on(Planted::RecurringNotSaved) { &BTreeMap::new() } else { &self.all };
         out.count(saved.len());
@@ -243,8 +245,7 @@ impl Recurring {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
     ///
     /// # Errors
-    /// `Corrupt` where they are out of order, two have one name or one pending occurrence, or they take more than they
-    /// may.
+    /// `Corrupt` if series are out of order, two have one name or one pending occurrence, or they exceed the limits.
     pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
         let mut read = Self::default();
         let mut last = Sequence(0);
@@ -270,7 +271,7 @@ impl Recurring {
         Ok(read)
     }
 
-    /// True where all series have a known subject, and wait for messages that are pending.
+    /// True if all series have a known subject and a pending message as their occurrence, if any.
     pub(in crate::store) fn fit(
         &self,
         is_subject: impl Fn(SubjectNumber) -> bool,
@@ -299,7 +300,7 @@ mod tests {
         Series { recurs: Arc::new(recurs), last_due: Millis(1_000), pending }
     }
 
-    /// Those that owe one; all of them are unproposed.
+    /// The series that need an occurrence; all of them are unproposed.
     fn owing(recurring: &Recurring) -> Vec<u64> {
         let owing: Vec<u64> = recurring.owing().map(|(number, _)| number.0).collect();
         let unproposed = recurring.unproposed_from(Sequence(0)).map(|(number, _)| number.0);
@@ -322,10 +323,10 @@ mod tests {
         recurring.is_proposed(Sequence(6));
         assert_eq!((seen(&recurring, 5), recurring.owing().count()), (vec![7, 4, 5], 4));
         assert!(!recurring.take_news());
-        // It was judged and is owed still.
+        // Series 6 was judged and still needs its occurrence.
         recurring.is_judged(Sequence(6));
         assert_eq!((seen(&recurring, 0), recurring.take_news()), (vec![4, 5, 6, 7], true));
-        // It was judged and is stored, and one that ended meanwhile.
+        // Series 6 was judged and its occurrence stored; series 7 was judged and had ended.
         let key = DueKey { due: Millis(3_000), sequence: Sequence(9) };
         recurring.occurred(Sequence(6), Millis(3_000), Some(key));
         recurring.end(Sequence(7));
