@@ -16,7 +16,7 @@ use crate::units::RunNumber;
 /// Reads every block of every run that a checkpoint names.
 ///
 /// # Errors
-/// `Storage`, `NewerFormat`; everything else is a finding.
+/// `Storage`, `NewerFormat`; all other errors become findings.
 pub(in crate::store) fn verify_runs(
     storage: &dyn Storage,
     stream: &[u8; 16],

@@ -9,7 +9,7 @@
 //! | 21 | 8 | `sequence` |
 //! | 29 | 6 | `due_ms` |
 //! | 35 | 4 | `subject` |
-//! | 39 | 4 | `size`: bytes of the body; `0xFFFF_FFFF` where they were not known |
+//! | 39 | 4 | `size`: bytes of the body; `0xFFFF_FFFF` if unknown |
 //! | 43 | 5 | `check`: low 40 bits of SipHash-2-4 over bytes 0..43, keyed by the epoch's nonce |
 //!
 //! As text: `dmq1-` and the 48 bytes in base64url without padding: 69 ASCII characters.

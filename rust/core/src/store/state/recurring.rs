@@ -40,7 +40,7 @@ pub struct Recurs {
 }
 
 impl Recurs {
-    /// Takes it from the request for a new series.
+    /// Takes the definition from the request for a new series.
     pub(in crate::store) fn of(new: &NewSeries<'_>) -> Self {
         Self {
             subject: new.subject,
