@@ -1,8 +1,9 @@
 //! Names, numbers and keys: how subjects and messages are identified.
 //!
 //! In: names of users. Out: subject numbers, receipts, and the pending message of a key.
-//! Read `subjects` and `subject_names` (the subjects that the store makes itself), then `receipt` and `receipt_book`, then
-//! `keys` and `recent_ids` (deduplication). `siphash` serves receipts and hashes of names, `base64url` serves receipts.
+//! Read `subjects` and `subject_names` (the subjects that the store makes itself), then `receipt` and `receipt_book`,
+//! then `keys` and `recent_ids` (deduplication). `siphash` serves receipts and hashes of names, `base64url` serves
+//! receipts.
 
 pub(super) mod base64url;
 pub(super) mod directory;

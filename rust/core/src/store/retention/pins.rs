@@ -7,8 +7,8 @@ use crate::units::{Millis, Sequence};
 /// The folder of pins: files that hold retention back.
 pub const PIN_FOLDER: &str = "pins";
 
-/// The pin of a reader without the lock: while the pin exists, no file may be removed. The name of its file is the expiry
-/// in milliseconds, a `-`, and the name of the reader.
+/// The pin of a reader without the lock: while the pin exists, no file may be removed. The name of its file is the
+/// expiry in milliseconds, a `-`, and the name of the reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
     /// The name of its file.

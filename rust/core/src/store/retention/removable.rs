@@ -75,8 +75,8 @@ fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Re
 }
 
 /// Drops all but the two newest checkpoints from `kept`, and returns the files that neither of these needs. `first` is
-/// the first segment that the state knows. With fewer than two checkpoints, the log from its beginning takes the place of
-/// the other one, so the whole log stays.
+/// the first segment that the state knows. With fewer than two checkpoints, the log from its beginning takes the place
+/// of the other one, so the whole log stays.
 pub(in crate::store) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>) -> Removable {
     let mut removable = Removable::default();
     let mut first = first;

@@ -1,8 +1,8 @@
 //! Salvage: saves the messages of a store that can no longer be opened. The store is only read.
 //!
-//! The certain state comes from a checkpoint and the facts after it, up to the first lost fact; see [`base`]. After that
-//! fact, doubtful messages are kept (at least once). Salvage tries every readable checkpoint as the beginning, and takes
-//! the one that loses least.
+//! The certain state comes from a checkpoint and the facts after it, up to the first lost fact; see [`base`]. After
+//! that fact, doubtful messages are kept (at least once). Salvage tries every readable checkpoint as the beginning, and
+//! takes the one that loses least.
 
 pub(super) mod base;
 pub(super) mod kept_messages;
