@@ -1,8 +1,8 @@
-//! Holes: batches of segments that nobody needs any more, and whose room is given back.
+//! Holes: ranges of batches that are no longer needed, and whose disk space is given back.
 //!
-//! A hole goes from the start of one batch to the start, or the end, of another of the same segment. What is known
-//! at both is kept, so that who reads the log goes on behind it, and the chain is still proven on both sides. What
-//! its bytes are is never looked at: they may be punched, or not yet, or some of them.
+//! A hole goes from the start of one batch to the start, or the end, of another batch of the same segment.
+//! The positions at both ends are kept, so that a reader of the log continues after the hole and the chain is
+//! still checked on both sides. The bytes in a hole are never read: all, some or none of them may be punched.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::segment::SEGMENT_HEADER_BYTES;
 use crate::storage::whole_blocks;
 use crate::units::{Location, SegmentNumber};
 
-/// Batches that are read no more.
+/// A range of batches that are no longer read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hole {
-    /// Where its first batch begins, and what is known before it.
+    /// The position at the start of its first batch.
     pub from: LogPosition,
-    /// Behind its last batch.
+    /// The position after its last batch.
     pub to: LogPosition,
 }
 
@@ -31,17 +31,17 @@ impl Hole {
         self.to.end.0.saturating_sub(self.from.end.0)
     }
 
-    /// Offset and length of the whole blocks in it: what shares a block with it keeps that block.
+    /// Offset and length of the whole blocks in it. A block that it shares with other bytes is kept.
     pub fn whole_blocks(&self, block_bytes: u32) -> Option<(u64, u64)> {
         whole_blocks(self.from.end.offset().into(), self.to.end.offset().into(), block_bytes)
     }
 
-    /// True where all of `other` is in it.
+    /// True if it contains all of `other`.
     pub fn holds(&self, other: &Self) -> bool {
         self.from.end <= other.from.end && other.to.end <= self.to.end
     }
 
-    /// True where it can stand in a log.
+    /// True if it can be a hole of a log.
     fn is_sound(&self) -> bool {
         let (from, to) = (&self.from, &self.to);
         from.end.segment().is_some()
@@ -56,14 +56,14 @@ impl Hole {
     }
 }
 
-/// All holes of a log, in its order; no two of them touch.
+/// All holes of a log, in log order. No two of them touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Holes {
     all: Arc<Vec<Hole>>,
 }
 
 impl Holes {
-    /// These holes; `None` where they cannot be those of one log.
+    /// Makes the list of these holes. `None` if they cannot be the holes of one log.
     pub fn of(all: Vec<Hole>) -> Option<Self> {
         let is_apart = |pair: &[Hole]| match pair {
             [before, next] => {
@@ -76,17 +76,17 @@ impl Holes {
         (all.iter().all(Hole::is_sound) && all.windows(2).all(is_apart)).then(|| Self { all: Arc::new(all) })
     }
 
-    /// In the order of the log.
+    /// The holes, in log order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Hole> {
         self.all.iter()
     }
 
-    /// True where there are none.
+    /// True if there are no holes.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The hole that begins there.
+    /// The hole that begins at `location`.
     #[inline]
     pub fn beginning_at(&self, location: Location) -> Option<&Hole> {
         if self.all.is_empty() {
@@ -96,14 +96,14 @@ impl Holes {
         self.all.get(place)
     }
 
-    /// Those of one segment.
+    /// The holes of one segment.
     pub fn in_segment(&self, segment: SegmentNumber) -> &[Hole] {
         let first = self.all.partition_point(|hole| hole.segment() < segment);
         let end = self.all.partition_point(|hole| hole.segment() <= segment);
         self.all.get(first..end).unwrap_or_default()
     }
 
-    /// Those from a segment on.
+    /// The holes from a segment on.
     #[must_use]
     pub fn from_segment(&self, floor: SegmentNumber) -> Self {
         let first = self.all.partition_point(|hole| hole.segment() < floor);
@@ -113,13 +113,13 @@ impl Holes {
         Self { all: Arc::new(self.all.get(first..).unwrap_or_default().to_vec()) }
     }
 
-    /// True where one of them has all of `hole`.
+    /// True if one of the holes contains all of `hole`.
     pub fn hold(&self, hole: &Hole) -> bool {
         let behind = self.all.partition_point(|other| other.from.end <= hole.from.end);
         behind.checked_sub(1).and_then(|place| self.all.get(place)).is_some_and(|other| other.holds(hole))
     }
 
-    /// Bytes of all their batches.
+    /// Bytes of the batches of all holes.
     pub fn bytes(&self) -> u64 {
         self.all.iter().map(Hole::bytes).fold(0, u64::saturating_add)
     }

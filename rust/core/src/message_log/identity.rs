@@ -1,4 +1,4 @@
-//! Who a store is: the one file that is read before all others.
+//! The identity of a store: the file that is read before all others.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | 56 | 4 | `segment_bytes` |
 //! | 60 | 4 | `check`: CRC-32 of bytes 0..60 |
 //!
-//! It is always replaced whole.
+//! The file is always replaced as a whole.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ const IDENTITY_BYTES: usize = 64;
 const CHECK_OFFSET: usize = 60;
 const FLAG_CLUSTERED: u32 = 1;
 
-/// What is fixed when a store is made, and the epoch it has promised.
+/// The values that are fixed when a store is made, and the epoch that it has promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// The history that it holds.
+    /// The history that the store holds.
     pub stream: Stream,
-    /// This copy's own random bytes; another copy of the same stream has others.
+    /// Random bytes of this copy. Another copy of the same stream has other bytes.
     pub node: [u8; 16],
-    /// The last epoch that was begun or promised; 0 before the first.
+    /// The last epoch that was begun or promised. 0 before the first.
     pub promised_epoch: Epoch,
-    /// True where the store belongs to a cluster and must not be opened alone.
+    /// True if the store belongs to a cluster and must not be opened alone.
     pub clustered: bool,
     /// Bytes of a segment.
     pub segment_bytes: u32,
@@ -70,8 +70,8 @@ impl RawIdentity {
 }
 
 impl Identity {
-    /// Reads the identity. `None` where there is no such file. Errors: `NotAStore` where the file
-    /// is something else, `NewerFormat`, `Corrupt`, and those of the storage.
+    /// Reads the identity. `None` if there is no such file. Errors: `NotAStore` if the file is something
+    /// else, `NewerFormat`, `Corrupt`, and those of the storage.
     pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
         let file = match storage.open(IDENTITY_PATH) {
             Ok(file) => file,
@@ -127,25 +127,26 @@ impl Identity {
     }
 }
 
-/// Where the next epoch comes from.
+/// The source of the next epoch.
 pub trait EpochSource {
-    /// An epoch above all before it, durable when this returns: no two openings get the same.
+    /// Returns an epoch above all earlier ones. It is durable before this returns, so that no two openings
+    /// get the same epoch.
     fn raise(&mut self) -> Result<Epoch>;
 }
 
-/// Epochs of a store that stands alone: a number in its identity.
+/// Epochs of a store that is not in a cluster: a number in its identity.
 pub struct FileEpochSource {
     storage: Arc<dyn Storage>,
     identity: Identity,
 }
 
 impl FileEpochSource {
-    /// Goes on from the epoch that `identity`, just read, has promised.
+    /// Continues from the epoch that `identity`, which was just read, has promised.
     pub fn new(storage: Arc<dyn Storage>, identity: Identity) -> Self {
         Self { storage, identity }
     }
 
-    /// The identity as it stands in the file now.
+    /// The identity as it is in the file now.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -1,7 +1,8 @@
-//! The truth: one segmented write-ahead log of facts in one dense sequence.
+//! The message log: one segmented write-ahead log of facts in one dense sequence. All other state follows
+//! from it.
 //!
-//! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] puts it on the disk,
-//! [`Scanner`] judges what a stop has left, and [`repair`] gives the log a trustworthy end.
+//! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
+//! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted.
 
 mod append;
 mod holes;

@@ -1,11 +1,11 @@
-//! A place in the log, and what is known there.
+//! A position in the log, with the values that the next batch must continue.
 
 use crate::units::{Epoch, Location, Millis, Sequence};
 
 /// How far the log has been applied, or read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogPosition {
-    /// Where the next batch begins, or in a later segment.
+    /// Where the next batch begins, unless it begins a later segment.
     pub end: Location,
     /// The chain of the last batch.
     pub chain: u32,

@@ -13,8 +13,8 @@
 //! | 40 | 8 | `capacity`: bytes of the whole file |
 //! | 48 | 4 | `header_check`: CRC-32 of bytes 0..48 |
 //!
-//! The rest of the block is zero. Batches follow from offset 4,096 on without gaps, each a multiple
-//! of 8 bytes; zeros mean that nothing was written yet. A full segment ends in a seal.
+//! The rest of the block is zero. Batches follow from offset 4,096 on without gaps. The length of each is a
+//! multiple of 8 bytes. Zeros mean that nothing is written there yet. A full segment ends in a seal.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -27,26 +27,26 @@ use crate::units::SegmentNumber;
 
 /// The folder of the segments.
 pub const LOG_FOLDER: &str = "log";
-/// The folder that keeps what a repair took out of the log.
+/// The folder that keeps the bytes that a repair took out of the log.
 pub const ASIDE_FOLDER: &str = "aside";
 /// The first eight bytes of every segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"DMQSEGMT";
-/// Bytes of the header block; where the first batch starts.
+/// Bytes of the header block. The first batch starts after it.
 pub const SEGMENT_HEADER_BYTES: u32 = 4096;
-/// The smallest segment, in bytes: the header block and as much again.
+/// The smallest segment, in bytes: the header block and the same size again for batches.
 pub const SEGMENT_BYTES_MIN: u32 = 2 * SEGMENT_HEADER_BYTES;
-/// The largest segment, in bytes: every offset in it fits a location with room to spare.
+/// The largest segment, in bytes. Every offset in it fits a location with room to spare.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 31;
-/// The segment that each opening begins is this long, or as long as the others where these are
-/// shorter: it is zeroed while somebody waits.
+/// Bytes of the segment that each opening begins, unless the store's segments are smaller. It is short
+/// because the opening waits until it is zeroed.
 pub const OPENING_SEGMENT_BYTES: u32 = 8 << 20;
 /// The largest submission, in bytes of encoded records, however large the segments are.
 const RECORDS_MAX: u64 = 32 << 20;
-/// What ends the name of a segment.
+/// The suffix of a segment's name.
 const SUFFIX: &str = ".segment";
 /// Digits of the number in a name.
 const DIGITS: usize = 10;
-/// Where the check of the header stands.
+/// The offset of the header's check.
 const CHECK_OFFSET: usize = 48;
 
 /// The history that files belong to.
@@ -54,11 +54,11 @@ const CHECK_OFFSET: usize = 48;
 pub struct Stream {
     /// Random bytes, chosen when the store is made and never changed.
     pub id: [u8; 16],
-    /// Which of the histories that grew from it; rises where one is cut and goes on differently.
+    /// Number of the branch of this history. It rises when the history is cut and continues differently.
     pub timeline: u32,
 }
 
-/// What the header block of a segment says.
+/// The contents of a segment's header block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// The segment's number, also its name.
@@ -108,8 +108,8 @@ impl SegmentHeader {
         block
     }
 
-    /// Reads the header block of the file at `path`. Errors: `Corrupt` where it is damaged,
-    /// `NewerFormat` where a later release wrote it.
+    /// Reads the header block of the file at `path`. Errors: `Corrupt` if it is damaged, `NewerFormat` if a
+    /// later release wrote it.
     pub fn read(path: &str, block: &[u8]) -> Result<Self> {
         let Ok((raw, _)) = RawSegmentHeader::read_from_prefix(block) else {
             return Err(Error::corrupt(path, 0, "a segment header", format!("{} bytes", block.len())));
@@ -136,8 +136,8 @@ impl SegmentHeader {
         Ok(Self { number: SegmentNumber(raw.number.get()), stream, capacity })
     }
 
-    /// Checks that the header is that of segment `number` of `stream`; a segment may stem from an
-    /// earlier timeline of the same stream.
+    /// Checks that the header is that of segment `number` of `stream`. The segment may be of an earlier
+    /// timeline of the same stream.
     pub fn check_place(&self, path: &str, number: SegmentNumber, stream: &Stream) -> Result<()> {
         if self.number != number {
             return Err(Error::corrupt(path, 12, format!("segment number {number}"), self.number));
@@ -167,7 +167,7 @@ fn segment_number(name: &str) -> Option<SegmentNumber> {
     all_digits.then(|| digits.parse().ok().filter(|number| *number > 0).map(SegmentNumber)).flatten()
 }
 
-/// The numbers of the segments that are there, ascending.
+/// The numbers of the existing segments, ascending.
 pub fn list_segments(storage: &dyn Storage) -> Result<Vec<SegmentNumber>> {
     let names = storage.list(LOG_FOLDER)?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment_number(name)).collect();
@@ -175,7 +175,7 @@ pub fn list_segments(storage: &dyn Storage) -> Result<Vec<SegmentNumber>> {
     Ok(numbers)
 }
 
-/// Bytes that batches can take in an empty segment of `capacity` bytes; its seal has its own room.
+/// Bytes that batches can take in an empty segment of `capacity` bytes. The room of the seal is not included.
 pub const fn fresh_room(capacity: u32) -> u32 {
     capacity.saturating_sub(SEGMENT_HEADER_BYTES).saturating_sub(BATCH_HEADER_BYTES as u32)
 }
@@ -183,7 +183,7 @@ pub const fn fresh_room(capacity: u32) -> u32 {
 /// The largest submission, in bytes of encoded records, for segments of `capacity` bytes.
 pub const fn records_max(capacity: u32) -> u64 {
     let half = (capacity / 2) as u64;
-    // Header, and room for a witness ahead of it.
+    // One header for the batch itself, and one for a witness that may come before it.
     let whole = (fresh_room(capacity) as u64).saturating_sub(2 * BATCH_HEADER_BYTES as u64);
     let smaller = if half < whole { half } else { whole };
     if smaller < RECORDS_MAX { smaller } else { RECORDS_MAX }

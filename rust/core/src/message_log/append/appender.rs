@@ -1,9 +1,8 @@
-//! Puts batches on the disk, in order, and rolls from segment to segment.
+//! Writes batches to the disk, in order, and rolls from segment to segment.
 //!
-//! A segment that cannot take the next batch is synced, sealed and synced again before the next
-//! one takes its first batch, whatever the durability: only the last segment can be suspect. The
-//! first failed write or sync poisons the appender; what the page cache shows after that proves
-//! nothing.
+//! If a segment has no room for the next batch, it is synced, sealed and synced again before the next segment
+//! takes its first batch, at every durability. Therefore only the last segment can be suspect. The first
+//! failed write or sync poisons the appender, because the page cache proves nothing after a failure.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,44 +20,44 @@ use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_S
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
-/// Bytes of a batch header, as offsets count them.
+/// Bytes of a batch header, in the type of offsets.
 const HEADER: u32 = BATCH_HEADER_BYTES as u32;
 
-/// Where and as whom the log goes on.
+/// Where the log continues, and with which identity.
 #[derive(Clone, Copy, Debug)]
 pub struct AppenderStart {
     /// The history that is continued.
     pub stream: Stream,
-    /// This opening's epoch, durable already.
+    /// The epoch of this opening. It is durable already.
     pub epoch: Epoch,
     /// The number of the segment to begin; no file may have it.
     pub number: SegmentNumber,
-    /// The chain of the last batch; 0 where there is none.
+    /// The chain of the last batch. 0 if there is none.
     pub chain: u32,
     /// The sequence of the next fact.
     pub next_sequence: Sequence,
-    /// The trusted time of the last batch; none goes below it.
+    /// The trusted time of the last batch. No later batch gets an earlier time.
     pub trusted: Millis,
     /// Bytes of a segment.
     pub segment_bytes: u32,
 }
 
-/// What a batch says beside its records.
+/// The fields of a batch in addition to its records.
 #[derive(Clone, Copy, Debug)]
 pub struct AppendMarks {
     /// How many records the bytes hold.
     pub record_count: u32,
-    /// The trusted clock now; raised to that of the batch before where it lies below.
+    /// The trusted time now. It is raised to that of the previous batch if it is earlier.
     pub trusted: Millis,
     /// True while dispatch is held.
     pub held: bool,
-    /// The end of what is visible now.
+    /// The end of the visible log now.
     pub committed: Location,
-    /// What an answer waits for.
+    /// The durability that an answer waits for.
     pub durability: Durability,
 }
 
-/// Where a batch went.
+/// Where a batch was written.
 #[derive(Clone, Copy, Debug)]
 pub struct Appended {
     /// Its header, as it was written.
@@ -67,9 +66,9 @@ pub struct Appended {
     pub start: Location,
     /// Where the next batch may start, and the sequence of its first fact.
     pub end: Mark,
-    /// What is synced now; moves here where the batch began a segment.
+    /// The synced position now. It is the start of the new segment if this batch began one.
     pub synced: Mark,
-    /// True where it is the first of a segment.
+    /// True if it is the first batch of a segment.
     pub rolled: bool,
 }
 
@@ -98,8 +97,8 @@ pub struct SegmentAppender {
 }
 
 impl SegmentAppender {
-    /// Begins segment `start.number`: small and zeroed, since an opening waits for it. Errors:
-    /// those of the storage; `AlreadyExists` never, a file of that name is replaced.
+    /// Begins segment `start.number`. The segment is small and zeroed, since an opening waits for it. Errors:
+    /// those of the storage, but never `AlreadyExists`: a file of that name is replaced.
     pub fn open(storage: Arc<dyn Storage>, start: &AppenderStart) -> Result<Self> {
         let capacity = start.segment_bytes.min(OPENING_SEGMENT_BYTES);
         let header = SegmentHeader { number: start.number, stream: start.stream, capacity };
@@ -124,9 +123,9 @@ impl SegmentAppender {
         })
     }
 
-    /// Writes one batch: `bytes` starts with the room of a batch header and holds freshly encoded
-    /// records behind it, which are completed in place. Rolls first where it does not fit. Any
-    /// error of the storage poisons the appender.
+    /// Writes one batch. `bytes` starts with room for a batch header, followed by freshly encoded records,
+    /// which are completed in place. Rolls first if the batch does not fit. Any error of the storage poisons
+    /// the appender.
     pub fn append(&mut self, bytes: &mut [u8], marks: &AppendMarks) -> Result<Appended> {
         self.refuse_if_done()?;
         self.trusted = self.trusted.max(marks.trusted);
@@ -134,7 +133,7 @@ impl SegmentAppender {
         self.poison_on_error(appended)
     }
 
-    /// Makes all that was appended durable. Returns what is synced now.
+    /// Makes everything that was appended durable. Returns the synced position.
     pub fn sync(&mut self) -> Result<Mark> {
         self.refuse_if_done()?;
         let synced = self.sync_current();
@@ -142,10 +141,9 @@ impl SegmentAppender {
         Ok(self.synced)
     }
 
-    /// Syncs, and says so in an empty batch, synced as well, so that a later damage of what lies
-    /// before it cannot be taken for a torn tail. Does nothing where the last batch says it
-    /// already, or where only the seal has room left. True where it wrote one; `synced` and
-    /// `tail_room` have moved.
+    /// Syncs, then writes an empty batch that records this, and syncs that batch. Later damage before it can
+    /// then not be taken for a torn tail. Writes no batch if the last batch records the sync already, or if
+    /// only the seal has room. Returns true if it wrote a batch; `synced` and `tail_room` have then moved.
     pub fn append_witness(&mut self, trusted: Millis, held: bool, committed: Location) -> Result<bool> {
         self.refuse_if_done()?;
         let synced = self.sync_current();
@@ -163,7 +161,7 @@ impl SegmentAppender {
         Ok(true)
     }
 
-    /// Syncs, seals and syncs: the log ends here, on purpose.
+    /// Syncs, seals and syncs again, so that the log ends here on purpose.
     pub fn seal_and_close(&mut self, committed: Location) -> Result<()> {
         self.refuse_if_done()?;
         let sealed = self.seal(committed);
@@ -172,9 +170,9 @@ impl SegmentAppender {
         Ok(())
     }
 
-    /// Takes a prepared segment into the stock: gives it its final name, durably. Where its number
-    /// has been used meanwhile it gets the next one. An error poisons nothing; the segment is not
-    /// in the stock then.
+    /// Adds a prepared segment to the stock: gives it its final name, durably. If its number was used in the
+    /// meantime, it gets the next number. An error does not poison the appender; the segment is then not in
+    /// the stock.
     pub fn adopt(&mut self, mut prepared: PreparedSegment) -> Result<()> {
         self.refuse_if_done()?;
         let number = self.next_to_prepare();
@@ -197,8 +195,8 @@ impl SegmentAppender {
         self.stock.back().map_or(self.current.number, |last| last.number).next()
     }
 
-    /// Bytes that batches, headers included, can still take in the current segment; its seal has
-    /// its own room.
+    /// Bytes that batches, with their headers, can still take in the current segment. The room of its seal is
+    /// not included.
     pub fn tail_room(&self) -> u64 {
         u64::from(self.current.capacity.saturating_sub(self.offset).saturating_sub(HEADER))
     }
@@ -213,7 +211,7 @@ impl SegmentAppender {
         Mark { location: self.position(), sequence: self.next_sequence }
     }
 
-    /// How far the log is known to be durable.
+    /// The position up to which the log is known to be durable.
     pub fn synced(&self) -> Mark {
         self.synced
     }
@@ -223,7 +221,7 @@ impl SegmentAppender {
         self.chain
     }
 
-    /// True where the last batch with records was not vouched for by a later one.
+    /// True if no later batch vouches for the last batch with records.
     pub fn witness_due(&self) -> bool {
         self.witness_due
     }
@@ -289,7 +287,7 @@ impl SegmentAppender {
         self.write(&bytes)
     }
 
-    /// As `sync_current`, for a segment that is full.
+    /// Like `sync_current`, for a segment that is full.
     fn sync_full(&mut self) -> Result<()> {
         if is_on(Planted::RolledUnsynced) { Ok(()) } else { self.sync_current() }
     }
@@ -309,7 +307,7 @@ impl SegmentAppender {
         Ok(())
     }
 
-    /// The planted fault: what ends in the sector that the last sync ended in is not synced.
+    /// A planted fault: skips the sync of an append that ends in the sector where the last sync ended.
     fn leaves_sector_unsynced(&self) -> bool {
         let sector = |location: Location| location.0 / 512;
         is_on(Planted::PartialSectorNotSynced) && sector(self.synced.location) == sector(self.position())
@@ -324,8 +322,8 @@ impl SegmentAppender {
         Ok(())
     }
 
-    /// Ends the current segment and begins the next: a prepared one, or else one that is made now,
-    /// without zeros rather than with a long wait.
+    /// Ends the current segment and begins the next one: a prepared one if there is any. Otherwise a segment
+    /// is made now, not zeroed, since zeroing would take too long.
     fn roll(&mut self, committed: Location) -> Result<()> {
         reached(Failpoint::RollBegins);
         self.seal(committed)?;

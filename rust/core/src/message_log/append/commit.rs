@@ -1,13 +1,14 @@
-//! Group commit, as a state machine: what goes into the next batch, when it must be synced, who is
-//! answered when, and what happens after a failure. It calls nothing and waits for nothing.
+//! Group commit, as a state machine: which records go into the next batch, when the batch must be synced,
+//! when each submission is answered, and what happens after a failure. It calls nothing and waits for
+//! nothing.
 //!
-//! Records are copied once, into the buffer that will be written, when they are submitted; their
-//! sequences are known from then on, since nothing that was accepted is dropped or overtaken. Only
-//! a poisoned log answers none of what is queued.
+//! Records are copied once, when they are submitted, into the buffer that will be written. Their sequences
+//! are known from then on, since an accepted submission is neither dropped nor overtaken. Only a poisoned log
+//! drops its queue.
 //!
-//! Whoever commits holds the appender and repeats: [`GroupCommit::take`], append, sync where
-//! [`Commit::must_sync`] says so, [`GroupCommit::written`], [`GroupCommit::synced`],
-//! [`GroupCommit::room`], [`GroupCommit::recycle`].
+//! The committing thread holds the appender and repeats: [`GroupCommit::take`], append, sync if
+//! [`Commit::must_sync`] is set, [`GroupCommit::written`], [`GroupCommit::synced`], [`GroupCommit::room`],
+//! [`GroupCommit::recycle`].
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::planted::{self, Planted};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::units::{Location, Sequence};
 
-/// Bytes of buffers that are kept for the next batches, while there are any.
+/// The most bytes of used buffers that are kept for later batches.
 const SPARE_BYTES: usize = 4 << 20;
 
 /// A point between two batches.
@@ -39,40 +40,40 @@ pub struct Mark {
 pub struct Commit {
     /// Room for the batch header, then the records.
     pub bytes: Vec<u8>,
-    /// How many records there are.
+    /// The number of records.
     pub record_count: u32,
-    /// The sequence of the first.
+    /// The sequence of the first record.
     pub base: Sequence,
-    /// The one behind the last.
+    /// The sequence after the last.
     pub end: Sequence,
-    /// The last record adopts loaded runs: nothing may stand behind it.
+    /// The last record adopts loaded runs, so that no record may follow it.
     ends_with_adoption: bool,
-    /// True where it must be synced before anybody is answered.
+    /// True if the batch must be synced before any of it is answered.
     pub must_sync: bool,
-    /// The end of what was visible when it was taken.
+    /// The end of the visible log when the batch was taken.
     pub committed: Location,
 }
 
-/// What does not change while a log is open.
+/// The options, which do not change while a log is open.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupCommitOptions {
-    /// What an answer waits for.
+    /// The durability that an answer waits for.
     pub durability: Durability,
-    /// Where the log goes on.
+    /// Where the log continues.
     pub start: Mark,
-    /// Bytes of a segment; bounds what one submission may hold.
+    /// Bytes of a segment. This limits the size of one submission.
     pub segment_bytes: u32,
-    /// A batch takes no further submission beyond so many bytes.
+    /// A batch that has this many bytes takes no further submission.
     pub batch_bytes_max: usize,
     /// Growing submissions wait while more bytes than this are queued.
     pub queue_bytes_max: usize,
-    /// Of what is free on the disk.
+    /// The free-room marks of the disk.
     pub marks: FreeMarks,
 }
 
 impl GroupCommitOptions {
-    /// The usual bounds: batches of 1 MiB, which stay in the processor's caches from the copy to
-    /// the write, and 64 MiB queued; no marks.
+    /// The usual limits: batches of 1 MiB, which stay in the processor's caches from the copy to the write,
+    /// 64 MiB queued, and no free-room marks.
     pub fn new(durability: Durability, start: Mark, segment_bytes: u32) -> Self {
         let marks = FreeMarks::default();
         Self { durability, start, segment_bytes, batch_bytes_max: 1 << 20, queue_bytes_max: 64 << 20, marks }
@@ -87,7 +88,7 @@ struct Pending {
     place: Place,
 }
 
-/// The queue before the log, and the positions behind it.
+/// The queue in front of the log, and the positions of the log.
 #[derive(Debug)]
 pub struct GroupCommit {
     options: GroupCommitOptions,
@@ -108,8 +109,8 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// An empty queue at `options.start`, all before it durable and visible. It accepts nothing
-    /// before [`GroupCommit::room`] was told.
+    /// An empty queue at `options.start`; everything before that position is durable and visible. It accepts
+    /// nothing before the first call of [`GroupCommit::room`].
     pub fn new(options: GroupCommitOptions) -> Self {
         Self {
             options,
@@ -130,8 +131,9 @@ impl GroupCommit {
         }
     }
 
-    /// Queues records and says which sequences they have. Errors: `Poisoned`, `Closed`, `TooLarge`,
-    /// `DiskFull` where there is no room and none could be prepared, `BelowMark`; nothing is queued then.
+    /// Queues records and returns their sequences. Errors: `Poisoned`, `Closed`, `TooLarge`,
+    /// `InvalidArgument`, `BelowMark`, and `DiskFull` if there is no room and no segment could be prepared.
+    /// Nothing is queued after an error.
     pub fn submit(&mut self, submission: Submission<'_>) -> Result<Submitted> {
         self.refuse_if_done()?;
         let length = submission.records.len();
@@ -189,8 +191,8 @@ impl GroupCommit {
         base..end
     }
 
-    /// The next batch to write: all that has arrived, up to the bounds of a batch. `None` where
-    /// nothing has, or the log is poisoned.
+    /// Returns the next batch to write: all submissions that have arrived, up to the limit of a batch. `None`
+    /// if there are none, or if the log is poisoned.
     pub fn take(&mut self) -> Option<Commit> {
         if self.poison.is_some() {
             return None;
@@ -206,7 +208,8 @@ impl GroupCommit {
         Some(commit)
     }
 
-    /// The batch taken first was written and ends at `mark`. Call it before `synced` of the same.
+    /// Notes that the oldest batch taken was written and ends at `mark`. Call it before `synced` for the same
+    /// batch.
     pub fn written(&mut self, mark: Mark) {
         if self.poison.is_some() {
             return;
@@ -219,7 +222,7 @@ impl GroupCommit {
         }
     }
 
-    /// Everything before `mark` is durable.
+    /// Notes that everything before `mark` is durable.
     pub fn synced(&mut self, mark: Mark) {
         if self.poison.is_some() {
             return;
@@ -234,8 +237,8 @@ impl GroupCommit {
         }
     }
 
-    /// A write or sync failed: nothing more becomes visible and nothing more is accepted. The
-    /// first reason stands.
+    /// Notes that a write or sync failed. Nothing more becomes visible and nothing more is accepted. The
+    /// reason of the first failure is kept.
     pub fn failed(&mut self, reason: &str) {
         self.poison.get_or_insert_with(|| reason.to_owned());
         self.queue.clear();
@@ -248,22 +251,22 @@ impl GroupCommit {
         self.poison.as_deref()
     }
 
-    /// Accepts nothing more; what is queued is still written.
+    /// Accepts no more submissions. Queued ones are still written.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The first sequence that nobody may see yet, and where it will be.
+    /// The first sequence that is not visible yet, and its location.
     pub fn visible(&self) -> Mark {
         self.visible
     }
 
-    /// The end of what was written.
+    /// The end of the written log.
     pub fn written_mark(&self) -> Mark {
         self.written
     }
 
-    /// The end of what is durable.
+    /// The end of the durable log.
     pub fn synced_mark(&self) -> Mark {
         self.synced
     }
@@ -278,18 +281,18 @@ impl GroupCommit {
         self.queued_bytes
     }
 
-    /// True where nothing waits and nothing is being written.
+    /// True if nothing is queued and nothing is being written.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.in_flight.is_empty()
     }
 
-    /// True where writing the next batch waits for no disk: it need not be synced, and the segment
-    /// that is open has room for it.
+    /// True if writing the next batch does not wait for the disk: the batch need not be synced, and the open
+    /// segment has room for it.
     pub fn next_is_quick(&self) -> bool {
         self.queue.front().is_some_and(|next| !next.commit.must_sync && next.place.segment == 0)
     }
 
-    /// Takes a written buffer back, for a later batch, where it is of the usual size.
+    /// Takes back a written buffer of the usual size, for a later batch.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();
         let usual = 1..=self.options.batch_bytes_max.saturating_mul(2);
@@ -298,14 +301,14 @@ impl GroupCommit {
         }
     }
 
-    /// Gives back the memory that is only kept for later.
+    /// Frees the buffers that are kept for later batches.
     pub fn release_spare(&mut self) {
         self.spare = Vec::new();
     }
 
-    /// What the appender has: room in its segment and in each of its stock. Told before the first
-    /// submission, after each batch or witness and after each adopted segment, with the appender in
-    /// hand, so that both speak of the same moment.
+    /// Sets the room that the appender has: in its segment and in each prepared one. Call it before the first
+    /// submission, after each batch or witness, and after each adopted segment, while holding the appender,
+    /// so that the queue and the appender describe the same moment.
     pub fn room(&mut self, tail: u64, prepared: impl IntoIterator<Item = u64>) {
         self.room.reset(tail, prepared);
         for charge in &self.in_flight {
@@ -316,15 +319,16 @@ impl GroupCommit {
         }
     }
 
-    /// True where a growing submission of `length` bytes of records would have to wait for room,
-    /// or where less than `spare` prepared segments would be left, one below the mark: time to prepare one.
+    /// True if it is time to prepare a segment: a growing submission of `length` bytes of records would wait
+    /// for room, or would leave fewer than `spare` prepared segments (one if the disk is below its refusal
+    /// mark).
     pub fn needs_segment(&self, length: u64, spare: usize) -> bool {
         let charge = length.saturating_add(BATCH_HEADER_BYTES as u64);
         let spare = if self.free_room.refusal().is_some() { 1 } else { spare.max(1) };
         self.room.foresee(charge).is_none_or(|place| self.room.untouched(place) < spare)
     }
 
-    /// Whether the last try to prepare a segment failed for lack of room on the disk.
+    /// Sets whether the last attempt to prepare a segment failed because the disk was full.
     pub fn set_disk_full(&mut self, disk_full: bool) {
         self.disk_full = disk_full;
     }
@@ -334,18 +338,19 @@ impl GroupCommit {
         self.disk_full
     }
 
-    /// Notes what is free on the disk, `None` where nobody can tell, while a segment of `preparing` bytes is made, and
-    /// says what changed by that.
+    /// Notes the free bytes of the disk, `None` if they are unknown, while a segment of `preparing` bytes is
+    /// being made. Returns what changed.
     pub fn note_free(&mut self, free_bytes: Option<u64>, preparing: u64) -> RoomChange {
         self.free_room.note(free_bytes, self.spare_bytes(preparing))
     }
 
-    /// What the log has of the disk for messages that are not there yet.
+    /// Bytes of disk that the log has allocated for future messages, with the `preparing` bytes of a segment
+    /// being made.
     pub fn spare_bytes(&self, preparing: u64) -> u64 {
         self.room.spare_bytes(preparing)
     }
 
-    /// What was free at the last look.
+    /// The free room at the last check of the disk.
     pub fn free_room(&self) -> &FreeRoom {
         &self.free_room
     }
@@ -359,7 +364,7 @@ impl GroupCommit {
     }
 }
 
-/// Places a whole batch; one that fits nowhere uses up everything.
+/// Places a whole batch. A batch that does not fit anywhere uses up all room.
 fn place(room: &mut Room, charge: u64) -> Place {
     match room.foresee(charge) {
         Some(place) => room.take(place),

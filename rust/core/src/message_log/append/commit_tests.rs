@@ -297,7 +297,7 @@ fn an_adoption_takes_a_sequence_for_each_message_and_ends_its_batch() {
     let (first, second) = (group.take().unwrap(), group.take().unwrap());
     assert_eq!((first.base, first.end, first.record_count), (Sequence(1), Sequence(102), 2));
     assert_eq!((second.base, second.end, second.record_count), (Sequence(102), Sequence(103), 1));
-    // Nothing behind it is visible before it is synced, and that is told by sequences.
+    // Neither batch is visible before the second one is synced. `synced` compares sequences, not batches.
     group.written(at(8192, 102));
     group.written(at(9000, 103));
     assert_eq!(group.visible().sequence, Sequence(1));

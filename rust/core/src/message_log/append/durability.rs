@@ -1,16 +1,16 @@
-//! When what was written is answered.
+//! The two durabilities that a store can promise.
 
-/// What an answer waits for.
+/// The durability that an answer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// The disk: it survives a power cut.
+    /// On the disk: the data survives a power cut.
     Disk,
-    /// The operating system: it survives a killed process.
+    /// With the operating system: the data survives a killed process.
     Os,
 }
 
 impl Durability {
-    /// The number that batches carry.
+    /// The code of this durability in a batch header.
     pub const fn code(self) -> u32 {
         match self {
             Self::Disk => 0,

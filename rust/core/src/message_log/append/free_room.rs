@@ -1,28 +1,29 @@
-//! Two marks of free room on the disk: below the first somebody is told, below the second messages
-//! are refused, so that others on the disk, and finishing, keep the rest.
+//! Two marks of free disk space. Below the first, a warning is reported. Below the second, messages are
+//! refused, so that the rest of the disk stays free for finishing and for other programs.
 
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 
-/// What is free is low until it is above the mark by this part of it, so that it is told once.
+/// Once low, free room stays low until it is above the mark by this part of the mark, so that the warning is
+/// reported once.
 const MARGIN_PART: u64 = 8;
 
-/// Marks in bytes of free room; 0 for none.
+/// The marks, in bytes of free room. 0 means no mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FreeMarks {
-    /// Below this somebody is told.
+    /// Below this, a warning is reported.
     pub warn_bytes: u64,
-    /// Below this what makes the store grow is refused.
+    /// Below this, submissions that make the store grow are refused.
     pub refuse_bytes: u64,
 }
 
 impl FreeMarks {
-    /// True where there is any.
+    /// True if at least one mark is set.
     pub const fn are_set(self) -> bool {
         self.warn_bytes > 0 || self.refuse_bytes > 0
     }
 
-    /// Makes sure that somebody is told before anything is refused.
+    /// Checks that the warning is reported before anything is refused.
     ///
     /// # Errors
     /// `InvalidArgument` naming `refuse_free_bytes`.
@@ -38,38 +39,38 @@ impl FreeMarks {
     }
 }
 
-/// What changed with a look at the disk.
+/// The change found at a check of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RoomChange {
-    /// It is below the first mark now, and was not.
+    /// The free room has fallen below the first mark.
     pub is_low_now: bool,
-    /// What makes the store grow is refused from now on, or taken again.
+    /// True if growing submissions are refused from now on, false if they are accepted again.
     pub refuses_now: Option<bool>,
 }
 
-/// What is free, as of the last look at the disk.
+/// The free room at the last check of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FreeRoom {
     marks: FreeMarks,
     free_bytes: Option<u64>,
-    /// The last look failed.
+    /// The last check failed.
     is_unknown: bool,
     is_low: bool,
     refuses: bool,
 }
 
 impl FreeRoom {
-    /// Nobody has looked yet.
+    /// The state before the first check.
     pub fn new(marks: FreeMarks) -> Self {
         Self { marks, ..Self::default() }
     }
 
-    /// The marks.
+    /// The configured marks.
     pub fn marks(&self) -> FreeMarks {
         self.marks
     }
 
-    /// So much was free at the last look; `None` where nobody looked, or it failed.
+    /// The free bytes at the last check. `None` before the first check and after a failed one.
     pub fn free_bytes(&self) -> Option<u64> {
         self.free_bytes.filter(|_| !self.is_unknown)
     }
@@ -79,14 +80,15 @@ impl FreeRoom {
         self.is_low
     }
 
-    /// Why what makes the store grow is refused, where it is.
+    /// The error for submissions that make the store grow, if they are refused.
     pub fn refusal(&self) -> Option<Error> {
         let free_bytes = self.free_bytes.filter(|_| self.refuses)?;
         Some(Error::BelowMark { free_bytes, mark_bytes: self.marks.refuse_bytes })
     }
 
-    /// Notes what is free now; where nobody can tell, `None`, all else stays as it was. The log's own `spare_bytes`,
-    /// taken for messages that are not there yet, count as free: else a store would refuse because of what it prepared.
+    /// Notes the free bytes. If they are unknown (`None`), all else stays as it was. The log's own
+    /// `spare_bytes`, allocated for future messages, count as free; otherwise a store would refuse messages
+    /// because of the segments it prepared.
     pub fn note(&mut self, free_bytes: Option<u64>, spare_bytes: u64) -> RoomChange {
         self.is_unknown = free_bytes.is_none();
         let Some(free_bytes) = free_bytes else { return RoomChange::default() };

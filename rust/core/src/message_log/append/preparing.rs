@@ -1,8 +1,8 @@
-//! Preparing a segment ahead of its use, in pieces, so that whoever does it can pace the disk.
+//! Prepares a segment before it is needed, in pieces, so that the caller can pace the disk.
 //!
-//! The file gets its header, its room and its zeros under a temporary name; the appender gives it
-//! its final name when it takes it in. A failure here is ordinary: the temporary file is removed
-//! and it can be tried again.
+//! The file gets its header, its space and its zeros under a temporary name. The appender renames it when it
+//! adopts the segment. A failure here is ordinary: the temporary file is removed, and the caller can try
+//! again.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::units::SegmentNumber;
 
 /// Bytes of one write of zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-/// Ends the names of files that are not finished; opening a store removes them.
+/// Suffix of the names of unfinished files. Opening a store removes such files.
 pub(in crate::message_log) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// A segment under preparation.
@@ -39,22 +39,22 @@ impl PreparedSegment {
         self.header.number
     }
 
-    /// The name of its file until it is taken into the log.
+    /// The name of its file until the log adopts it.
     pub fn temporary(&self) -> &str {
         &self.temporary
     }
 }
 
 impl Preparing {
-    /// Makes the file and takes its room. With `zero` false it stays a file of unwritten room,
-    /// which is quicker to make and slower to sync into. Errors: those of the storage, `NoSpace`
-    /// among them; nothing is left behind.
+    /// Creates the file and allocates its space. If `zero` is false, the space stays unwritten, which is
+    /// faster to make and slower to sync into. Errors: those of the storage, `NoSpace` included. No file
+    /// remains after an error.
     pub fn begin(storage: Arc<dyn Storage>, header: SegmentHeader, zero: bool) -> Result<Self> {
         let temporary = format!("{}.ahead{TEMPORARY_SUFFIX}", segment_path(header.number));
         Self::begin_as(storage, header, zero, temporary)
     }
 
-    /// As `begin`, under a name that no other preparation uses: the appender's own.
+    /// Like `begin`, under a name that only the appender uses.
     pub(super) fn begin_own(storage: Arc<dyn Storage>, header: SegmentHeader, zero: bool) -> Result<Self> {
         let temporary = format!("{}.own{TEMPORARY_SUFFIX}", segment_path(header.number));
         Self::begin_as(storage, header, zero, temporary)
@@ -79,8 +79,8 @@ impl Preparing {
         }
     }
 
-    /// Does the next piece, about `budget_bytes` of zeros and their sync. `Some` when it was the
-    /// last one.
+    /// Does the next piece: writes about `budget_bytes` of zeros and syncs them. Returns `Prepared` after the
+    /// last piece.
     pub fn step(mut self, budget_bytes: u64) -> Result<PreparingStep> {
         match self.write_piece(budget_bytes.max(1)) {
             Err(error) => Err(self.give_up(error)),
@@ -92,7 +92,7 @@ impl Preparing {
         }
     }
 
-    /// Does all that is left at once.
+    /// Does all remaining pieces at once.
     pub fn finish(self) -> Result<PreparedSegment> {
         let mut preparing = self;
         loop {
@@ -120,17 +120,17 @@ impl Preparing {
         &self.temporary
     }
 
-    /// Gives it up unfinished for this reason, and the room back. A file that cannot be removed now is removed by
-    /// the next opening.
+    /// Removes the unfinished file and returns `error`. If the file cannot be removed now, the next opening
+    /// removes it.
     fn give_up(self, error: crate::error::Error) -> crate::error::Error {
         drop(self.storage.remove(&self.temporary));
         error
     }
 }
 
-/// What a step of a preparation leads to.
+/// The result of one step.
 pub enum PreparingStep {
-    /// There is more to do.
+    /// More pieces remain.
     More(Preparing),
     /// The segment is whole and durable under its temporary name.
     Prepared(PreparedSegment),

@@ -1,21 +1,22 @@
-//! Where submissions will lie: a run ahead of the appender, never more hopeful than it.
+//! Predicts where submissions will lie in the segments. The prediction never assumes more room than the
+//! appender has.
 //!
-//! Each submission is charged a whole batch header, and whoever forms batches begins a new one
-//! where a submission moves to another segment. So the appender, who joins some of them, stands at
-//! or before the place that is foreseen here.
+//! Each submission is charged a whole batch header, and group commit begins a new batch when a submission
+//! goes to another segment. The appender writes one header for several submissions, so its position is at or
+//! before the one predicted here.
 
 use std::collections::VecDeque;
 
 use crate::record::batch::BATCH_HEADER_BYTES;
 
-/// A place that was foreseen: which segment, 0 for the current one, and what is free there.
+/// A predicted place: a segment, 0 for the current one, and the free bytes there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::message_log) struct Place {
     pub(in crate::message_log) segment: usize,
     free: u64,
 }
 
-/// The room that is prepared.
+/// The room in the current segment and in the prepared ones.
 #[derive(Debug, Default)]
 pub(in crate::message_log) struct Room {
     rooms: VecDeque<u64>,
@@ -23,16 +24,16 @@ pub(in crate::message_log) struct Room {
 }
 
 impl Room {
-    /// Starts anew from what the appender has; what is queued must be placed again.
+    /// Starts again from the room that the appender has. Queued batches must then be placed again.
     pub(super) fn reset(&mut self, tail: u64, prepared: impl IntoIterator<Item = u64>) {
-        // One witness may be written before what is queued.
+        // One witness may be written before the queued batches.
         let tail = tail.saturating_sub(BATCH_HEADER_BYTES as u64);
         self.rooms.clear();
         self.rooms.extend(prepared);
         self.end = Place { segment: 0, free: tail };
     }
 
-    /// Where `charge` bytes would go; `None` where they fit nowhere.
+    /// The place after `charge` more bytes. `None` if they fit nowhere.
     pub(super) fn foresee(&self, charge: u64) -> Option<Place> {
         let mut place = self.end;
         while place.free < charge {
@@ -41,12 +42,12 @@ impl Room {
         Some(Place { free: place.free.saturating_sub(charge), ..place })
     }
 
-    /// Takes what was foreseen.
+    /// Takes the room up to a place that `foresee` returned.
     pub(in crate::message_log) fn take(&mut self, place: Place) {
         self.end = place;
     }
 
-    /// Where the last one went.
+    /// The place after the last submission.
     pub(in crate::message_log) fn end(&self) -> Place {
         self.end
     }
@@ -56,14 +57,15 @@ impl Room {
         self.rooms.len().saturating_sub(place.segment)
     }
 
-    /// Bytes that may still be taken but for one segment, which finishing needs; `preparing` more are on their way.
+    /// Bytes that may still be taken, `preparing` bytes of a new segment included, less the largest segment:
+    /// finishing needs one.
     pub(super) fn spare_bytes(&self, preparing: u64) -> u64 {
         let segments = || self.rooms.iter().skip(self.end.segment).copied().chain([preparing]);
         let all = segments().fold(self.end.free, u64::saturating_add);
         all.saturating_sub(segments().max().unwrap_or_default())
     }
 
-    /// Uses up everything, where what is queued does not fit what is prepared.
+    /// Uses up all room, because a queued batch does not fit.
     pub(super) fn exhaust(&mut self) {
         self.end = Place { segment: self.rooms.len(), free: 0 };
     }

@@ -1,46 +1,46 @@
-//! What is handed to the log's queue.
+//! The submissions to the log's queue, and the answers to them.
 
 use std::ops::Range;
 
 use crate::units::Sequence;
 
-/// Who may use the room that is kept for finishing.
+/// Whether a submission may use the room that is kept for finishing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// Makes the store grow: messages, new names. Refused while the disk is full, or below its mark.
     Growing,
-    /// Brings what is stored to its end: ready, acknowledge, cancel and all others.
+    /// Brings stored messages to their end: ready, acknowledge, cancel and all others.
     Finishing,
 }
 
-/// Records that belong together: all are stored, in one batch, or none.
+/// Records that belong together. Either all are stored, in one batch, or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
     /// Freshly encoded records, padded, back to back.
     pub records: &'a [u8],
-    /// How many there are; at least one.
+    /// The number of records, at least one.
     pub record_count: u32,
-    /// How many messages the last of them adopts; 0 where it is no adoption.
+    /// The number of messages that the last record adopts. 0 if it is not an adoption.
     pub adopts: u32,
-    /// What room they may use.
+    /// The room that the records may use.
     pub class: Class,
-    /// True where even under `Durability::Os` nothing from here on is visible before it is synced.
+    /// True if, even with `Durability::Os`, nothing from here on is visible before it is synced.
     pub must_sync: bool,
 }
 
-/// What became of a submission.
+/// The answer to a submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
-    /// It will be written with these sequences.
+    /// The records will be written with these sequences.
     Accepted(Range<Sequence>),
-    /// It must wait until a segment was prepared; ask for one, then submit again.
+    /// The caller must wait for a segment: request one, then submit again.
     NeedRoom,
-    /// It must wait until a batch was taken: too many bytes are queued.
+    /// Too many bytes are queued. The caller must wait until a batch is taken.
     QueueFull,
 }
 
 impl Submission<'_> {
-    /// How many sequences it takes.
+    /// The number of sequences that it takes.
     pub(in crate::message_log) fn sequences(&self) -> u64 {
         u64::from(self.record_count).saturating_add(u64::from(self.adopts.saturating_sub(1)))
     }

@@ -1,4 +1,4 @@
-//! Judging one batch: does it stand where it must, and is it whole.
+//! Checks one batch: whether it belongs where it is, and whether it is whole.
 
 use super::window::Window;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::record::header::{RawRecord, RecordFault, Records};
 use crate::record::message::KIND_MESSAGE;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
-/// What is wrong, and where in the file.
+/// A fault, and its offset in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::message_log) struct Fault {
     pub(in crate::message_log) offset: u32,
@@ -28,21 +28,21 @@ impl Fault {
     }
 }
 
-/// What the batches so far lead to.
+/// The position and the values after the batches read so far.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message_log) struct Cursor {
     pub(in crate::message_log) location: Location,
     pub(in crate::message_log) chain: u32,
     pub(in crate::message_log) next_sequence: Sequence,
-    /// Of the last batch with records.
+    /// The epoch of the last batch with records.
     pub(in crate::message_log) epoch: Epoch,
-    /// Of the last batch.
+    /// The epoch of the last batch.
     pub(in crate::message_log) newest_epoch: Epoch,
     pub(in crate::message_log) trusted: Millis,
 }
 
 impl Cursor {
-    /// The cursor behind a batch that follows.
+    /// The cursor after the batch with this header, which starts here.
     pub(in crate::message_log) fn after(&self, header: &BatchHeader) -> Self {
         let epoch = Epoch(header.epoch.get());
         Self {
@@ -55,7 +55,7 @@ impl Cursor {
         }
     }
 
-    /// The cursor behind a hole that follows.
+    /// The cursor after a hole, which starts here.
     pub(in crate::message_log) fn behind_hole(&self, hole: &Hole) -> Self {
         Self {
             location: hole.to.end,
@@ -67,7 +67,7 @@ impl Cursor {
         }
     }
 
-    /// What is wrong with a hole that should begin here.
+    /// Returns the fault of a hole that should begin here but does not fit.
     pub(in crate::message_log) fn check_hole(&self, hole: &Hole) -> Option<Fault> {
         let is = |chain: u32, next: Sequence| format!("a hole from sequence {next} behind chain {chain:08x}");
         let (expected, found) = ((self.chain, self.next_sequence), (hole.from.chain, hole.from.next_sequence));
@@ -75,7 +75,7 @@ impl Cursor {
         (expected != found).then(|| Fault::new(at, is(expected.0, expected.1), is(found.0, found.1)))
     }
 
-    /// Whether a batch whose header is whole goes on from here.
+    /// Checks that a batch whose header is whole continues from here.
     fn check_follows(&self, header: &BatchHeader) -> std::result::Result<(), Fault> {
         let at = self.location.offset();
         let (base, next) = (header.base_sequence.get(), self.next_sequence);
@@ -98,14 +98,14 @@ impl Cursor {
     }
 }
 
-/// Payloads of a batch that fail their check.
+/// The payloads of a batch that fail their check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::message_log) struct Payloads {
-    /// How many of messages; each can be voided alone.
+    /// The number of damaged message payloads. Each message can be voided alone.
     pub(in crate::message_log) messages: u64,
-    /// The first of any kind.
+    /// The first damaged payload of any kind.
     pub(in crate::message_log) first: Option<Fault>,
-    /// The first that is not of a message: the fact itself is lost.
+    /// The first damaged payload that is not of a message. The fact itself is lost.
     pub(in crate::message_log) first_fact: Option<Fault>,
 }
 
@@ -126,18 +126,18 @@ impl Payloads {
     }
 }
 
-/// The batch at the cursor.
+/// The result of checking the batch at the cursor.
 pub(in crate::message_log) enum Judged {
-    /// It follows, it is whole, and so are its payloads but for those named.
+    /// The batch continues the log and is whole, apart from the payloads listed.
     Batch(BatchHeader, Payloads),
-    /// There is none. Where its header is whole, the second number is where the batch would end.
+    /// There is no such batch. If its header is whole, the second number is where the batch would end.
     Broken(Fault, u32),
 }
 
-/// Memory that is used again from batch to batch.
+/// A buffer that is reused from batch to batch.
 pub(in crate::message_log) type Scratch = Vec<u8>;
 
-/// Judges the batch at the cursor, which lies in the window's segment.
+/// Checks the batch at the cursor, which is in the window's segment.
 pub(in crate::message_log) fn judge(window: &mut Window, cursor: &Cursor, scratch: &mut Scratch) -> Result<Judged> {
     let at = cursor.location.offset();
     let broken = |fault: Fault, end: u32| Ok(Judged::Broken(fault, end));
@@ -164,7 +164,7 @@ pub(in crate::message_log) fn judge(window: &mut Window, cursor: &Cursor, scratc
     }
 }
 
-/// Reads the header at `at`, checked, and checked to stand in this segment and to fit it.
+/// Reads the header at `at`, and checks that it is whole, belongs in this segment and fits it.
 pub(in crate::message_log) fn read_header(
     window: &mut Window,
     at: u32,
@@ -200,8 +200,8 @@ fn check_place(
     Ok(())
 }
 
-/// Checks the records of a batch, each under its sequence, and the chain over all of them; not
-/// their payloads.
+/// Checks the records of a batch, each with its sequence, and the chain over all of them, but not their
+/// payloads.
 pub(in crate::message_log) fn check_records(
     bytes: &[u8],
     at: u32,
@@ -212,7 +212,7 @@ pub(in crate::message_log) fn check_records(
     check_each(bytes, at, header, stream, scratch, |_, _| {})
 }
 
-/// As `check_records`, and shows each record that is whole, with its offset in the file.
+/// Like `check_records`, and passes each whole record to `show`, with its offset in the file.
 fn check_each(
     bytes: &[u8],
     at: u32,
@@ -235,7 +235,7 @@ fn check_each(
             None => break,
             Some(Ok((_, record))) => {
                 scratch.extend_from_slice(&record.header.header_check.get().to_le_bytes());
-                // What follows an adoption would have a sequence of a message of its.
+                // A record after an adoption would take the sequence of an adopted message.
                 if taken != scratch.len() as u64 / 4 - 1 {
                     return Err(Fault::new(record_at, "nothing behind an adoption", "a record"));
                 }

@@ -1,5 +1,5 @@
-//! A piece of the log that is known to be durable, read batch by batch by who trusts nothing in it: whatever
-//! can be read is shown, and so is each place that cannot.
+//! Reads a piece of the log that is known to be durable, batch by batch, but may be damaged. The reader shows
+//! everything that can be read, and each place that cannot.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ pub struct LogPiece {
     pub segment: SegmentNumber,
     /// Where its first batch begins.
     pub from: u32,
-    /// Where its last batch ends; `None` where that is the segment's seal.
+    /// Where its last batch ends. `None` if that is the segment's seal.
     pub to: Option<u32>,
     /// The sequence of its first fact.
     pub first: Sequence,
-    /// The sequence behind its last fact.
+    /// The sequence after its last fact.
     pub end: Sequence,
     /// The chain of the batch before it.
     pub chain: u32,
-    /// No batch of it has an earlier trusted time.
+    /// The earliest trusted time that its batches can have.
     pub trusted_from: Millis,
-    /// No batch of it has a later one.
+    /// The latest trusted time that its batches can have.
     pub trusted_to: Millis,
 }
 
@@ -37,7 +37,7 @@ pub struct PieceReader {
     sieve: Sieve,
     piece: LogPiece,
     at: u32,
-    /// The chain of the batch before; `None` behind damage.
+    /// The chain of the previous batch. `None` after damage.
     chain: Option<u32>,
     is_open: bool,
     is_done: bool,
@@ -45,14 +45,15 @@ pub struct PieceReader {
 }
 
 impl PieceReader {
-    /// A reader of a piece, which opens its file when it is asked for the first batch.
+    /// Makes a reader of a piece. The file is opened at the first read.
     pub fn new(storage: &Arc<dyn Storage>, stream: Stream, piece: LogPiece) -> Self {
         let sieve = Sieve::new(storage, stream, piece.first);
         let (at, chain) = (piece.from, Some(piece.chain));
         Self { sieve, piece, at, chain, is_open: false, is_done: false, is_damaged: false }
     }
 
-    /// Shows the next batch, or what can be read up to the next one that is whole; false at the end.
+    /// Shows the next batch or, after damage, the records that can be read up to the next whole batch. False
+    /// at the end.
     ///
     /// # Errors
     /// `Storage`, `NewerFormat`. Damage is shown.
@@ -88,7 +89,8 @@ impl PieceReader {
                 let mut shown = Shown { show, damaged: false };
                 self.at = self.sieve.unreadable(self.at, &fault, &mut |find| shown.pass(find))?;
                 let told = shown.damaged;
-                // Zeros end a log that nobody vouched for; here they are what is lost.
+                // Zeros after the vouched part of a log are its end. This piece was durable, so zeros in it
+                // are lost data.
                 if told {
                     self.is_damaged = true;
                 } else {
@@ -122,7 +124,7 @@ impl PieceReader {
         Ok(())
     }
 
-    /// Says what is missing at the end, where nothing else was said before.
+    /// Reports what is missing at the end, if no damage was reported before.
     fn finish(&mut self, show: &mut dyn FnMut(Find<'_>)) {
         self.is_done = true;
         let is_short = self.piece.to.is_none_or(|to| self.at < to) || self.sieve.next < self.piece.end;
@@ -138,7 +140,7 @@ impl PieceReader {
     }
 }
 
-/// Passes on what is shown, and remembers damage.
+/// Passes on what is shown, and remembers whether damage was shown.
 struct Shown<'a> {
     show: &'a mut dyn FnMut(Find<'_>),
     damaged: bool,

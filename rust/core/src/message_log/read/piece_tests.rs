@@ -2,7 +2,7 @@ use super::*;
 use crate::message_log::tests::fixture::{Log, STREAM, shared};
 use crate::units::Location;
 
-/// Sequences that were shown, and the damage, in words.
+/// The sequences that were shown, and the texts of the damage.
 fn seen(log: &Log, piece: LogPiece) -> (Vec<u64>, Vec<String>) {
     let (mut sequences, mut damage) = (Vec::new(), Vec::new());
     let mut reader = PieceReader::new(&shared(&log.storage), STREAM, piece);

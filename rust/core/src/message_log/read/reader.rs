@@ -1,5 +1,5 @@
-//! Reading batches that are known to be good: those that a scan has judged, or those of a running
-//! log below what is visible.
+//! Reads batches that are known to be good: those that a scan has checked, or the visible ones of a running
+//! log.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub struct ScannedBatch {
     pub header: BatchHeader,
     /// Where its header starts.
     pub start: Location,
-    /// True where it is the first one behind a hole.
+    /// True if it is the first batch after a hole.
     pub behind_hole: bool,
-    /// The whole batch, header and records; give it back when done.
+    /// The whole batch, header and records. Give it back with `recycle`.
     pub bytes: Vec<u8>,
 }
 
@@ -48,8 +48,8 @@ pub struct BatchReader {
 }
 
 impl BatchReader {
-    /// Reads from `start`, where a batch starts, up to `end`, where one ends. Both must have been
-    /// visible or judged by a scan.
+    /// Reads from `start`, the start of a batch, to `end`, the end of one. Both must have been visible, or
+    /// checked by a scan.
     pub fn new(storage: Arc<dyn Storage>, stream: Stream, start: Location, end: Location) -> Self {
         Self {
             window: Window::new(storage, stream),
@@ -64,26 +64,26 @@ impl BatchReader {
         }
     }
 
-    /// The same over a log with these holes, which it passes.
+    /// The same reader for a log with these holes, which it skips.
     #[must_use]
     pub fn past(mut self, holes: Holes) -> Self {
         self.holes = holes;
         self
     }
 
-    /// Where the next batch is looked for.
+    /// Where the reader expects the next batch.
     pub fn position(&self) -> Location {
         self.next
     }
 
-    /// Lets it read on, up to `end`, in a log that was written to meanwhile.
+    /// Extends the range to `end`, in a log that has grown in the meantime.
     pub fn extend(&mut self, end: Location) {
         self.end = self.end.max(end);
         self.window.forget();
     }
 
-    /// The next batch with facts; `None` at the end. Errors: `Corrupt` and `MissingFile` where a
-    /// batch is not what it was, and those of the storage. Payloads are not checked.
+    /// The next batch with facts. `None` at the end. Errors: `Corrupt` and `MissingFile` if a batch has
+    /// changed since, and those of the storage. Payloads are not checked.
     pub fn next_batch(&mut self) -> Result<Option<ScannedBatch>> {
         while self.next < self.end {
             if self.pass_hole()? {
@@ -118,7 +118,7 @@ impl BatchReader {
         }
     }
 
-    /// Goes on behind the hole that begins here; false where none does.
+    /// Continues after the hole that begins here. False if there is none.
     fn pass_hole(&mut self) -> Result<bool> {
         let Some(hole) = self.holes.beginning_at(self.next).copied() else { return Ok(false) };
         if let Some(chain) = self.chain.filter(|chain| *chain != hole.from.chain) {

@@ -1,8 +1,8 @@
-//! Reading whatever can be read of a damaged log: whole batches, and single records of those that
-//! are not whole. Nothing is judged by what was promised; nothing is written.
+//! Reads everything that can be read of a damaged log: whole batches, and single records of batches that are
+//! not whole. It ignores which bytes were promised to be durable, and writes nothing.
 //!
-//! A record behind a damaged one is found again by its own check, which proves its sequence: it is
-//! believed where that sequence can be the next ones, and its payload fits its check as well.
+//! A record after a damaged one is found by its own check, which also proves its sequence. The record counts
+//! if the skipped bytes can have held the sequences before it, and if its payload passes its check.
 
 use std::sync::Arc;
 
@@ -17,35 +17,35 @@ use crate::record::header::{RECORD_HEADER_BYTES, RawRecord, read_any_record, rea
 use crate::storage::Storage;
 use crate::units::{Location, Millis, SegmentNumber, Sequence, padded};
 
-/// Missing segments between two that are there which are named one by one.
+/// How many missing segments in a row are reported one by one.
 const MISSING_NAMED_MAX: u32 = 1_000;
 
-/// What was found in the log.
+/// A find in the log.
 #[derive(Debug)]
 pub enum Find<'a> {
-    /// A batch that is whole, but for payloads.
+    /// A batch that is whole, apart from payloads.
     Batch {
         /// Its header.
         header: BatchHeader,
-        /// Where that begins.
+        /// Where the header begins.
         start: Location,
-        /// Everything behind it: records that have passed their checks.
+        /// The bytes after the header: records that have passed their checks.
         records: &'a [u8],
     },
     /// A record of a batch that is not whole.
     Record {
-        /// The record; its payload is not checked.
+        /// The record. Its payload is not checked.
         record: RawRecord<'a>,
         /// Where it begins.
         location: Location,
-        /// The trusted time of its batch, where that can be read.
+        /// The trusted time of its batch, if that can be read.
         trusted: Option<Millis>,
     },
-    /// Bytes that cannot be read, or a file that is not there.
+    /// Bytes that cannot be read, or a missing file.
     Damage(Error),
 }
 
-/// Shows everything that can be read of all segments that are there, in the order of the log, but for these holes.
+/// Shows everything that can be read of all existing segments, in log order, except for these holes.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`. Damage is shown.
@@ -65,8 +65,8 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, holes: &Holes, show: &mu
     Ok(())
 }
 
-/// As [`sift`], of one segment, whose first fact has this sequence, up to where a batch begins; a writer may be at work
-/// behind that.
+/// Like [`sift`], for one segment, whose first fact has sequence `first`, up to the batch that begins at
+/// `to`. A writer may be writing after that.
 ///
 /// # Errors
 /// As [`sift`].
@@ -90,7 +90,7 @@ pub fn sift_segment(
     sieve.segment(holes, to, show)
 }
 
-/// The segments that are there: none, and damage, where their folder is gone.
+/// The existing segments. If their folder is missing, shows damage and returns none.
 fn segments_there(storage: &dyn Storage, show: &mut dyn FnMut(Find<'_>)) -> Result<Vec<SegmentNumber>> {
     match list_segments(storage) {
         Err(error) if error.is_not_found() => {
@@ -102,8 +102,8 @@ fn segments_there(storage: &dyn Storage, show: &mut dyn FnMut(Find<'_>)) -> Resu
     }
 }
 
-/// Names the segments from `first` up to one that is there. A stray file may have any number, so that
-/// not every one before it can be named.
+/// Reports the missing segments from `first` up to `there`. A stray file may have any number, so only a
+/// limited count is reported one by one.
 fn show_missing(first: SegmentNumber, there: SegmentNumber, show: &mut dyn FnMut(Find<'_>)) {
     let mut missing = |number: u32, reason: String| {
         show(Find::Damage(Error::MissingFile { path: segment_path(SegmentNumber(number)), reason }));
@@ -120,7 +120,7 @@ fn show_missing(first: SegmentNumber, there: SegmentNumber, show: &mut dyn FnMut
 pub(in crate::message_log) struct Sieve {
     pub(in crate::message_log) window: Window,
     scratch: Scratch,
-    /// Behind the last sequence that was seen; 0 before the first.
+    /// The sequence after the last one seen. 0 before the first.
     pub(in crate::message_log) next: Sequence,
 }
 
@@ -150,7 +150,7 @@ impl Sieve {
         Ok(())
     }
 
-    /// A batch whose header is whole.
+    /// Shows a batch whose header is whole.
     pub(in crate::message_log) fn batch(
         &mut self,
         header: &BatchHeader,
@@ -174,8 +174,8 @@ impl Sieve {
         Ok(())
     }
 
-    /// Bytes where a batch should begin: up to the next batch, or the end of the segment, single
-    /// records are looked for. Returns where to go on.
+    /// Searches bytes that should begin a batch for single records, up to the next batch or the end of the
+    /// segment. Returns where to continue.
     pub(in crate::message_log) fn unreadable(
         &mut self,
         at: u32,
@@ -223,16 +223,16 @@ impl Sieve {
     }
 }
 
-/// Where records stand that are looked for.
+/// The batch of the records that are searched for.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Where their batch begins.
+    /// Where the batch begins.
     start: Location,
     trusted: Option<Millis>,
 }
 
-/// Shows the records in the bytes behind a batch header, from sequence `first` on and below `end`;
-/// returns the sequence behind the last.
+/// Shows the records in the bytes after a batch header, from sequence `first` on and below `end`. Returns the
+/// sequence after the last.
 fn sift_records(
     bytes: &[u8],
     first: Sequence,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::message_log::tests::fixture::{Log, STREAM, shared};
 
-/// Sequences that were read whole in batches, those read singly, and the places of damage.
+/// The sequences read in whole batches, those read singly, and the texts of the damage.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Seen {
     in_batches: Vec<u64>,
@@ -53,7 +53,7 @@ fn records_behind_a_damaged_batch_header_are_found_again() {
 #[test]
 fn records_on_both_sides_of_a_damaged_one_are_found_again() {
     let (log, start) = log_of_three();
-    // In the header of the second record of the second batch.
+    // The damaged byte is in the header of the second record of the second batch.
     let second = u64::from(start.offset()) + BATCH_HEADER_BYTES as u64 + padded(RECORD_HEADER_BYTES + 24 + 5) as u64;
     log.storage.damage("log/0000000001.segment", second + 12, 1);
     let seen = seen(&log);
@@ -74,7 +74,7 @@ fn a_missing_segment_is_named_and_the_next_is_read() {
     assert!(seen.damage[0].starts_with("log/0000000002.segment is missing"));
 }
 
-/// Payloads of some batches, and one bit of what was written from them.
+/// Payloads of some batches, and one bit of the written log.
 fn damaged_log() -> impl Strategy<Value = (Vec<Vec<Vec<u8>>>, prop::sample::Index, u8)> {
     let payload = prop_oneof![vec(any::<u8>(), 0..100), Just(BATCH_MAGIC.repeat(9)), Just(vec![0; 80])];
     (vec(vec(payload, 1..6), 2..6), any::<prop::sample::Index>(), 0..8_u8)
@@ -83,8 +83,8 @@ fn damaged_log() -> impl Strategy<Value = (Vec<Vec<Vec<u8>>>, prop::sample::Inde
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One rotten bit costs one record, and what is shown is shown once and in order. Only where the
-    /// header of the first batch is gone nobody can say which sequences stand behind it.
+    /// One damaged bit costs one record. Each record is shown once and in order. Only if the header of the
+    /// first batch is damaged, the sequences of its records are unknown and all of them may be lost.
     #[test]
     fn one_rotten_bit_costs_one_record((batches, place, bit) in damaged_log()) {
         let mut log = Log::new(64 << 10);

@@ -1,4 +1,4 @@
-//! Reading one segment after another through one buffer.
+//! Reads one segment after another through one buffer.
 
 use std::sync::Arc;
 
@@ -7,15 +7,16 @@ use crate::message_log::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, Stream, s
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::units::{Location, SegmentNumber};
 
-/// Bytes of one read: with the page cache that they are copied from, they fit the processor's second cache.
+/// Bytes of one read. The buffer and the page-cache pages that it is copied from fit the processor's
+/// second-level cache.
 pub(in crate::message_log) const WINDOW_BYTES: usize = 256 << 10;
 
-/// A segment that is being read, and the piece of it that is in memory.
+/// A segment that is being read, and the part of it that is in memory.
 pub(in crate::message_log) struct Window {
     storage: Arc<dyn Storage>,
     stream: Stream,
     number: SegmentNumber,
-    /// Where batches end at the latest.
+    /// The offset before which all batches end.
     end: u32,
     file: Option<Arc<dyn StorageFile>>,
     buffer: Vec<u8>,
@@ -23,11 +24,11 @@ pub(in crate::message_log) struct Window {
     buffered: usize,
 }
 
-/// What opening a segment found.
+/// The result of opening a segment.
 pub(in crate::message_log) enum Opening {
     Ready,
     Missing,
-    /// The file is there and its header is not that of the segment; its bytes can be read.
+    /// The file exists, but its header is not that of the segment. Its bytes can be read.
     Unreadable(Error),
 }
 
@@ -86,7 +87,7 @@ impl Window {
                 self.end = length.min(header.capacity);
                 Ok(Opening::Ready)
             }
-            // A segment of a later release is not one to judge.
+            // A segment of a later release cannot be checked by this one.
             Err(error @ Error::NewerFormat { .. }) => Err(error),
             Err(error) => {
                 self.end = length;
@@ -95,7 +96,7 @@ impl Window {
         }
     }
 
-    /// Up to `length` bytes at `offset`; fewer where batches cannot reach any more.
+    /// Up to `length` bytes at `offset`; fewer at the end of the segment.
     pub(in crate::message_log) fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8]> {
         let length = length.min(self.end.saturating_sub(offset) as usize);
         let inside = offset.checked_sub(self.buffer_at).map(|start| start as usize);
@@ -110,18 +111,19 @@ impl Window {
         Ok(self.buffer.get(start..end).unwrap_or_default())
     }
 
-    /// Takes nothing from `end` on for bytes of batches.
+    /// Returns no bytes from `end` on from now on.
     pub(in crate::message_log) fn limit(&mut self, end: u32) {
         self.end = self.end.min(end);
         self.buffered = 0;
     }
 
-    /// Forgets what is in memory: the file may have grown behind it.
+    /// Forgets the bytes in memory, because the file may have grown.
     pub(in crate::message_log) fn forget(&mut self) {
         self.buffered = 0;
     }
 
-    /// Reads on from `offset`, and keeps what is in memory of it: of a batch that reaches over the end of the window.
+    /// Fills the buffer from `offset` on, and keeps the bytes that are already in memory: the first part of a
+    /// batch that crosses the end of the buffer.
     fn fill(&mut self, offset: u32, length: usize) -> Result<()> {
         let wanted = length.max(WINDOW_BYTES).min(self.end.saturating_sub(offset) as usize);
         if self.buffer.len() < wanted {

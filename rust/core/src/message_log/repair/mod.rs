@@ -1,11 +1,10 @@
-//! Giving the log an end that can be trusted, after a scan has found no corruption.
+//! Gives the log an end that can be trusted, after a scan has found no corruption.
 //!
-//! Everything behind the last vouched batch is suspect even where it reads well: after a failed
-//! sync the page cache shows what the disk may not have. So the last segment is copied into a new
-//! file of the same number and offsets, sealed, synced and renamed over the old one; locations into
-//! it stay true. Where it was sealed already, all before the seal was synced before the seal was
-//! written, and only the seal is written once more; the room behind it, which nothing uses any more, goes back to
-//! the disk.
+//! Everything after the last vouched batch is suspect, even if it reads well: after a failed sync, the page
+//! cache may show bytes that the disk does not have. The last segment is therefore copied into a new file
+//! with the same number and the same offsets, sealed, synced and renamed over the old one. Locations in it
+//! stay valid. If the segment is already sealed, everything before the seal was synced before the seal was
+//! written. Then only the seal is written again, and the unused space after it goes back to the disk.
 
 use std::sync::Arc;
 
@@ -21,26 +20,26 @@ use crate::units::{Epoch, SegmentNumber};
 
 /// Bytes of one copying step.
 const PIECE: usize = 1 << 20;
-/// Bytes of a block of the disk: room is given back in whole ones.
+/// Bytes of a block of the disk. Space is given back in whole blocks.
 const BLOCK_BYTES: u64 = 4_096;
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Repaired {
-    /// The number of the segment that is to be begun now.
+    /// The number of the segment to begin next.
     pub next_segment: SegmentNumber,
-    /// True where the last segment was copied, since it had no seal.
+    /// True if the last segment was copied because it had no seal.
     pub copied: bool,
-    /// Files that keep what was taken out of the log. One of a torn tail has zeros where the log
-    /// still has the bytes.
+    /// Files that keep the bytes that were taken out of the log. The file of a torn tail has zeros at the
+    /// offsets that the log still has.
     pub set_aside: Vec<String>,
-    /// Prepared segments that had not been used.
+    /// Prepared segments that were never used, and are removed.
     pub removed: Vec<SegmentNumber>,
 }
 
-/// Repairs the log that ends in `ending`. `epoch` is this opening's, durable already. It can be
-/// stopped at any point and done again. Errors: those of the storage, and `Corrupt` where the files
-/// are not those that were scanned.
+/// Repairs the log that ends in `ending`. `epoch` is that of this opening, and is durable already. A repair
+/// that stops at any point can be done again. Errors: those of the storage, and `Corrupt` if the files are
+/// not those that were scanned.
 pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch) -> Result<Repaired> {
     let number = ending.end.segment().unwrap_or_default();
     let mut repaired =
@@ -58,7 +57,7 @@ pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Ep
     Ok(repaired)
 }
 
-/// Removes files that were under preparation.
+/// Removes the files of unfinished preparations and repairs.
 fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
     for name in storage.list(LOG_FOLDER)? {
         if name.ends_with(TEMPORARY_SUFFIX) {
@@ -68,8 +67,8 @@ fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
     storage.sync_folder(LOG_FOLDER)
 }
 
-/// Clears what stands behind the end, the last first, before the end itself is touched: a segment
-/// that were still there behind a sealed one would pass for its continuation.
+/// Removes or sets aside the segments after the end, the last first, before the end itself is changed. A
+/// segment left after a sealed one would be taken for its continuation.
 fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: &mut Repaired) -> Result<()> {
     for later in ending.later_segments.iter().rev().filter(|_| !is_on(Planted::LaterSegmentsLeft)) {
         let path = segment_path(later.number);
@@ -169,9 +168,9 @@ fn write_seal_again(storage: &dyn Storage, ending: &ScanEnd, number: SegmentNumb
     give_back_rest(&*segment, offset.saturating_add(BATCH_HEADER_BYTES as u64))
 }
 
-/// Gives the room behind a seal back, which was prepared for more batches: each opening leaves such a segment, however
-/// little was written into it. Nobody reads these bytes, and they are zeros before and after. Where the disk does not
-/// take them they stay, which harms nobody.
+/// Gives back the space after a seal, which was prepared for more batches. Each opening leaves such a
+/// segment, even if little was written into it. No reader reads these bytes, and they are zeros before and
+/// after. If the disk cannot take the space back, it stays allocated without harm.
 fn give_back_rest(segment: &dyn StorageFile, end: u64) -> Result<()> {
     let (from, length) = (end.next_multiple_of(BLOCK_BYTES), segment.length()?);
     if from >= length {

@@ -1,24 +1,23 @@
-//! Where a scan of the log begins, and what it found where it ended.
+//! The start of a scan of the log, and the end that the scan found.
 
 use crate::message_log::segment::SEGMENT_HEADER_BYTES;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
-/// Where a scan starts, and what is known there: the log's first segment, or what a checkpoint
-/// says.
+/// Where a scan starts, and the values there: the log's first segment, or the position of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanStart {
-    /// Where a batch starts, or the end of the log.
+    /// The start of a batch, or the end of the log.
     pub location: Location,
-    /// The chain of the batch before.
+    /// The chain of the previous batch.
     pub chain: u32,
     /// The sequence of the first fact there.
     pub next_sequence: Sequence,
-    /// The epoch of the batch before; 0 where there is none.
+    /// The epoch of the previous batch. 0 if there is none.
     pub epoch: Epoch,
-    /// The trusted time of the batch before.
+    /// The trusted time of the previous batch.
     pub trusted: Millis,
-    /// A position that is known to be durable from elsewhere, such as that of a checkpoint: a break
-    /// before it is corruption, whatever the log says.
+    /// A position that is known to be durable from another source, for example a checkpoint. A break before
+    /// it is corruption, whatever the log says.
     pub vouched: Location,
 }
 
@@ -34,42 +33,42 @@ impl ScanStart {
     };
 }
 
-/// Bytes behind the end of the log that nobody has vouched for.
+/// Bytes after the end of the log that no batch vouches for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TornTail {
     /// Where the broken batch starts.
     pub start: Location,
-    /// Where in the file its first fault is.
+    /// The offset of its first fault in the file.
     pub offset: u32,
-    /// Behind the last byte of the segment that is not zero.
+    /// The offset after the last nonzero byte of the segment.
     pub end: u32,
-    /// What belongs at `offset`.
+    /// The expected value at `offset`.
     pub expected: String,
-    /// What is there.
+    /// The value found there.
     pub found: String,
 }
 
-/// A segment behind the one in which the log ends.
+/// A segment after the one in which the log ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaterSegment {
     /// Its number.
     pub number: SegmentNumber,
-    /// False for one that was prepared and never used.
+    /// False if the segment was prepared and never used.
     pub has_content: bool,
 }
 
 /// How the log ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScanEnd {
-    /// The end of the good prefix. Where it is sealed, the seal starts here.
+    /// The end of the good part of the log. If the log is sealed, the seal starts here.
     pub end: Location,
-    /// True where the log was closed: its last segment ends in a seal and none after it was used.
+    /// True if the log was closed: its last segment ends in a seal, and no later segment was used.
     pub sealed: bool,
-    /// What was found behind the end, where it is not zeros.
+    /// The bytes after the end, if they are not zeros.
     pub torn: Option<TornTail>,
     /// The chain of the last batch.
     pub chain: u32,
-    /// The sequence behind the last fact.
+    /// The sequence after the last fact.
     pub next_sequence: Sequence,
     /// The epoch of the last batch with facts.
     pub epoch: Epoch,
@@ -77,12 +76,12 @@ pub struct ScanEnd {
     pub trusted: Millis,
     /// The furthest position that is known to be durable.
     pub vouched: Location,
-    /// The furthest position that a batch calls visible: what a reader beside the writer may read.
+    /// The furthest position that a batch calls visible. Another reader than the writer may read up to here.
     pub committed: Location,
-    /// All segments behind the end, ascending.
+    /// All segments after the end, ascending.
     pub later_segments: Vec<LaterSegment>,
-    /// Messages below `vouched` whose payload fails its check; each is voided when it is read.
+    /// The number of messages before `vouched` whose payload fails its check. Each is voided when it is read.
     pub damaged_payloads: u64,
-    /// Bytes of batches up to the end of what was read.
+    /// Bytes of all batches that were read.
     pub bytes: u64,
 }

@@ -1,7 +1,7 @@
-//! What a stop has left of the log, read twice: once to judge all of it, then batch by batch.
+//! Reads the log that a stop has left, twice: first to check all of it, then batch by batch.
 //!
-//! Nothing is written. A scanner exists only for a log that is free of corruption, and it never
-//! hands out what lies behind a break.
+//! A scanner writes nothing. It exists only for a log without corruption, and it never returns a batch after
+//! a break.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::message_log::repair::scan_end::{ScanEnd, ScanStart};
 use crate::message_log::segment::Stream;
 use crate::storage::Storage;
 
-/// The batches of a log that was judged.
+/// The batches of a log that was checked.
 pub struct Scanner {
     ending: ScanEnd,
     batches: BatchReader,
 }
 
 impl Scanner {
-    /// Reads and judges the whole log from `start` on. Errors: `Corrupt` and `MissingFile` where
-    /// what was vouched for is damaged, `NewerFormat`, and those of the storage. A segment cut
-    /// short counts as zeros from there on.
+    /// Reads and checks the whole log from `start` on. Errors: `Corrupt` and `MissingFile` if vouched bytes
+    /// are damaged, `NewerFormat`, and those of the storage. A segment that was cut short counts as zeros
+    /// from there on.
     pub fn new(storage: Arc<dyn Storage>, stream: Stream, start: &ScanStart) -> Result<Self> {
         Self::past(storage, stream, start, &Holes::default())
     }
 
-    /// As [`Self::new`], over a log with these holes, which it passes.
+    /// Like [`Self::new`], for a log with these holes, which it skips.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -37,7 +37,7 @@ impl Scanner {
         Ok(Self { ending, batches })
     }
 
-    /// How the log ends; known before the first batch is read.
+    /// How the log ends. This is known before the first batch is read.
     pub fn ending(&self) -> &ScanEnd {
         &self.ending
     }

@@ -1,4 +1,4 @@
-//! Searching behind a break for a batch that calls the break's place durable.
+//! Searches after a break for a batch that vouches for the position of the break.
 
 use crate::error::Result;
 use crate::message_log::read::batch_check::{Cursor, Scratch, check_records, read_header};
@@ -6,19 +6,18 @@ use crate::message_log::read::window::{WINDOW_BYTES, Window};
 use crate::record::batch::{BATCH_MAGIC, BatchHeader};
 use crate::units::Location;
 
-/// What lies behind a break, in one segment.
+/// The findings after a break, in one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::message_log) struct Behind {
-    /// The furthest position that a whole batch there calls synced; zero where there is none.
+    /// The furthest position that a whole batch there calls synced. Zero if there is none.
     pub(in crate::message_log) vouched: Location,
-    /// Behind the last byte that is not zero; 0 where there is none.
+    /// The offset after the last nonzero byte. 0 if there is none.
     pub(super) content_end: u32,
 }
 
-/// Searches the window's segment from `from` on; batches only from `batches_from` on, which is
-/// further where the break itself is a batch with a whole header: what its records hold are not
-/// batches, whatever they look like. A batch counts where it is whole in itself and does not come
-/// before the break in the history.
+/// Searches the window's segment from `from` on. Batches count only from `batches_from` on: if the break is a
+/// batch with a whole header, its records are skipped, because payloads may look like batches. A batch counts
+/// if it is whole and its sequence, epoch and trusted time are not before those of the break.
 pub(super) fn search_behind(
     window: &mut Window,
     from: u32,
@@ -56,7 +55,7 @@ pub(super) fn search_behind(
     Ok(behind)
 }
 
-/// Where the bytes stop being zero for good.
+/// The offset after the last nonzero byte.
 fn last_content(bytes: &[u8]) -> Option<u32> {
     const BLOCK: usize = 4096;
     let blocks = bytes.chunks(BLOCK).enumerate().rev();

@@ -1,8 +1,9 @@
-//! The first reading of a log after a stop: where does it end, and is everything before that whole.
+//! The first reading of a log after a stop: finds its end, and checks that everything before the end is
+//! whole.
 //!
-//! Three endings are told apart. *End*: nothing but zeros follows. *Torn*: what follows was never
-//! vouched for, so nobody was promised it. *Corrupt*: a later batch, or whoever starts the survey,
-//! calls the broken place durable; then nothing may be taken from the log and nothing is touched.
+//! There are three kinds of end. *End*: only zeros follow. *Torn*: no batch vouches for the bytes that
+//! follow, so they were never promised to be durable. *Corrupt*: a later batch, or the caller's `ScanStart`,
+//! says that the broken place was durable. In this case nothing is read from the log and nothing is changed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::record::batch::BatchHeader;
 use crate::storage::Storage;
 use crate::units::{Location, SegmentNumber};
 
-/// A batch with damaged payloads that nobody has vouched for yet.
+/// A batch with damaged payloads that no later batch has vouched for yet.
 struct Suspect {
     before: Cursor,
     payloads: Payloads,
@@ -29,9 +30,9 @@ struct Break {
     fault: Fault,
     /// Where the broken batch would end, if its header is whole.
     batch_end: u32,
-    /// The next segment is not there at all.
+    /// The next segment does not exist.
     segment_missing: bool,
-    /// The next segment's own header is damaged: nothing of it can be kept in its place.
+    /// The header of the next segment is damaged, so that the file cannot stay in its place.
     segment_unreadable: bool,
 }
 
@@ -39,7 +40,7 @@ pub(in crate::message_log) struct Survey {
     window: Window,
     scratch: Scratch,
     cursor: Cursor,
-    /// The cursor at the seal of the segment before, until the next batch.
+    /// The cursor at the seal of the previous segment, until the next batch.
     sealed: Option<Cursor>,
     vouched: Location,
     committed: Location,
@@ -75,7 +76,7 @@ impl Survey {
                 return Err(Error::MissingFile { path: segment_path(first), reason });
             }
         }
-        // What lies before the start was durable once.
+        // Everything before the start was durable once.
         if start.location.offset() > window.end() {
             let (expected, found) = (format!("{} bytes", start.location.offset()), "the end of the file");
             return Err(Error::corrupt(&segment_path(first), u64::from(window.end()), expected, found));
@@ -114,7 +115,7 @@ impl Survey {
         }
     }
 
-    /// Goes on behind the hole that begins here, if one does; what is wrong where it does not fit.
+    /// Continues after the hole that begins here, if there is one. Returns a fault if the hole does not fit.
     fn pass_hole(&mut self, holes: &Holes) -> Option<Fault> {
         let hole = holes.beginning_at(self.cursor.location)?;
         if let Some(fault) = self.cursor.check_hole(hole) {
@@ -136,7 +137,7 @@ impl Survey {
         self.vouch(Location(header.synced.get()))
     }
 
-    /// Everything before `position` is durable: what is damaged there is damage.
+    /// Notes that everything before `position` is durable. Damage before it is therefore not a torn tail.
     fn vouch(&mut self, position: Location) -> Result<()> {
         self.vouched = self.vouched.max(position);
         while let Some(suspect) = self.suspects.front()
@@ -151,7 +152,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Goes on at the start of the next segment; `Some` where it cannot be read.
+    /// Continues at the start of the next segment. Returns `Some` if that segment cannot be read.
     fn enter_next_segment(&mut self) -> Result<Option<Break>> {
         let next = self.window.number().next();
         self.cursor.location = Location::in_segment(next, SEGMENT_HEADER_BYTES);
@@ -167,7 +168,7 @@ impl Survey {
         }
     }
 
-    /// Judges the break, with all that lies behind it.
+    /// Decides what the break is, from everything after it.
     fn conclude(mut self, end: &Break, segments: &[SegmentNumber]) -> Result<ScanEnd> {
         let broken = self.cursor;
         let broken_in = self.window.number();
@@ -201,7 +202,7 @@ impl Survey {
             (None, Some(sealed)) if !has_torn || end.segment_unreadable => (sealed, true, None),
             (None, _) => (broken, false, has_torn.then(|| torn_at(&end.fault, broken.location))),
         };
-        // Of segments that were read through and are cut off now, nothing was measured.
+        // Segments that were read completely and are now cut off were not searched. They have content.
         let has_content = |number: SegmentNumber| content.get(&number).is_none_or(|content_end| *content_end > 0);
         let last = cursor.location.segment().unwrap_or_default();
         let later = segments.iter().filter(|number| **number > last);

@@ -6,7 +6,7 @@ use crate::units::Location;
 
 const SMALL: u32 = 8 << 10;
 
-/// Scans, repairs and goes on in the next segment, as an opening does.
+/// Scans, repairs and continues in the next segment, as an opening does.
 fn reopen(storage: &MemoryStorage, epoch: u32) -> (Log, Repaired) {
     let ending = scan(storage).unwrap().1;
     let repaired = repair(storage, STREAM, &ending, Epoch(epoch)).unwrap();
@@ -71,7 +71,7 @@ fn a_sealed_end_is_not_copied_and_its_seal_is_made_sure_of() {
     let mut log = Log::new(SMALL);
     log.commit(&[b"a"]);
     log.prepare(true);
-    // The seal was written, and the process killed before it was synced.
+    // The seal was written, and the process was killed before the seal was synced.
     log.storage.fail_call_of(crate::storage::Call::Sync, 0, crate::error::StorageFault::Stopped);
     log.appender.seal_and_close(Location(0)).unwrap_err();
     let killed = log.storage.crash(Crash::Kill, 1);
@@ -166,7 +166,7 @@ fn the_first_segment_is_never_removed() {
     assert_eq!(list_segments(&log.storage).unwrap(), [SegmentNumber(1), SegmentNumber(2)]);
 }
 
-/// The copy of a segment whose own header is damaged would be refused by every later opening.
+/// If a segment with a damaged header were copied, every later opening would refuse the copy.
 #[test]
 fn a_damaged_header_behind_a_seal_goes_aside_and_the_store_opens_ever_after() {
     let mut log = Log::new(SMALL);

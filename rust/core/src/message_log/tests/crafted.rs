@@ -1,5 +1,5 @@
-//! Batches whose own checks fit and that are not what should stand there: each is named by the rule that it
-//! breaks, and nothing from it on is handed out.
+//! Batches that pass their own checks but do not belong where they are. Each is reported by the rule that it
+//! breaks, and neither it nor a later batch is returned.
 
 use super::fixture::{KIND_FACT, Log, STREAM, encode, scan, shared};
 use crate::message_log::{ScanStart, Scanner};
@@ -12,7 +12,8 @@ use zerocopy::IntoBytes;
 
 const SMALL: u32 = 8 << 10;
 
-/// What a scan expected of the last of two batches, whose header is changed and checked anew.
+/// The expectation that a scan reports for the last of two batches, whose header `change` has modified and
+/// whose check is written again.
 fn expected_of(change: impl FnOnce(&mut BatchHeader)) -> Option<String> {
     let mut log = Log::new(SMALL);
     log.commit(&[b"first"]);

@@ -9,7 +9,7 @@ use crate::record::message::KIND_MESSAGE;
 use crate::storage::{MemoryStorage, Storage};
 use crate::units::{Epoch, Millis, SegmentNumber, Sequence};
 
-/// A kind of fact that is no message, to the scan.
+/// A kind of fact that the scan does not treat as a message.
 pub(in crate::message_log) const KIND_FACT: u8 = 12;
 pub(in crate::message_log) const STREAM: Stream = Stream { id: [0xAB; 16], timeline: 1 };
 
@@ -78,7 +78,7 @@ impl Log {
         self.appender.append(&mut batch_of(records), &marks(count, Durability::Disk)).unwrap()
     }
 
-    /// As `write`, and syncs.
+    /// Like `write`, and syncs.
     pub(in crate::message_log) fn commit(&mut self, payloads: &[&[u8]]) -> Appended {
         let appended = self.write(payloads);
         self.appender.sync().unwrap();
@@ -103,7 +103,7 @@ pub(in crate::message_log) fn scan(storage: &MemoryStorage) -> crate::Result<(Ve
     scan_from(storage, &ScanStart::BEGINNING)
 }
 
-/// All payloads that a scan hands out, and its end.
+/// All payloads that a scan returns, and its end.
 pub(in crate::message_log) fn scan_from(
     storage: &MemoryStorage,
     start: &ScanStart,

@@ -1,5 +1,5 @@
-//! Random histories: appends, rolls, faults, kills and power cuts anywhere, reopening, again and
-//! again, against what was promised.
+//! Random histories: appends, rolls, faults, kills and power cuts at any point, and reopening, again and
+//! again, checked against what was promised.
 
 use proptest::prelude::*;
 
@@ -45,22 +45,22 @@ fn crash() -> impl Strategy<Value = Crash> {
     prop_oneof![1 => Just(Crash::Kill), 1 => Just(Crash::PowerCutLosesAll), 2 => Just(Crash::PowerCut)]
 }
 
-/// What must be found again.
+/// The promises that a scan must find kept after a crash.
 struct Promise {
-    /// The payload of each sequence from 1 on, as it was submitted last.
+    /// The payload of each sequence from 1 on, as last submitted.
     submitted: Vec<Vec<u8>>,
     /// Where submissions end.
     ends: Vec<usize>,
-    /// How many survive a power cut.
+    /// The number of payloads that survive a power cut.
     durable: usize,
-    /// How many survive a kill.
+    /// The number of payloads that survive a kill.
     visible: usize,
-    /// A start for scans, durable.
+    /// A durable position that scans may start from.
     checkpoint: Option<ScanStart>,
 }
 
 impl Promise {
-    /// Compares what a scan found, and forgets what is gone.
+    /// Compares with what a scan found, and forgets what is lost.
     fn check(&mut self, payloads: &[Vec<u8>], killed: bool) {
         let least = if killed { self.visible } else { self.durable };
         assert!(payloads.len() >= least, "found {} of {least} that were promised", payloads.len());
@@ -148,8 +148,8 @@ fn kind(payload: &[u8]) -> u8 {
     if payload.first().is_some_and(|byte| byte % 3 == 0) { KIND_FACT } else { KIND_MESSAGE }
 }
 
-/// Opens the log as a store does: epoch, folders, scan, repair, a new segment, an epoch's first
-/// fact.
+/// Opens the log as a store does: epoch, folders, scan, repair, a new segment, and the first fact of the
+/// epoch.
 fn open(
     storage: &MemoryStorage,
     promise: &mut Promise,
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Opens, and crashes again where a fault hits the opening.
+    /// Opens the log, and crashes again if a fault hits the opening.
     fn reopen(&mut self, mut seed: u64) {
         for _ in 0..50 {
             if self.session.is_some() {
@@ -267,7 +267,7 @@ impl World {
                 let begun = Preparing::begin(shared(&self.storage), session.appender.plan_next(), *zero);
                 let adopted = begun.and_then(Preparing::finish).and_then(|ready| session.appender.adopt(ready));
                 session.tell_room();
-                // Not poison, unless the machine has stopped.
+                // A failed preparation does not poison the log, unless the machine has stopped.
                 adopted.or_else(|error| if self.storage.is_stopped() { Err(error) } else { Ok(()) })
             }
             Step::Checkpoint => session.appender.sync().map(|mark| {
