@@ -1,4 +1,4 @@
-//! The unit of the schedule: one message that waits, in 36 bytes.
+//! The unit of the schedule: one pending message, in 36 bytes.
 
 use crate::record::limits::BODY_BYTES_MAX;
 use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
@@ -8,33 +8,34 @@ const ATTEMPT_BITS: u32 = 16;
 /// The latest due time that an entry holds: some 8,900 years after 1970.
 pub const DUE_MAX: Millis = Millis((1 << (64 - ATTEMPT_BITS)) - 1);
 
-/// One entry of the schedule: when, whose, and where its payload lies.
+/// One entry of the schedule: due time, subject, and the location of the payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
 pub struct Entry {
     due_and_attempt: u64,
-    /// The lowest 8 bits of the size stand below it.
+    /// The sequence. The lowest 8 bits of the word are those of the body's size.
     sequence: u64,
-    /// The next 8.
+    /// The payload's sequence. The lowest 8 bits of the word are the next 8 bits of the size.
     payload_sequence: u64,
     location: u64,
-    /// And the highest 7.
+    /// The subject's number. The lowest 7 bits of the word are the highest 7 bits of the size.
     subject: u32,
 }
 const _: () = assert!(size_of::<Entry>() == 36);
 
-/// The greatest sequence that an entry holds: at a million a second those of two thousand years.
+/// The greatest sequence that an entry holds. A million facts a second take two thousand years to reach it.
 pub const SEQUENCE_MAX: Sequence = Sequence((1 << 56) - 1);
-/// The greatest number of a subject that an entry holds; no store gives one out above half of it.
+/// The greatest subject number that an entry holds. No store gives out a number above half of it.
 pub const SUBJECT_MAX: u32 = (1 << 25) - 1;
-/// In the place of a size that is not known. A body has half as many bytes at most.
+/// Stands for an unknown size. A body has at most half as many bytes.
 const UNKNOWN: u32 = (1 << 23) - 1;
 const _: () = assert!(BODY_BYTES_MAX * 2 <= UNKNOWN as usize + 1);
 
 impl Entry {
-    /// An entry under `key`. `key.sequence` is that of the fact that made it, `payload_sequence`
-    /// that of the message record at `location`; they differ for retries and moves. `attempt` is 1
-    /// for the first delivery. A due time beyond [`DUE_MAX`] is kept as that: callers check range.
+    /// Makes an entry with `key`. `key.sequence` is the sequence of the fact that made the entry,
+    /// `payload_sequence` that of the message record at `location`. They differ for retries and moves.
+    /// `attempt` is 1 for the first delivery. A due time after [`DUE_MAX`] is replaced by it: callers check
+    /// the range.
     #[inline]
     pub fn new(
         key: DueKey,
@@ -54,8 +55,8 @@ impl Entry {
         }
     }
 
-    /// An entry under `key` whose payload is that of the row with the key `origin`, in a run. It has
-    /// to be resolved, by [`Self::with_payload_of`], before anything but the schedule sees it.
+    /// Makes an entry whose payload is that of the row with the key `origin`, in a run.
+    /// [`Self::with_payload_of`] must resolve it before it leaves the schedule.
     #[inline]
     pub fn unresolved(key: DueKey, origin: DueKey, subject: SubjectNumber) -> Self {
         Self::new(key, 1, origin.sequence, Location::of_row(origin.due), subject)
@@ -70,22 +71,21 @@ impl Entry {
         self
     }
 
-    /// The key of the row that says where the payload is, where that was not looked up.
+    /// The key of the row that says where the payload is. `None` if the entry is resolved.
     #[inline]
     pub fn origin(&self) -> Option<DueKey> {
         Some(DueKey { due: self.location().row_due()?, sequence: self.payload_sequence() })
     }
 
-    /// The same entry with the payload of another message.
+    /// The same entry with the payload sequence of another message.
     #[inline]
     pub fn with_payload_sequence(mut self, payload_sequence: Sequence) -> Self {
         self.payload_sequence = sequence_word(payload_sequence, low_bits(self.payload_sequence));
         self
     }
 
-    /// The same entry with all that another one says of the message: its payload, its subject, and
-    /// which delivery it waits for. Without another one its payload is nowhere, and who reads it
-    /// voids it.
+    /// The same entry with the payload, the subject and the attempt of `other`. Without `other`, its payload
+    /// has no location, and the reader of the payload voids the message.
     pub fn with_payload_of(&self, other: Option<Self>) -> Self {
         match other.filter(|other| other.origin().is_none()) {
             Some(other) => {
@@ -97,7 +97,7 @@ impl Entry {
         }
     }
 
-    /// The same entry with the bytes of its body.
+    /// The same entry with this body size, in bytes.
     #[inline]
     pub fn with_size(mut self, size: Option<u32>) -> Self {
         let size = size.map_or(UNKNOWN, |size| size.min(UNKNOWN - 1));
@@ -107,7 +107,7 @@ impl Entry {
         self
     }
 
-    /// Bytes of its body; `None` where they are not known.
+    /// Bytes of its body. `None` if unknown.
     #[inline]
     pub fn size(&self) -> Option<u32> {
         let size = low_bits(self.sequence) | (low_bits(self.payload_sequence) << 8) | ((self.subject & 0x7F) << 16);
@@ -120,7 +120,7 @@ impl Entry {
         DueKey { due: self.due(), sequence: self.sequence() }
     }
 
-    /// When it is due.
+    /// Its due time.
     #[inline]
     pub fn due(&self) -> Millis {
         Millis(self.due_and_attempt >> ATTEMPT_BITS)
@@ -138,7 +138,7 @@ impl Entry {
         Sequence(self.payload_sequence >> 8)
     }
 
-    /// Where that record lies.
+    /// The location of that record.
     #[inline]
     pub fn location(&self) -> Location {
         Location(self.location)
@@ -150,13 +150,13 @@ impl Entry {
         SubjectNumber(self.subject >> 7)
     }
 
-    /// Which delivery this is; 1 for the first.
+    /// The attempt that is due. 1 for the first delivery.
     #[inline]
     pub fn attempt(&self) -> u16 {
         u16::try_from(self.due_and_attempt & 0xFFFF).unwrap_or(u16::MAX)
     }
 
-    /// The same entry with its payload elsewhere.
+    /// The same entry with its payload at `location`.
     #[inline]
     pub fn with_location(mut self, location: Location) -> Self {
         self.location = location.0;
@@ -164,13 +164,13 @@ impl Entry {
     }
 }
 
-/// A sequence above the lowest 8 bits of a number.
+/// A word with the sequence above the lowest 8 bits of a number.
 #[inline]
 fn sequence_word(sequence: Sequence, number: u32) -> u64 {
     (sequence.0.min(SEQUENCE_MAX.0) << 8) | u64::from(number & 0xFF)
 }
 
-/// These 8 bits.
+/// The lowest 8 bits of a word.
 #[inline]
 fn low_bits(word: u64) -> u32 {
     (word & 0xFF) as u32
@@ -191,8 +191,7 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// Puts entries into the schedule's order. Runs that are in order already cost one comparison an
-/// entry.
+/// Sorts entries into the schedule's order. Parts that are sorted already cost one comparison for each entry.
 pub(crate) fn sort_by_key(entries: &mut [Entry]) {
     entries.sort_by(|left, right| {
         let (left_due, right_due) = (left.due_and_attempt >> ATTEMPT_BITS, right.due_and_attempt >> ATTEMPT_BITS);

@@ -1,8 +1,8 @@
-//! What is pending, sorted by due time: entries newer than the last checkpoint in memory, older
-//! ones in runs.
+//! The schedule log: the pending messages, sorted by due time. Entries newer than the last checkpoint are in
+//! memory, older ones in runs.
 //!
-//! The [`Schedule`] knows every entry and what became of it, in windows of sequences with two bits
-//! each. The [`Feed`] walks over it in the order of due time, a slice at a time.
+//! The [`Schedule`] knows every entry and its state, in windows of sequences with two bits for each sequence.
+//! The [`Feed`] reads it in the order of due time, one slice at a time.
 
 mod entry;
 mod feed;

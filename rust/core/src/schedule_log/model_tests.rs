@@ -1,5 +1,5 @@
-//! Schedule and feed beside a sorted map: freezing, installing, reopening and crashes are operations
-//! like any other.
+//! Compares schedule and feed with a sorted map. Freezing, installing, reopening and crashes are ordinary
+//! operations.
 
 mod adopting;
 mod checking;
@@ -27,8 +27,8 @@ fn entry(due: u64, sequence: u64) -> Entry {
 
 const SUBJECTS: u32 = 7;
 
-/// One subject with much, which gets a lane of its own, two with a fifth each, and four that have a fifth together: lanes
-/// come to be with several subjects, part again, and join each other.
+/// One subject has many messages, so that it gets its own lane, two have a fifth each, and four have a fifth
+/// together. Lanes then have several subjects, split again, and join.
 fn subject_of(sequence: u64) -> SubjectNumber {
     let of_four = |turn: u64| 4 + (turn % 4) as u32;
     SubjectNumber(match sequence % 10 {
@@ -55,7 +55,7 @@ enum Operation {
     },
     Skip,
     AtOnce,
-    /// Runs that others wrote become part of it: one for each list, with a row due so far ahead for each number.
+    /// Adopts a loaded run, with one row for each number, due that far ahead.
     Adopt {
         ahead: Vec<i64>,
     },
@@ -79,20 +79,20 @@ enum Operation {
     Shed {
         keep: usize,
     },
-    /// So many more of a list of what is pending; it begins when there is none under way.
+    /// Shows the next page of a list of pending entries. A list begins if none is running.
     List {
         limit: usize,
     },
     Freeze,
     Install,
-    /// The feed begins again, as after payloads have moved.
+    /// Begins a new feed, as after payloads have moved.
     Restart,
-    /// The store is opened again after this end.
+    /// Opens the store again after this kind of crash.
     Reopen {
         end: Crash,
         seed: u64,
     },
-    /// The same, in the middle of writing a checkpoint's runs.
+    /// The same, while a checkpoint's runs are written.
     CrashInWriting {
         calls: u64,
         end: Crash,
@@ -126,7 +126,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Merges whatever is beside another.
+/// Merges any two neighbouring windows.
 const MERGES: MergeLimits = MergeLimits { windows_min: 2, rows_max: 40, wasted_bytes_min: 1 };
 
 fn merge(storage: &dyn Storage, plan: MergePlan, number: RunNumber) -> Result<(TwoBits, Option<Arc<Run>>)> {
@@ -144,7 +144,7 @@ fn merge(storage: &dyn Storage, plan: MergePlan, number: RunNumber) -> Result<(T
     }
 }
 
-/// What the message log would hold.
+/// A fact of the message log.
 #[derive(Clone, Copy, Debug)]
 enum Fact {
     Insert(Entry),
@@ -159,7 +159,7 @@ fn nothing_ended(below: Minute) -> SavedEnded {
     SavedEnded::none(below)
 }
 
-/// A window as a checkpoint has it.
+/// A window as a checkpoint saves it.
 #[derive(Clone, Debug)]
 struct SavedWindow {
     first: Sequence,
@@ -169,10 +169,10 @@ struct SavedWindow {
     ended: SavedEnded,
 }
 
-/// The part of a checkpoint that speaks of the schedule.
+/// The schedule's part of a checkpoint.
 #[derive(Clone, Debug)]
 struct Checkpoint {
-    /// How many facts are in it.
+    /// The number of facts that it covers.
     facts: usize,
     windows: Vec<SavedWindow>,
     next: Sequence,
@@ -181,11 +181,11 @@ struct Checkpoint {
     runs: BTreeSet<RunNumber>,
 }
 
-/// A list of what is pending, a page at a time, beside whatever else happens.
+/// A list of pending entries, read page by page while other operations run.
 struct Listing {
     from: DueKey,
     to: DueKey,
-    /// Pending since the list began.
+    /// Entries that have been pending since the list began.
     stayed: BTreeSet<DueKey>,
     shown: Vec<DueKey>,
 }
@@ -197,7 +197,7 @@ struct UnderWay {
     checkpoint: Checkpoint,
 }
 
-/// Schedule and feed beside a sorted map.
+/// The schedule and the feed, with a sorted map to compare them with.
 struct Pair {
     storage: MemoryStorage,
     schedule: Schedule,
@@ -207,11 +207,11 @@ struct Pair {
     entries_max: usize,
     pending: BTreeMap<DueKey, Entry>,
     states: BTreeMap<u64, EntryState>,
-    /// The message that each moved one was first.
+    /// The original message of each moved one.
     roots: BTreeMap<u64, u64>,
     /// Runs that were adopted, with their first sequences.
     adopted: BTreeMap<RunNumber, (StagedRun, Sequence)>,
-    /// Taken, and not applied yet.
+    /// Entries that were taken and are not applied yet.
     taken: Vec<Entry>,
     facts: Vec<Fact>,
     saved: Checkpoint,
@@ -262,7 +262,7 @@ impl Pair {
         self.feed.take_due(Millis(self.now), Room { all: limit, floods: limit }, &mut taken);
         assert!(taken.len() <= limit);
         assert!(taken.iter().all(|entry| entry.due().0 <= self.now), "early");
-        // What was moved has the payload that it came with.
+        // A moved entry keeps the payload that it came with.
         assert!(taken.iter().all(|entry| self.is_in_its_place(entry)));
         for subject in 1..=SUBJECTS {
             let of_subject: Vec<_> = taken.iter().filter(|entry| entry.subject().0 == subject).collect();
@@ -285,7 +285,7 @@ impl Pair {
         }
     }
 
-    /// A fact becomes part of the log, of the schedule and of the map.
+    /// Adds a fact to the log, to the schedule and to the map.
     fn note(&mut self, fact: Fact) {
         let sequence = self.schedule.next_sequence();
         match fact {
@@ -293,7 +293,7 @@ impl Pair {
                 self.pending.insert(new.key(), new);
                 self.states.insert(sequence.0, EntryState::Pending);
             }
-            // Whoever adopts has noted each of its rows.
+            // `adopt` has noted each of its rows.
             Fact::Skip | Fact::Adopted(_) => {}
             Fact::AtOnce => {
                 self.states.insert(sequence.0, EntryState::Dispatched);
@@ -408,14 +408,14 @@ impl Pair {
         let before = std::mem::replace(&mut self.saved, checkpoint);
         for number in list_runs(&self.storage).unwrap() {
             if !before.runs.contains(&number) && !self.saved.runs.contains(&number) {
-                // Nothing that is pending leads there any more, however it was moved.
+                // No pending entry leads to the run any more, even if it was moved.
                 self.schedule.release(number);
                 self.storage.remove(&run_path(number)).unwrap();
             }
         }
     }
 
-    /// What a new process finds: the last checkpoint that was saved, and the facts behind it.
+    /// Restores what a new process finds: the last saved checkpoint, and the facts after it.
     fn reopen(&mut self, end: Crash, seed: u64) {
         self.storage = self.storage.crash(end, seed);
         (self.under_way, self.taken) = (None, Vec::new());
@@ -488,7 +488,7 @@ impl Pair {
                 let Some(UnderWay { parts, merge: plan, .. }) = self.under_way.take() else { return };
                 self.storage.stop_after_calls(*calls);
                 for (number, part) in parts {
-                    // Whole or not, no checkpoint names it.
+                    // No checkpoint names the run, whether it is whole or not.
                     drop(write(&self.storage, part, number));
                 }
                 drop(plan.map(|(number, plan)| merge(&self.storage, plan, number)));
@@ -497,7 +497,7 @@ impl Pair {
         }
     }
 
-    /// All that is left comes by itself, without a restart, which would heal what was skipped.
+    /// Takes all remaining entries without a restart, which would repair a skipped entry.
     fn drain(&mut self) {
         let mut rounds = 0;
         let all: BTreeSet<DueKey> = self.pending.keys().copied().collect();
@@ -517,7 +517,7 @@ impl Pair {
             self.taken.extend(taken);
             self.apply(usize::MAX);
             if fresh == 0 && self.feed.is_empty() {
-                // Nothing is near: go to what is next rather than window by window.
+                // No entry is near. Jump to the next one, instead of going window by window.
                 let first = self.pending.first_key_value().map_or(0, |(key, _)| key.due.0);
                 self.now = self.now.max(first);
             }
@@ -544,7 +544,7 @@ proptest! {
             }
         }
         pair.check();
-        // Half of the histories come to their end without a restart, which would heal what was skipped.
+        // Half of the histories end without a restart, which would repair a skipped entry.
         if operations.len() % 2 == 0 {
             pair.reopen(Crash::PowerCutLosesAll, 1);
             pair.check();

@@ -1,4 +1,4 @@
-//! All that is pending, and what became of the rest.
+//! The schedule: all pending entries, and the states of the others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::planted::{Planted, is_on};
 use crate::run::{Run, ScanBuffer};
 use crate::units::{DueKey, LocationFile, Millis, RunNumber, Sequence, SubjectNumber};
 
-/// Windows, oldest first, and the open one that takes what is new.
+/// Closed windows, oldest first, and the open one that takes new entries.
 #[derive(Debug)]
 pub struct Schedule {
     pub(super) windows: Vec<Window>,
@@ -26,20 +26,20 @@ pub struct Schedule {
     open_pending: u64,
     pub(super) pending: u64,
     lookups: Lookups,
-    /// Runs that no merge reads, since a block of theirs is damaged.
+    /// Runs that no merge reads, because one of their blocks is damaged.
     pub(super) unmerged: BTreeSet<RunNumber>,
-    /// Where the payloads lie of what left frozen parts since the last freeze, moved or ready.
+    /// The files with the payloads of entries that left frozen parts since the last freeze, moved or ready.
     pub(super) left_files: BTreeSet<LocationFile>,
 }
 
 impl Schedule {
-    /// An empty schedule whose next sequence is `next`. `now` is where due times are expected.
+    /// An empty schedule whose next sequence is `next`. The index of due times is finest around `now`.
     pub fn new(next: Sequence, now: Millis) -> Self {
         Self::restored(Vec::new(), next, now)
     }
 
-    /// A schedule as a checkpoint has it: its windows in order, each where the one before ends,
-    /// and the sequence that comes next.
+    /// A schedule as restored from a checkpoint: its windows in order, each after the previous one, and the
+    /// next sequence.
     pub fn restored(windows: Vec<Window>, next: Sequence, now: Millis) -> Self {
         debug_assert!(windows.windows(2).all(|pair| matches!(pair, [left, right] if left.end() <= right.first())));
         debug_assert!(windows.last().is_none_or(|last| last.end() <= next));
@@ -57,18 +57,18 @@ impl Schedule {
         }
     }
 
-    /// The sequence that comes next.
+    /// The next sequence.
     pub fn next_sequence(&self) -> Sequence {
         self.open_bits.end()
     }
 
-    /// How many entries are pending.
+    /// The number of pending entries.
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Takes in a pending entry. Its sequence is [`Self::next_sequence`] or above; what is left
-    /// out becomes `Nothing`.
+    /// Adds a pending entry. Its sequence is [`Self::next_sequence`] or above. Sequences that are left out
+    /// become `Nothing`.
     #[inline]
     pub fn insert(&mut self, entry: Entry) {
         if !self.reach(entry.sequence()) {
@@ -81,7 +81,7 @@ impl Schedule {
         self.pending = self.pending.saturating_add(1);
     }
 
-    /// Takes in a fact that makes no entry.
+    /// Adds the sequence of a fact that makes no entry.
     #[inline]
     pub fn skip(&mut self, sequence: Sequence) {
         if self.reach(sequence) {
@@ -89,14 +89,14 @@ impl Schedule {
         }
     }
 
-    /// Takes in a fact that has so many sequences and makes no entry.
+    /// Adds the `count` sequences of a fact that makes no entry.
     pub fn skip_many(&mut self, first: Sequence, count: u64) {
         if self.reach(first) {
             self.open_bits.fill_to(first.plus(count));
         }
     }
 
-    /// Takes in an entry that was ready by its own fact and so never waited.
+    /// Adds the sequence of an entry that its own fact made ready, so that it was never pending.
     #[inline]
     pub fn note_dispatched_at_once(&mut self, sequence: Sequence) {
         if self.reach(sequence) {
@@ -105,7 +105,7 @@ impl Schedule {
         }
     }
 
-    /// What became of a sequence; `Nothing` for one that is not known, or not any more.
+    /// The state of a sequence. `Nothing` for a sequence that is unknown or no longer known.
     #[inline]
     pub fn state(&self, sequence: Sequence) -> EntryState {
         if sequence >= self.open_bits.first() {
@@ -114,8 +114,7 @@ impl Schedule {
         self.window_of(sequence).map_or(EntryState::Nothing, |window| window.bits.get(sequence))
     }
 
-    /// Changes what became of a sequence and returns what it was; nothing happens to a sequence
-    /// that is not known.
+    /// Changes the state of a sequence and returns the previous one. An unknown sequence is ignored.
     pub fn set(&mut self, sequence: Sequence, state: EntryState) -> EntryState {
         let (bits, pending) = if sequence >= self.open_bits.first() {
             (&mut self.open_bits, &mut self.open_pending)
@@ -142,8 +141,8 @@ impl Schedule {
         before
     }
 
-    /// A pending entry that is marked as something else has ended, and this was known of it. To be called
-    /// beside [`Self::set`], so that cells of runs are not counted for it.
+    /// Notes the subject, minute and size of an entry that is no longer pending, so that the cells of its run
+    /// do not count it. Call this together with [`Self::set`].
     #[inline]
     pub fn note_ended(&mut self, key: DueKey, subject: SubjectNumber, size: u32) {
         if let Some(window) = self.closed_window(key.sequence)
@@ -154,14 +153,15 @@ impl Schedule {
         }
     }
 
-    /// As [`Self::note_ended`], where nobody knows when it was due.
+    /// Like [`Self::note_ended`], if the due time of the entry is unknown.
     pub fn forget_ended(&mut self, sequence: Sequence) {
         if let Some(window) = self.closed_window(sequence) {
             window.ended.forget();
         }
     }
 
-    /// Nothing at or below this key is pending: what ended before its minute is not kept any more.
+    /// Notes that no entry at or below this key is pending. Counts of ended entries before its minute are
+    /// dropped.
     pub fn prune_ended(&mut self, floor: DueKey) {
         for window in &mut self.windows {
             window.ended.prune(floor.due.minute());
@@ -176,8 +176,8 @@ impl Schedule {
         self.windows.get_mut(at)
     }
 
-    /// The pending entry with this key, with its payload's location as of now; `None` where there
-    /// is none. Asking in the order of keys reads each block of a run once.
+    /// The pending entry with this key, with the current location of its payload. `None` if there is none.
+    /// Calls in key order read each block of a run once.
     ///
     /// # Errors
     /// The block of a run that cannot be read; see [`Self::patch`].
@@ -185,7 +185,7 @@ impl Schedule {
         if self.state(key.sequence) == EntryState::Pending { self.row(key) } else { Ok(None) }
     }
 
-    /// The entry of this sequence where it is in memory, whatever became of it.
+    /// The entry of this sequence if it is in memory, whatever its state.
     pub fn entry_in_memory(&self, sequence: Sequence) -> Option<Entry> {
         if sequence >= self.open_bits.first() {
             return self.open.find(sequence);
@@ -196,7 +196,7 @@ impl Schedule {
         }
     }
 
-    /// As [`Self::find`], whatever became of the entry; `None` where its row is not kept any more.
+    /// Like [`Self::find`], for an entry in any state. `None` if its row is no longer kept.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -205,7 +205,7 @@ impl Schedule {
         found.map(|entry| self.resolved(entry)).transpose()
     }
 
-    /// As [`Self::row`], resolved or not.
+    /// Like [`Self::row`], but the entry may be unresolved.
     pub(super) fn raw_row(&mut self, key: DueKey) -> Found {
         let with_due = |entry: Option<Entry>| entry.filter(|entry| entry.due() == key.due);
         if key.sequence >= self.open_bits.first() {
@@ -218,9 +218,9 @@ impl Schedule {
         }
     }
 
-    /// Closes the open window, so that what comes later is not part of it, and returns all
-    /// windows whose entries no run holds: this one, and those whose writing failed before. What
-    /// is decided from now on is marked in the windows, and not in the parts.
+    /// Closes the open window, so that it takes no later entries, and returns all windows whose entries are
+    /// in no run: this one, and those whose writing failed before. Later changes of state are marked in the
+    /// windows, not in the returned parts.
     pub fn freeze(&mut self, now: Millis) -> Vec<FrozenPart> {
         self.left_files.clear();
         self.close_open(now);
@@ -244,7 +244,7 @@ impl Schedule {
         self.windows.iter().filter_map(part).collect()
     }
 
-    /// The open window is closed, with its entries in memory, and another one begins behind it.
+    /// Closes the open window, with its entries in memory, and begins another one after it.
     pub(super) fn close_open(&mut self, now: Millis) {
         let end = self.open_bits.end();
         if self.open_bits.is_empty() {
@@ -258,10 +258,10 @@ impl Schedule {
         self.windows.push(Window { bits, pending, body, origin_until: Sequence(0), ended: Ended::none() });
     }
 
-    /// The part that begins at `first` was written and is durable: its entries leave memory.
+    /// Notes that the part which begins at `first` is written and durable. Its entries leave memory.
     ///
     /// # Errors
-    /// `InvalidArgument` where no such part is in memory.
+    /// `InvalidArgument` if no such part is in memory.
     pub fn install(&mut self, first: Sequence, run: Arc<Run>) -> Result<()> {
         let window = self.window_at(first).and_then(|at| self.windows.get_mut(at));
         match window {
@@ -278,14 +278,14 @@ impl Schedule {
         }
     }
 
-    /// The closed windows, oldest first: after [`Self::freeze`] these are all.
+    /// The closed windows, oldest first. After [`Self::freeze`] these are all windows.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// The oldest windows that end at `floor` or below and have nothing pending leave; what they
-    /// knew is not known any more. One in whose run something in memory has its origin stays. One that is empty and
-    /// reaches over the floor, as merging windows makes them again and again, keeps what is behind it.
+    /// Removes and returns the oldest windows that end at `floor` or below, have no pending entries, and hold
+    /// no origin of an entry in memory. Their states are forgotten. If the next window is empty and extends
+    /// over the floor, which repeated merging causes, only its pages below the floor are removed.
     pub fn retire(&mut self, floor: Sequence) -> Vec<Window> {
         let keep = |window: &Window| window.end() > floor || self.is_needed(window);
         let count = self.windows.iter().position(keep).unwrap_or(self.windows.len());
@@ -297,8 +297,8 @@ impl Schedule {
         gone
     }
 
-    /// Lets go of a run in which nothing is pending and nothing in memory has its origin; what became of
-    /// its sequences stays known.
+    /// Releases a run that has no pending entries and no origin of an entry in memory. The states of its
+    /// sequences stay known.
     pub fn release(&mut self, number: RunNumber) -> Option<Arc<Run>> {
         let at = self.windows.iter().position(|window| holds(window, number) && !self.is_needed(window))?;
         self.lookups.remove(number);
@@ -309,15 +309,15 @@ impl Schedule {
         }
     }
 
-    /// What was read of these runs is not needed any more.
+    /// Forgets the blocks that were read of these runs.
     pub(super) fn forget_lookups(&mut self, runs: impl Iterator<Item = RunNumber>) {
         for run in runs {
             self.lookups.remove(run);
         }
     }
 
-    /// From now on these entries stand in for the rows of a block that cannot be read: found
-    /// again in the log, or none where they were given up. False where no window has the run.
+    /// Replaces the rows of an unreadable block by these entries, which were found again in the log; none if
+    /// they were abandoned. False if no window has the run.
     pub fn patch(&mut self, number: RunNumber, block: u32, entries: &[Entry]) -> bool {
         let mut sorted = entries.to_vec();
         sort_by_key(&mut sorted);
@@ -328,11 +328,11 @@ impl Schedule {
         true
     }
 
-    /// The sequences of a run's window for which no row can be read, and that are pending or the origin of
-    /// what was moved: what a damaged block has cost. Reads the whole run, a bounded piece at a time.
+    /// The sequences of a run's window that have no readable row, and are pending or the origin of a moved
+    /// entry: the loss caused by damaged blocks. Reads the whole run, a bounded piece at a time.
     ///
     /// # Errors
-    /// `Storage` where a block could not be read now: its rows are not gone.
+    /// `Storage` if a block could not be read now: its rows are not lost.
     pub fn unreadable(&self, number: RunNumber) -> Result<Vec<Sequence>> {
         let Some(window) = self.windows.iter().find(|window| holds(window, number)) else { return Ok(Vec::new()) };
         let Body::Run { run, patches } = &window.body else { return Ok(Vec::new()) };
@@ -355,9 +355,9 @@ impl Schedule {
         Ok(missing.pending().collect())
     }
 
-    /// How many entries are in memory because no run has them yet.
+    /// The number of entries that are in memory because no run has them yet.
     pub fn recent_entries(&self) -> u64 {
-        // Asked with each batch that is applied: what is in memory lies behind all runs, which may be many.
+        // Called for each applied batch. Windows in memory come after all runs, of which there may be many.
         let frozen = self.windows.iter().rev().take_while(|window| window.run().is_none());
         let frozen = frozen.map(|window| u64::from(window.entries_in_memory()));
         frozen.fold(u64::from(self.open.len()), u64::saturating_add)
@@ -371,7 +371,7 @@ impl Schedule {
         windows.saturating_add(open).saturating_add(self.open_bits.memory_bytes()).saturating_add(lookups)
     }
 
-    /// Makes `sequence` the next one; false where it is known already.
+    /// Makes `sequence` the next one. False if it is known already.
     #[inline]
     fn reach(&mut self, sequence: Sequence) -> bool {
         let next = self.open_bits.end();

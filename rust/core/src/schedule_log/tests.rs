@@ -335,15 +335,15 @@ fn a_restored_schedule_goes_on_where_the_feed_was() {
     assert_eq!(found[..10], sequences(&taken)[20..]);
 }
 
-/// What a slice reads of the runs was asked for with the slice before, but for the first one: the
-/// owner, who waits for it, does not wait for the disk.
+/// Except for the first slice, every block that a slice reads was prefetched with the previous slice, so that
+/// the owner does not wait for the disk.
 #[test]
 fn what_the_next_slice_reads_was_asked_for_before() {
     const BLOCK: u64 = 4_096;
     let storage = TestStorage::default();
     let mut schedule = Schedule::new(Sequence(1), Millis(0));
     let mut number = 0;
-    // The third one begins in the middle, and one is not near for days.
+    // The third run begins in the middle of the time, and the fourth is not due for days.
     for (first, every) in [(1_000, 12), (1_003, 40), (30_000, 15), (1 << 28, 10)] {
         for at in 0..3_000 {
             let sequence = schedule.next_sequence().0;
@@ -379,7 +379,7 @@ fn what_the_next_slice_reads_was_asked_for_before() {
     assert!(asked_blocks > 50 && read_blocks > asked_blocks, "{read_blocks} {asked_blocks}");
 }
 
-/// A check that cannot fail checks nothing: each planted fault of the feed breaks a named test.
+/// Each planted fault of the feed must make a named test fail. A test that cannot fail checks nothing.
 #[cfg(feature = "planted")]
 #[test]
 fn planted_faults_are_found() {
@@ -423,13 +423,14 @@ fn what_a_damaged_block_hides_is_named_by_a_list_and_the_rest_is_shown() {
     let expected: Vec<u64> = (1..=85).chain([401]).chain(171..=400).collect();
     assert_eq!(shown, expected);
     assert_eq!(blocks.into_iter().collect::<Vec<_>>(), [(RunNumber(1), 1, 85)]);
-    // What lies behind it is not said to be hidden.
+    // The range after the block does not list it.
     let view = schedule.view(DueKey::end_of(Millis(200)), DueKey::end_of(Millis(300)), 1_000);
     let piece = view.read(&|_| true, 1_000, &mut crate::run::ScanBuffer::default()).unwrap();
     assert_eq!((piece.entries.len(), piece.hidden.len()), (100, 0));
 }
 
-/// A row may say no size: a merge reads it, and believes no failure to be one.
+/// A row may have no size. The merge reads the size from the payload, and does not record a failed read as an
+/// unknown size.
 #[test]
 fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
     let storage = MemoryStorage::default();
@@ -487,7 +488,7 @@ fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
 fn one_load_takes_a_bounded_part_of_a_flood_and_the_next_ones_the_rest() {
     let storage = TestStorage::default();
     let mut schedule = Schedule::new(Sequence(1), Millis(0));
-    // One half lies in a run, the other in memory.
+    // One half is in a run, the other in memory.
     (1..=100_000).for_each(|sequence| schedule.insert(entry(100, sequence)));
     checkpoint(&mut schedule, &storage, &mut 0);
     (100_001..=200_000).for_each(|sequence| schedule.insert(entry(100, sequence)));

@@ -1,6 +1,6 @@
-//! What is pending in a range of keys as of one moment, to be looked at with nobody waiting: what is
-//! in memory is copied, as far as the piece goes, and of runs only the file and the two bits of each
-//! sequence are taken along, both shared. Feeding takes no part in it.
+//! A view of the pending entries in a range of keys at one moment, to be read without blocking the owner. The
+//! entries in memory are copied, up to a limit. Of each run, the view shares only the file and the two bits
+//! of each sequence. The feed is not involved.
 
 use std::sync::Arc;
 
@@ -24,45 +24,46 @@ struct ViewedRun {
     patches: Patches<ScheduleRow>,
 }
 
-/// See the module.
+/// A view of pending entries; see the module.
 #[derive(Debug)]
 pub struct PendingView {
     from: DueKey,
     to: DueKey,
-    /// True where `to` is not the end of what was asked for.
+    /// True if `to` is before the end of the requested range.
     cut: bool,
     memory: Vec<Entry>,
     runs: Vec<ViewedRun>,
-    /// Where moved entries have their origins, where there are any in `memory`.
+    /// The origins of the moved entries in `memory`, if there are any.
     origins: Origins,
 }
 
-/// A block whose rows are not shown.
+/// A damaged block whose rows are not shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HiddenBlock {
-    /// Which, and why.
+    /// The block, and why it cannot be read.
     pub block: DamagedBlock,
-    /// Rows in it; some may have been pending, in the range, and of a subject that was asked for.
+    /// Number of rows in it. Some may be pending, in the range, and of a requested subject.
     pub rows: u64,
 }
 
-/// A piece of a list.
+/// One part of a listing.
 #[derive(Debug, Default)]
 pub struct ViewedPiece {
-    /// In the order of due time and sequence.
+    /// The entries, in the order of due time and sequence.
     pub entries: Vec<Entry>,
-    /// All that is pending up to this key, and was asked for, was shown.
+    /// All requested pending entries up to this key are shown.
     pub to: DueKey,
-    /// True where `to` is not the end of what was asked for.
+    /// True if `to` is before the end of the requested range.
     pub cut: bool,
-    /// What could not be read; a block that reaches into the next piece is named by that, too.
+    /// The blocks that could not be read. A block that extends into the next piece is listed in that piece
+    /// again.
     pub hidden: Vec<HiddenBlock>,
 }
 
 impl Schedule {
-    /// What is pending above `from` and up to `to`, which is included. Where more than `limit`
-    /// entries of it are in memory, the view ends with the last of so many. Takes as long as so many
-    /// entries need, and not as long as what is pending does.
+    /// Returns a view of the pending entries above `from` and up to `to`, inclusive. If more than `limit` of
+    /// them are in memory, the view ends with the last of the first `limit`. The time depends on `limit`, not
+    /// on the number of pending entries.
     pub fn view(&mut self, from: DueKey, to: DueKey, limit: usize) -> PendingView {
         let mut gather = Gather::new(from, to, limit);
         for window in self.windows.iter_mut().filter(|window| window.pending > 0) {
@@ -87,11 +88,11 @@ impl Schedule {
 }
 
 impl PendingView {
-    /// Reads the runs and puts it together: the first `limit` entries of subjects that are `wanted`.
-    /// Slow, and holds nobody up.
+    /// Reads the runs and merges everything: the first `limit` entries of subjects that are `wanted`. This is
+    /// slow, but does not hold the owner.
     ///
     /// # Errors
-    /// `Storage` where a run could not be read now. What is damaged is in the answer.
+    /// `Storage` if a run could not be read now. Damaged blocks are listed in the answer.
     pub fn read(
         self,
         wanted: &dyn Fn(SubjectNumber) -> bool,
@@ -118,7 +119,7 @@ impl PendingView {
     }
 }
 
-/// Offers what a run holds in the range.
+/// Offers the rows of a run that are in the range.
 fn offer(
     viewed: &ViewedRun,
     wanted: &dyn Fn(SubjectNumber) -> bool,
@@ -134,7 +135,7 @@ fn offer(
             Ok(Some(row)) if due_key_of(&row) > gather.to() => return Ok(()),
             Ok(Some(row)) => {
                 if due_key_of(&row) <= from {
-                    // What was passed on the way here lies before the range.
+                    // Blocks skipped up to here are before the range.
                     hidden.truncate(already);
                 } else if wanted(row.subject) {
                     gather.offer(entry_of(&row), &viewed.bits);
@@ -155,8 +156,8 @@ fn offer(
     }
 }
 
-/// Moved entries learn from their origins which delivery they wait for, and of which message. Where an origin
-/// cannot be read its block is named, and the entry is shown with what is known of it.
+/// Takes the attempt and the payload of moved entries from their origins. If an origin cannot be read, its
+/// block is listed, and the entry is shown with the fields that are known.
 fn resolve(entries: &mut [Entry], origins: &Origins, hidden: &mut Vec<HiddenBlock>) -> Result<()> {
     let unresolved = |(place, entry): (usize, &Entry)| Some((entry.origin()?, place));
     let mut moved: Vec<(DueKey, usize)> = entries.iter().enumerate().filter_map(unresolved).collect();
@@ -180,7 +181,7 @@ fn resolve(entries: &mut [Entry], origins: &Origins, hidden: &mut Vec<HiddenBloc
     Ok(())
 }
 
-/// Two sorted lists as one.
+/// Merges two sorted lists.
 fn merged(left: Vec<Entry>, right: Vec<Entry>) -> Vec<Entry> {
     if left.is_empty() || right.is_empty() {
         return if left.is_empty() { right } else { left };

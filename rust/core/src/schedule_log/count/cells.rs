@@ -4,5 +4,5 @@ use std::collections::BTreeMap;
 
 use crate::units::{Minute, SubjectNumber, Tally};
 
-/// By subject and minute; nothing that is empty.
+/// Tallies by subject and minute, without empty ones.
 pub type Cells = BTreeMap<(SubjectNumber, Minute), Tally>;

@@ -1,4 +1,5 @@
-//! What ended of a run here and there: known while it is little, and counted again where it was too much to keep.
+//! Ended entries scattered over a run: they are kept while they are few, and the run is written again if they
+//! were too many.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence,
 const STREAM: [u8; 16] = [5; 16];
 const FAR: Millis = Millis(u64::MAX);
 const LIMITS: MergeLimits = MergeLimits { windows_min: 8, rows_max: 1_000, wasted_bytes_min: 1 << 20 };
-/// In tests a window has cells of 16, and one for eight rows.
+/// In tests a window may have 16 cells, and one more for each eight rows.
 const ROWS: u64 = 400;
 const KNOWN_MAX: u64 = 16 + ROWS / 8;
 
@@ -21,7 +22,7 @@ fn entry(sequence: u64) -> Entry {
     Entry::new(key, 1, Sequence(sequence), place, SubjectNumber(1 + (sequence % 3) as u32)).with_size(Some(9))
 }
 
-/// One run with a minute for each row, of which the first `ended` are cancelled.
+/// One run with one row in each minute. The first `ended` rows are cancelled.
 fn with_ended(storage: &TestStorage, ended: u64) -> Schedule {
     let mut schedule = Schedule::new(Sequence(1), Millis(0));
     (1..=ROWS).for_each(|sequence| schedule.insert(entry(sequence)));
@@ -88,7 +89,7 @@ fn a_run_of_which_too_much_ended_here_and_there_is_written_again_and_known_again
         }
     };
     assert_eq!(run.row_count(), ROWS - ended);
-    // What ends while it is written is still counted in its cells.
+    // The merged run's cells still count entries that end while the run is written.
     end(&mut schedule, ended + 1..=ended + 2);
     schedule.install_merged(&bits, Some(run));
     assert!(!schedule.has_uncounted(LIMITS, &RunHoles::default()));

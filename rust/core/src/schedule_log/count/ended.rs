@@ -1,9 +1,10 @@
-//! What a run's cells count and is pending no more: cancelled, moved away or dispatched since the run was
-//! written. So what is pending of a subject in a minute is what the cells say without this, and no row is read.
+//! Counts of the ended entries of a window: those that the run's cells count and that were cancelled, moved
+//! or dispatched since the run was written. Cells less these counts give the pending entries, without reading
+//! rows.
 //!
-//! It is bounded by the run: minutes that are over are let go of, a merge makes cells anew, and where it would have more
-//! than a share of the run's rows it is not kept any more. Then who asks reads the rows, until the run is written again,
-//! which is worth it by then (`merging.rs`).
+//! The run bounds their size: past minutes are dropped, and a merge makes new cells. If there would be more
+//! counts than a share of the run's rows, they are forgotten. Forecasts then read the rows until a merge
+//! writes the run again (`merging.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,48 +15,48 @@ use crate::planted::{Planted, is_on};
 use crate::run::Cell;
 use crate::units::{Minute, SubjectNumber, Tally};
 
-/// Cells that any window may have, however few its rows are.
+/// Cells that any window may have, even if it has few rows.
 #[cfg(not(test))]
 const CELLS_MIN: u64 = 1_024;
 #[cfg(test)]
 const CELLS_MIN: u64 = 16;
-/// One cell for so many rows: of five bytes or so in memory, and of 24 in a checkpoint.
+/// One cell is allowed for this many rows. A cell takes about 5 bytes in memory, and 24 in a checkpoint.
 const ROWS_PER_CELL: u64 = 8;
-/// Cells in a map, before they become a layer; few in tests, whose histories are short.
+/// Cells in the map before they become a layer. Few in tests, whose histories are short.
 const RECENT_CELLS_MAX: u64 = if cfg!(test) { 4 } else { 512 };
 
-/// See the module.
+/// The ended entries of one window; see the module.
 #[derive(Clone, Debug, Default)]
 pub(in crate::schedule_log) struct Ended {
-    /// As of the last freeze; shared with the checkpoint that saves it.
+    /// As of the last freeze. Shared with the checkpoint that saves them.
     before: EndedLayers,
-    /// Since then: what a run that is written as of the freeze still counts.
+    /// Since the last freeze: a run that is written as of the freeze still counts them.
     since: EndedLayers,
-    /// What of that came last.
+    /// The newest part of `since`, not yet a layer.
     recent: BTreeMap<(SubjectNumber, Minute), Tally>,
-    /// False where nothing is known of what ended before the freeze, or since.
+    /// False if entries that ended before the freeze, or since, are unknown.
     knows_before: bool,
     knows_since: bool,
-    /// Nothing below this minute is pending, whatever the cells say.
+    /// No entry below this minute is pending, whatever the cells count.
     below: Minute,
 }
 
-/// As a checkpoint has it.
+/// The ended entries as a checkpoint saves them.
 #[derive(Clone, Debug, Default)]
 pub struct SavedEnded {
-    /// Nothing below this minute is pending.
+    /// No entry below this minute is pending.
     pub below: Minute,
-    /// What ended; none where it is not known.
+    /// The ended entries. `None` if they are unknown.
     pub cells: Option<EndedLayers>,
 }
 
 impl SavedEnded {
-    /// Of a window whose cells count nothing that has ended.
+    /// For a window whose cells count no ended entry.
     pub fn none(below: Minute) -> Self {
         Self { below, cells: Some(EndedLayers::new()) }
     }
 
-    /// Makes one layer of several, without what is below the minute.
+    /// Joins the layers to one, without the minutes before `below`.
     pub(crate) fn join(&mut self) -> Option<JoinedEnded> {
         let below = self.below;
         let layers = self.cells.as_mut()?;
@@ -67,7 +68,7 @@ impl SavedEnded {
     }
 }
 
-/// Layers of a window that a checkpoint has joined, and the one, or none, that they are now.
+/// Layers of a window that a checkpoint has joined, and the layer, or none, that replaces them.
 #[derive(Clone, Debug)]
 pub struct JoinedEnded {
     layers: EndedLayers,
@@ -75,24 +76,24 @@ pub struct JoinedEnded {
 }
 
 impl Ended {
-    /// Of a window whose cells count nothing that has ended.
+    /// For a window whose cells count no ended entry.
     pub(in crate::schedule_log) fn none() -> Self {
         Self { knows_before: true, knows_since: true, ..Self::default() }
     }
 
-    /// As a checkpoint has it.
+    /// Restores the state that a checkpoint saved.
     pub(in crate::schedule_log) fn restored(saved: SavedEnded) -> Self {
         let SavedEnded { below, cells } = saved;
         let knows_before = cells.is_some();
         Self { before: cells.unwrap_or_default(), knows_before, knows_since: true, below, ..Self::default() }
     }
 
-    /// What a checkpoint has of it, as of the last freeze.
+    /// The state to save in a checkpoint, as of the last freeze.
     pub(in crate::schedule_log) fn saved(&self) -> SavedEnded {
         SavedEnded { below: self.below, cells: self.knows_before.then(|| self.before.clone()) }
     }
 
-    /// One that waited has ended. `rows` is how many the run has, or will have.
+    /// Notes that a pending entry has ended. `rows` is the number of rows that the run has, or will have.
     #[inline]
     pub(in crate::schedule_log) fn note(&mut self, subject: SubjectNumber, minute: Minute, size: u32, rows: u64) {
         if !self.knows_since || minute < self.below {
@@ -107,30 +108,30 @@ impl Ended {
         }
     }
 
-    /// What came last becomes a layer.
+    /// Makes a layer of the recent cells.
     fn lay_down(&mut self) {
         let cells = EndedCells::of(cells_of(&std::mem::take(&mut self.recent)));
         push_layer(&mut self.since, cells, self.below);
     }
 
-    /// Something ended, and nobody knows what.
+    /// Notes that unknown entries ended.
     pub(in crate::schedule_log) fn forget(&mut self) {
         self.knows_since = false;
         self.since = EndedLayers::new();
         self.recent = BTreeMap::new();
     }
 
-    /// A freeze: what ended is as of now, and nothing since.
+    /// Freezes: everything that ended so far is `before`, and nothing is `since`.
     pub(in crate::schedule_log) fn freeze(&mut self, rows: u64) {
         let recent = EndedCells::of(cells_of(&std::mem::take(&mut self.recent)));
         let since = std::mem::take(&mut self.since);
         self.knows_before = self.knows_before && self.knows_since;
         self.knows_since = true;
         if self.knows_before {
-            // Joined by the checkpoint, and not here, where everybody waits.
+            // The checkpoint joins these layers. Joining them here would block the owner.
             self.before.extend(since);
             self.before.extend(Some(recent).filter(|recent| recent.count() > 0).map(Arc::new));
-            // A cell may stand in several layers: what it comes to is judged when they are joined.
+            // A cell may be in several layers. The limit is checked again when they are joined.
             self.knows_before = count(&self.before) <= most(rows).saturating_mul(2);
         }
         if !self.knows_before {
@@ -138,7 +139,7 @@ impl Ended {
         }
     }
 
-    /// Layers that a checkpoint has joined; none where they are not those of this window any more.
+    /// Replaces layers by the one that a checkpoint has joined, unless this window no longer has them.
     pub(super) fn take_joined(&mut self, JoinedEnded { layers, one }: &JoinedEnded, rows: u64) {
         let same = |before: &[Arc<EndedCells>]| before.iter().zip(layers).all(|(one, other)| Arc::ptr_eq(one, other));
         if self.before.get(..layers.len()).is_some_and(same) {
@@ -149,25 +150,26 @@ impl Ended {
         }
     }
 
-    /// Nothing below this minute is pending any more.
+    /// Notes that no entry below this minute is pending any more.
     pub(in crate::schedule_log) fn prune(&mut self, below: Minute) {
         if below <= self.below {
             return;
         }
         self.below = below;
         self.recent.retain(|(_, minute), _| *minute >= below);
-        // Of those that reach above it nothing is taken away here, where everybody waits: a checkpoint does that.
+        // Layers that extend above it are not rewritten here, which would block the owner. A checkpoint does
+        // that.
         for layers in [&mut self.before, &mut self.since] {
             layers.retain(|layer| !layer.is_below(below));
         }
     }
 
-    /// The run was written as of the last freeze: its cells count nothing that had ended by then.
+    /// Notes that the run was written as of the last freeze: its cells count no entry that had ended by then.
     pub(in crate::schedule_log) fn written(&mut self) {
         (self.before, self.knows_before) = (EndedLayers::new(), true);
     }
 
-    /// One behind the other, written as one run as of the last freeze.
+    /// The ended entries of windows in order, which were written as one run as of the last freeze.
     pub(in crate::schedule_log) fn merged<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         let mut merged = Self::none();
         for one in all {
@@ -183,17 +185,17 @@ impl Ended {
         merged
     }
 
-    /// Nothing below this minute is pending.
+    /// No entry below this minute is pending.
     pub(in crate::schedule_log) fn below(&self) -> Minute {
         self.below
     }
 
-    /// True where it is not known what had ended by the last freeze.
+    /// True if the entries that had ended by the last freeze are unknown.
     pub(in crate::schedule_log) fn is_forgotten(&self) -> bool {
         !self.knows_before
     }
 
-    /// What ended, as of now; `None` where it is not known.
+    /// The entries that have ended by now. `None` if they are unknown.
     pub(in crate::schedule_log) fn view(&self, subject: Option<SubjectNumber>) -> Option<EndedView> {
         let is_known = self.knows_before && self.knows_since;
         if !is_known && !is_on(Planted::ForgottenEndedCounted) {
@@ -219,7 +221,7 @@ impl Ended {
     }
 }
 
-/// What ended of a subject, or of all, as of one moment; to be read with nobody waiting.
+/// The ended entries of a subject, or of all, at one moment, to be read without blocking the owner.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct EndedView {
     subject: Option<SubjectNumber>,

@@ -1,37 +1,37 @@
-//! Cells of what ended, in order, as bytes: some five for each, where a map takes forty.
+//! Sorted cells of ended entries, encoded in about five bytes each. A map takes forty bytes for each.
 
 use std::sync::Arc;
 
 use crate::run::{Cell, decode_cell, encode_cell, sum_neighbours};
 use crate::units::{Minute, SubjectNumber, Tally};
 
-/// Cells from one place that can be begun at to the next.
+/// Cells between two places at which a reader can begin.
 const CELLS_PER_PLACE: usize = 128;
 
-/// Cells by subject and minute, each key once. They never change.
+/// Cells by subject and minute, each key once. Immutable.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EndedCells {
     bytes: Vec<u8>,
     count: usize,
-    /// No cell is of a minute before the first of these, or behind the second.
+    /// The first and the last minute of all cells.
     minutes: (Minute, Minute),
     places: Vec<Place>,
 }
 
-/// Where a reader may begin.
+/// A place at which a reader can begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
-    /// The key of the cell before.
+    /// The key of the previous cell.
     before: (SubjectNumber, Minute),
     /// The first byte of the cell.
     offset: u32,
 }
 
-/// What ended, as layers that add up: a key may stand in each of them.
+/// Layers of ended entries. A key may be in several layers, and its tallies add up.
 pub type EndedLayers = Vec<Arc<EndedCells>>;
 
 impl EndedCells {
-    /// Of cells in the order of their keys, each once.
+    /// Encodes cells that are sorted by their keys, each key once.
     pub fn of(cells: impl IntoIterator<Item = Cell>) -> Self {
         let mut of = Self { minutes: (Minute(u32::MAX), Minute(0)), ..Self::default() };
         let mut before = (SubjectNumber(0), Minute(0));
@@ -55,20 +55,20 @@ impl EndedCells {
         self.count
     }
 
-    /// True where a cell is below a minute.
+    /// True if a cell is below a minute.
     pub(super) fn reaches_below(&self, minute: Minute) -> bool {
         self.minutes.0 < minute
     }
 
-    /// True where all cells are below a minute.
+    /// True if all cells are below a minute.
     pub(super) fn is_below(&self, minute: Minute) -> bool {
         self.minutes.1 < minute
     }
 
-    /// Those of a subject, or of all, in order.
+    /// The cells of a subject, or of all, in order.
     pub fn iter(&self, subject: Option<SubjectNumber>) -> impl Iterator<Item = Cell> + '_ {
         let first = subject.map_or(0, |subject| {
-            // The cell at a place may be of the subject where the one before is not.
+            // The cell at a place may be of the subject even if the cell before it is not.
             self.places.partition_point(|place| place.before.0 < subject).saturating_sub(1)
         });
         let place = self.places.get(first).copied().unwrap_or(Place { before: Default::default(), offset: 0 });
@@ -90,23 +90,23 @@ impl EndedCells {
     }
 }
 
-/// Sorts cells, and makes one of those with the same key; without those below a minute.
+/// Sorts cells, adds up those with the same key, and drops those below a minute.
 pub(in crate::schedule_log) fn in_order(mut cells: Vec<Cell>, below: Minute) -> Vec<Cell> {
     cells.retain(|cell| cell.minute >= below);
-    // Layers are in order, which this finds.
+    // Layers are sorted already, which makes this sort fast.
     cells.sort_by_key(Cell::key);
     sum_neighbours(&mut cells);
     cells
 }
 
-/// Layers as one, without what is below a minute.
+/// Joins layers to one, without the minutes before `below`.
 pub(in crate::schedule_log) fn joined(layers: &[Arc<EndedCells>], below: Minute) -> Arc<EndedCells> {
     let cells = layers.iter().flat_map(|layer| layer.iter(None)).collect();
     Arc::new(EndedCells::of(in_order(cells, below)))
 }
 
-/// Lays one on top, and joins it with those below it that are no more than twice as large: so there are few, and a cell
-/// is written again about once for each doubling.
+/// Adds a layer on top, and joins it with the layers under it that are at most twice as large. This keeps the
+/// layers few, and writes a cell again about once for each doubling.
 pub(super) fn push_layer(layers: &mut EndedLayers, cells: EndedCells, below: Minute) {
     if cells.count() > 0 {
         layers.push(Arc::new(cells));
@@ -123,7 +123,7 @@ pub(super) fn push_layer(layers: &mut EndedLayers, cells: EndedCells, below: Min
     }
 }
 
-/// What ended, to be asked for in about the order of the keys.
+/// Ended entries, to be looked up in roughly ascending order of keys.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct InOrder {
     cells: Vec<Cell>,
@@ -131,17 +131,17 @@ pub(in crate::schedule_log) struct InOrder {
 }
 
 impl InOrder {
-    /// Of cells in any order.
+    /// Takes cells in any order.
     pub(in crate::schedule_log) fn of(cells: Vec<Cell>, below: Minute) -> Self {
         Self { cells: in_order(cells, below), next: 0 }
     }
 
-    /// Of one layer, as a store has that is at rest: it is in order, each key once.
+    /// Takes one layer, which is sorted and has each key once. An idle store has one layer.
     pub(super) fn of_one(layer: &EndedCells, subject: Option<SubjectNumber>, below: Minute) -> Self {
         Self { cells: layer.iter(subject).filter(|cell| cell.minute >= below).collect(), next: 0 }
     }
 
-    /// What ended of this subject in this minute.
+    /// The tally of the ended entries of this subject and minute.
     #[inline]
     pub(in crate::schedule_log) fn at(&mut self, key: (SubjectNumber, Minute)) -> Tally {
         loop {
@@ -152,7 +152,7 @@ impl InOrder {
             }
         }
         if self.next.checked_sub(1).and_then(|last| self.cells.get(last)).is_some_and(|last| last.key() >= key) {
-            // Cells of a loaded run are in the order of its own names.
+            // The key went back: the cells of a loaded run are in the order of its own names.
             self.next = self.cells.partition_point(|cell| cell.key() < key);
             return self
                 .cells
@@ -192,7 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was laid on top of what: the layers add up to all cells, of one subject and of all.
+        /// For any layers, their sum is all cells, of one subject and of all subjects.
         #[test]
         fn layers_add_up(all in cells(), pieces in 1_usize..40, below in 0_u32..100) {
             let below = Minute(below);
@@ -214,7 +214,7 @@ mod tests {
             }
         }
 
-        /// In whatever order keys are asked for.
+        /// Each key is found, in any order of look-ups.
         #[test]
         fn any_key_is_found_in_any_order(all in cells(), asked in prop::collection::vec((0_u32..6, 0_u32..310), 0..200)) {
             let expected = map(&all, Minute(0));

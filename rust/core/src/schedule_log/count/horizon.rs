@@ -1,6 +1,6 @@
-//! What is pending of a subject in each minute, over the whole horizon: from the cells of runs without what
-//! has ended since they were written, and from entries in memory. Of a run that has no cells, or of which
-//! it is not known what ended, the rows are read.
+//! Counts the pending entries of a subject in each minute, for all due times: from the cells of runs, less
+//! the entries that ended since the runs were written, and from the entries in memory. If a run has no cells,
+//! or the entries that ended are unknown, its rows are read.
 
 use std::sync::Arc;
 
@@ -16,41 +16,42 @@ use crate::schedule_log::window::bits::{EntryState, TwoBits};
 use crate::schedule_log::window::{Body, entry_of};
 use crate::units::{Minute, Sequence, SubjectNumber, Tally};
 
-/// Bytes of an entry's body, where the entry does not know.
+/// Returns the bytes of an entry's body, for entries without a size.
 pub type SizeOf<'a> = &'a dyn Fn(&Entry) -> u32;
 
-/// See the module: as of one moment, to be read with nobody waiting.
+/// The counts at one moment, to be read without blocking the owner; see the module.
 #[derive(Debug)]
 pub struct HorizonView {
     subject: Option<SubjectNumber>,
-    /// What is pending in the open window, one by one: putting it together takes longer than copying it.
+    /// The pending entries of the open window, one by one: adding them up takes longer than copying them.
     open: Vec<(SubjectNumber, Minute, u32)>,
     frozen: Vec<(Arc<Recent>, TwoBits)>,
     runs: Vec<ViewedCells>,
 }
 
-/// A run in which something is pending.
+/// A run with pending entries.
 #[derive(Debug)]
 struct ViewedCells {
     run: Arc<Run>,
     bits: TwoBits,
     patches: Patches<ScheduleRow>,
-    /// None where the rows have to be read.
+    /// `None` if the rows must be read.
     ended: Option<EndedView>,
     below: Minute,
 }
 
-/// What a view came to.
+/// The result of reading a view.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Horizon {
-    /// What is pending.
+    /// The counts of pending entries.
     pub cells: Cells,
-    /// Rows in blocks that cannot be read: some may have been pending.
+    /// Rows in blocks that cannot be read. Some may be pending.
     pub hidden_rows: u64,
 }
 
 impl Schedule {
-    /// What is pending of a subject, or of all. Looks through the entries that no checkpoint has taken yet.
+    /// Returns a view of the pending entries of a subject, or of all. Reads all entries that no checkpoint
+    /// has moved to a run yet.
     pub fn horizon(&self, subject: Option<SubjectNumber>) -> HorizonView {
         let asked = self.open.iter().filter(|entry| is_asked(entry, subject, &self.open_bits));
         let open =
@@ -72,7 +73,8 @@ impl Schedule {
         HorizonView { subject, open, frozen, runs }
     }
 
-    /// What ended of windows that begin at these sequences was joined by a checkpoint.
+    /// Takes over layers of ended entries that a checkpoint has joined, for windows that begin at these
+    /// sequences.
     pub fn take_joined_ended(&mut self, joined: &[(Sequence, JoinedEnded)]) {
         for (first, joined) in joined {
             if let Some(window) = self.window_at(*first).and_then(|at| self.windows.get_mut(at)) {
@@ -84,15 +86,15 @@ impl Schedule {
 }
 
 impl HorizonView {
-    /// True where rows of a run have to be read, since it is not known what ended of it.
+    /// True if rows of a run must be read, because the entries that ended are unknown.
     pub fn reads_rows(&self) -> bool {
         self.runs.iter().any(|viewed| viewed.ended.is_none())
     }
 
-    /// Puts it together. `size_of` is asked for entries whose size is not known.
+    /// Adds up the view. `size_of` is called for entries without a size.
     ///
     /// # Errors
-    /// `Storage` where a run could not be read now. Damaged blocks are counted instead.
+    /// `Storage` if a run could not be read now. The rows of damaged blocks are counted instead.
     pub fn read(self, size_of: SizeOf<'_>) -> Result<Horizon> {
         let mut pages = HorizonPages::new(self.subject);
         let mut hidden_rows = 0;
@@ -113,8 +115,9 @@ impl HorizonView {
 }
 
 impl ViewedCells {
-    /// Adds what the cells say, without what has ended; false where that is not known, and nothing was added. They are
-    /// all read before, into room that the run before has left: the last of them may be damaged.
+    /// Adds the counts of the cells, less the entries that ended. Returns false and adds nothing if these are
+    /// unknown or a cell is damaged. All cells are read first, into a buffer that is reused for each run,
+    /// since the last cell may be damaged.
     fn add_cells(
         &self,
         subject: Option<SubjectNumber>,
@@ -126,7 +129,7 @@ impl ViewedCells {
         match self.run.each_cell(subject, &mut |cell| read.push(cell)) {
             Ok(()) => {}
             Err(error @ Error::Storage { .. }) => return Err(error),
-            // They are damaged: the rows say the same.
+            // The cells are damaged. The rows hold the same counts.
             Err(_) => return Ok(false),
         }
         let mut ended = ended.read();
@@ -138,7 +141,7 @@ impl ViewedCells {
         Ok(true)
     }
 
-    /// Adds what the rows say, and returns how many could not be read.
+    /// Adds the counts of the rows, and returns how many rows could not be read.
     fn add_rows(&self, subject: Option<SubjectNumber>, size_of: SizeOf<'_>, pages: &mut HorizonPages) -> Result<u64> {
         let mut hidden_rows = 0_u64;
         let mut buffer = ScanBuffer::default();

@@ -1,5 +1,6 @@
-//! Tallies by subject and minute while they are added up: of one subject in pages of an hour, since what is added comes in
-//! the order of minutes, from one run after another. Of all it is a map, since most of such a page may be empty.
+//! Tallies by subject and minute while they are added up. For one subject they are in pages of an hour, since
+//! the cells of each run come in the order of minutes. For all subjects they are in a map, since most of such
+//! a page might be empty.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +12,15 @@ const MINUTES: u32 = 60;
 type Hour = (SubjectNumber, u32);
 type Page = [Tally; MINUTES as usize];
 
-/// See the module.
+/// The tallies; see the module.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct HorizonPages {
     cells: Cells,
-    /// False where all is in the map.
+    /// False if all tallies are in the map.
     has_pages: bool,
     places: BTreeMap<Hour, usize>,
     pages: Vec<Page>,
-    /// The page that was added to last.
+    /// The page that was used last.
     last: Option<(Hour, usize)>,
 }
 
@@ -59,7 +60,7 @@ impl HorizonPages {
         place
     }
 
-    /// What is in them, in order; nothing that is empty.
+    /// The nonempty tallies, in order.
     pub(super) fn into_cells(self) -> Cells {
         if !self.has_pages {
             return self.cells;

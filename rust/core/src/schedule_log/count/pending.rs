@@ -1,4 +1,4 @@
-//! Looking at everything that is pending, in no particular order: for who counts, not for who feeds.
+//! Visits all pending entries, in no particular order. This is for counts, not for the feed.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::schedule_log::window::{Body, Window, entry_of};
 use crate::units::Sequence;
 
 impl Schedule {
-    /// Shows each pending entry once. Blocks of runs that cannot be read are told to `damaged`, and
-    /// the rest is shown. Reads every run in which something is pending.
+    /// Shows each pending entry once. Unreadable blocks of runs are reported to `damaged`, and the rest is
+    /// shown. Reads every run that has pending entries.
     pub fn each_pending(&self, show: &mut dyn FnMut(&Entry), damaged: &mut dyn FnMut(DamagedBlock)) {
         let mut buffer = ScanBuffer::default();
         let mut moved = self.unresolved();
@@ -45,7 +45,7 @@ fn is_pending(bits: &TwoBits, entry: &Entry) -> bool {
     bits.get(entry.sequence()) == EntryState::Pending
 }
 
-/// Shows what is pending in a window's run, and what was moved and has its origin there.
+/// Shows the pending entries of a window's run, and the moved entries that have their origin there.
 fn each_of_run(
     window: &Window,
     moved: &mut BTreeMap<Sequence, Vec<Entry>>,

@@ -1,4 +1,4 @@
-//! How far the feed has come in each run.
+//! The feed's position in each run.
 
 use std::collections::HashMap;
 
@@ -8,30 +8,30 @@ use crate::schedule_log::schedule::Schedule;
 use crate::schedule_log::window::{Body, Window, due_key_of, entry_of};
 use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
-/// Blocks that the disk is asked for ahead of a cursor.
+/// Blocks that are prefetched ahead of a cursor.
 const AHEAD_BLOCKS: u32 = 16;
-/// So many rows of others are passed over by one gathering, over all runs, before it is cut: 64 Ki take about a
+/// Rows of other subjects that one gathering skips, over all runs, before it is cut. 64 Ki rows take about a
 /// millisecond.
 const PASSED_MAX: usize = 1 << 16;
-/// So many of one run in any case.
+/// Rows of other subjects that one gathering may skip in each run, however many runs there are.
 const PASSED_OF_RUN_MIN: usize = 1 << 10;
-/// What comes later than this behind a slice is not asked for with it, in milliseconds.
+/// Rows that are due later than this after a slice are not prefetched with it, in milliseconds.
 const AHEAD_MS_MAX: u64 = 10_000;
 
-/// A place in a run: every row before it is at or below the feed's position.
+/// A place in a run. Every row before it is at or below the feed's position.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    /// The block to go on reading at.
+    /// The block from which reading continues.
     block: u32,
     next: Next,
-    /// The first block that was neither read nor asked for.
+    /// The first block that was neither read nor prefetched.
     asked: u32,
 }
 
-/// What stands at a cursor.
+/// The row at a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
-    /// Must be read.
+    /// The row must be read.
     Unknown,
     /// A row with this key.
     Row(DueKey),
@@ -47,14 +47,14 @@ pub(in crate::schedule_log) struct Cursors {
 }
 
 impl Cursor {
-    /// The place before everything.
+    /// The place before all rows.
     fn first_of(run: &Run) -> Self {
         let next = run.first_key().map_or(Next::End, |first| Next::Row(first.due_key()));
         Self { block: 0, next, asked: 0 }
     }
 
-    /// Has the disk fetch what the slices behind this one begin with, where the next row is due by
-    /// `until`: whoever loads them holds the owner and should not wait then.
+    /// Prefetches the first blocks of the following slices if the next row is due by `until`. Loading a slice
+    /// holds the owner, and should then not wait for the disk.
     fn ask_ahead(&mut self, run: &Run, until: Millis) {
         let is_near = matches!(self.next, Next::Row(key) if key.due <= until);
         let end = self.block.saturating_add(AHEAD_BLOCKS).min(run.block_count());
@@ -65,29 +65,29 @@ impl Cursor {
     }
 }
 
-/// What one gathering did to a cursor; it counts once the slice is accepted.
+/// The change of a cursor by one gathering. It takes effect when the slice is accepted.
 struct Moved {
     run: RunNumber,
     before: Cursor,
     after: Cursor,
-    /// The last row that was offered, if any was.
+    /// The last row that was offered, if any.
     last: Option<DueKey>,
 }
 
-/// Where cursors go when a slice is accepted.
+/// The changes of cursors that take effect when a slice is accepted.
 #[derive(Default)]
 pub(in crate::schedule_log) struct Moves {
     moved: Vec<Moved>,
 }
 
 impl Cursors {
-    /// Forgets all places: the feed's position went back.
+    /// Forgets all places, because the feed's position went back.
     pub(in crate::schedule_log) fn clear(&mut self) {
         self.places.clear();
     }
 
-    /// Accepts a slice that ends with `to`. Runs that gave rows above it gave too many, and are read again
-    /// from where they were.
+    /// Accepts a slice that ends with `to`. Runs that offered rows above `to` are read again from their
+    /// previous place.
     pub(super) fn accept(&mut self, moves: Moves, to: DueKey) {
         for Moved { run, before, after, last } in moves.moved {
             self.places.insert(run, if last.is_some_and(|last| last > to) { before } else { after });
@@ -99,7 +99,7 @@ impl Cursors {
         self.places.capacity().saturating_mul(size_of::<Cursor>().saturating_add(16))
     }
 
-    /// Offers `gather` what a run holds in its range.
+    /// Offers `gather` the rows of a run in its range.
     fn gather_run(
         &mut self,
         window: &Window,
@@ -179,8 +179,7 @@ impl Schedule {
         Ok(moves)
     }
 
-    /// A slice from `from` to `to` was accepted: the disk is asked for what the next slices of each
-    /// run begin with.
+    /// Prefetches the first blocks of each run's next slices, after a slice from `from` to `to` was accepted.
     pub(super) fn ask_ahead(&self, from: DueKey, to: DueKey, cursors: &mut Cursors) {
         let until = to.due.plus(to.due.since(from.due).min(AHEAD_MS_MAX));
         for window in self.windows.iter().filter(|window| window.pending > 0) {

@@ -1,9 +1,9 @@
-//! Where in a [`Recent`](super::recent::Recent) the entries of some time stand.
+//! An index by due time of the entries in a [`Recent`](super::recent::Recent).
 //!
-//! Places are kept in buckets of time. A bucket far from the origin is wide and one near it is
-//! 4096 ms, so that entries spread over ten years make a few hundred buckets. A wide or crowded
-//! one is split into 64 when somebody reads a part of it, down to one millisecond. A bucket keeps
-//! its places in the order they came, which is the order of sequences.
+//! The index keeps places in buckets of time. A bucket far from the origin is wide, and one near the origin
+//! is 4096 ms wide, so that entries spread over ten years make a few hundred buckets. A wide or crowded
+//! bucket is split into 64 when a part of it is read, down to one millisecond. A bucket keeps its places in
+//! the order of arrival, which is the order of sequences.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::units::{DueKey, Millis};
 
 /// Width of the narrowest bucket that an insertion makes: 4096 ms.
 const NEAR_SHIFT: u32 = 12;
-/// A bucket of one width is split into so many of the next: 64.
+/// A bucket is split into this many narrower ones: 64.
 const SPLIT_SHIFT: u32 = 6;
 /// Width of the widest bucket.
 const FAR_SHIFT: u32 = 42;
-/// A bucket with fewer places is read whole rather than split.
+/// A bucket with fewer places is read as a whole and not split.
 const CROWDED: usize = 1_024;
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// It spans `1 << shift` milliseconds.
+    /// The bucket spans `1 << shift` milliseconds.
     shift: u32,
     places: Vec<u32>,
 }
@@ -32,8 +32,8 @@ struct Bucket {
 #[derive(Debug)]
 pub(in crate::schedule_log) struct DueIndex {
     origin: u64,
-    /// By the first millisecond. Buckets do not overlap: their widths and places follow from the
-    /// origin, and a split one leaves all of its parts.
+    /// Buckets by their first millisecond. They do not overlap: the origin determines their widths and
+    /// starts, and a split bucket is replaced by all of its parts.
     buckets: BTreeMap<u64, Bucket>,
 }
 
@@ -89,7 +89,7 @@ impl DueIndex {
         places.saturating_add(self.buckets.len().saturating_mul(size_of::<Bucket>().saturating_add(16)))
     }
 
-    /// Splits what is crowded and reaches over the range, or holds more than there is room for.
+    /// Splits crowded buckets that extend over the range, or hold more entries than there is room for.
     fn split_for(&mut self, entries: &Recent, gather: &Gather) {
         let (from, to) = (gather.from().due.0, gather.to().due.0);
         let room = gather.room();
@@ -103,7 +103,7 @@ impl DueIndex {
             let crowded = bucket.places.len() > CROWDED && (!inside || bucket.places.len() > room);
             if bucket.shift > 0 && crowded {
                 self.split(at, entries);
-                // What lies before the range is not looked at again.
+                // Parts before the range are not looked at again.
                 start = self.first_start(gather.from()).max(at);
             } else {
                 start = last.saturating_add(1);
@@ -125,13 +125,13 @@ impl DueIndex {
         }
     }
 
-    /// The start of the first bucket that may hold something above `key`.
+    /// The start of the first bucket that may hold an entry above `key`.
     fn first_start(&self, key: DueKey) -> u64 {
         self.buckets.range(..=key.due.0).next_back().map_or(0, |(start, _)| *start)
     }
 
-    /// The width of the bucket that a due time belongs into before any split. All due times that
-    /// agree above it have the same, so buckets are aligned and apart.
+    /// The width of the bucket for a due time before any split. All due times with the same higher bits get
+    /// the same width, so buckets are aligned and do not overlap.
     fn shift_of(&self, due: u64) -> u32 {
         let different = (due ^ self.origin) >> (NEAR_SHIFT + SPLIT_SHIFT);
         let wider = (u64::BITS - different.leading_zeros()).div_ceil(SPLIT_SHIFT);
@@ -191,7 +191,7 @@ mod tests {
                 let entry = entry(due, sequence);
                 index.insert(Millis(due), recent.push(entry).unwrap());
                 all.push(entry);
-                // Reads in between split buckets under way.
+                // Reads in between split some buckets.
                 if sequence.is_multiple_of(501) {
                     let bits = pending(sequence + 1);
                     let mut gather = Gather::new(DueKey::START, DueKey::end_of(Millis(due)), 100);

@@ -1,4 +1,4 @@
-//! Gathering one slice of the schedule: the first so many pending entries of a range of keys.
+//! Gathers one slice of the schedule: the first pending entries of a range of keys, up to a limit.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::schedule_log::entry::{Entry, sort_by_key};
 use crate::schedule_log::window::bits::{EntryState, TwoBits};
 use crate::units::{DueKey, SubjectNumber};
 
-/// Whose entries are wanted. Subjects are in order.
+/// The subjects whose entries are wanted. Subjects are sorted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::schedule_log) enum Of {
-    /// Everybody's.
+    /// All subjects.
     All,
-    /// Those of these subjects.
+    /// These subjects.
     Only(Arc<[SubjectNumber]>),
-    /// Those of all others.
+    /// All subjects except these.
     Without(Arc<[SubjectNumber]>),
 }
 
 impl Of {
-    /// True where the entries of this subject are wanted.
+    /// True if the entries of this subject are wanted.
     #[inline]
     pub(in crate::schedule_log) fn has(&self, subject: SubjectNumber) -> bool {
         match self {
@@ -28,7 +28,7 @@ impl Of {
         }
     }
 
-    /// The subjects that it names, in order.
+    /// The subjects that it names, sorted.
     pub(in crate::schedule_log) fn named(&self) -> &[SubjectNumber] {
         match self {
             Self::All => &[],
@@ -36,7 +36,7 @@ impl Of {
         }
     }
 
-    /// Without those that the other one has, which names its own.
+    /// Removes the subjects of `other`, which must name its subjects.
     pub(super) fn without(&self, other: &Self) -> Self {
         match self {
             Self::Only(subjects) => Self::Only(subjects.iter().copied().filter(|one| !other.has(*one)).collect()),
@@ -47,7 +47,7 @@ impl Of {
         }
     }
 
-    /// With those that the other one has, which names its own.
+    /// Adds the subjects of `other`, which must name its subjects.
     pub(in crate::schedule_log) fn with(&self, other: &Self) -> Self {
         match self {
             Self::All => Self::All,
@@ -66,13 +66,12 @@ fn both(left: &[SubjectNumber], right: &[SubjectNumber]) -> Arc<[SubjectNumber]>
     both.into()
 }
 
-/// A slice that is being gathered. What is kept never exceeds the limit by more than a quarter,
-/// because the range is cut back when it fills up.
+/// A slice that is being gathered. It never holds more than about a quarter above the limit, because the
+/// range is cut back when the slice is full.
 ///
-/// Entries are offered in any order of due time, but those of one millisecond in the order of
-/// their sequences: windows come oldest first, and each keeps that order. So sorting by due time
-/// alone, and by the order of offering, is enough: one number for each entry instead of its 36
-/// bytes.
+/// Entries are offered in any order of due time, but those of one millisecond in the order of sequences:
+/// windows come oldest first, and each keeps that order. It is therefore enough to sort by due time and then
+/// by the order of offering, which takes one number for each entry instead of its 36 bytes.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct Gather {
     from: DueKey,
@@ -80,7 +79,7 @@ pub(in crate::schedule_log) struct Gather {
     limit: usize,
     of: Of,
     entries: Vec<Entry>,
-    /// How many in the range were somebody else's.
+    /// The number of entries in the range that are of unwanted subjects.
     passed: usize,
     cut: bool,
 }
@@ -88,33 +87,33 @@ pub(in crate::schedule_log) struct Gather {
 /// A gathered slice.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct Gathered {
-    /// In order, at most as many as the limit.
+    /// The entries, in order, at most `limit`.
     pub(in crate::schedule_log) entries: Vec<Entry>,
     /// The last key that the slice covers.
     pub(in crate::schedule_log) to: DueKey,
-    /// True where the range was cut back: by the limit, or as a run had much of others.
+    /// True if the range was cut back, by the limit or because a run had many entries of other subjects.
     pub(in crate::schedule_log) cut: bool,
 }
 
 impl Gather {
-    /// The first `limit` entries above `from` and up to `to`, which is included.
+    /// Gathers the first `limit` entries above `from` and up to `to`, inclusive.
     pub(in crate::schedule_log) fn new(from: DueKey, to: DueKey, limit: usize) -> Self {
         Self { from, to, limit: limit.max(1), of: Of::All, entries: Vec::new(), passed: 0, cut: false }
     }
 
-    /// The same, of these subjects. What was moved and not looked up yet comes in any case: whose it is,
-    /// only its origin knows.
+    /// The same slice for these subjects only. Moved entries that are not resolved come in any case, since
+    /// only the origin knows their subject.
     pub(in crate::schedule_log) fn of(mut self, of: &Of) -> Self {
         self.of = of.clone();
         self
     }
 
-    /// How many entries in the range were not wanted since they are somebody else's.
+    /// The number of entries in the range that were skipped because they are of unwanted subjects.
     pub(in crate::schedule_log) fn passed(&self) -> usize {
         self.passed
     }
 
-    /// Nothing above this is wanted any more.
+    /// Excludes the entries above `to` from now on.
     pub(in crate::schedule_log) fn cut_to(&mut self, to: DueKey) {
         if to < self.to {
             self.to = to;
@@ -123,22 +122,22 @@ impl Gather {
         }
     }
 
-    /// Nothing at or below this is wanted.
+    /// Only entries above this key are wanted.
     pub(in crate::schedule_log) fn from(&self) -> DueKey {
         self.from
     }
 
-    /// Nothing above this is wanted; it moves down as the slice fills up.
+    /// Only entries up to this key are wanted. The key goes down when the slice is full.
     pub(in crate::schedule_log) fn to(&self) -> DueKey {
         self.to
     }
 
-    /// How many entries more the slice holds without being cut.
+    /// The number of entries that the slice still takes without being cut.
     pub(in crate::schedule_log) fn room(&self) -> usize {
         self.limit.saturating_sub(self.entries.len())
     }
 
-    /// Takes an entry, if it is in the range and pending by `bits`.
+    /// Takes an entry if it is in the range and pending according to `bits`.
     #[inline]
     pub(in crate::schedule_log) fn offer(&mut self, entry: Entry, bits: &TwoBits) {
         let key = entry.key();
@@ -158,7 +157,7 @@ impl Gather {
         }
     }
 
-    /// The slice, in order and without room to spare.
+    /// The slice, sorted and without spare memory.
     pub(in crate::schedule_log) fn finish(mut self) -> Gathered {
         let Some(mut order) = Order::of(&self.entries) else {
             sort_by_key(&mut self.entries);
@@ -181,7 +180,7 @@ impl Gather {
         Gathered { entries, to: self.to, cut: self.cut }
     }
 
-    /// Cuts the range back to the first `limit` of what was offered; the rest keep their order.
+    /// Cuts the range back to the first `limit` of the offered entries. The kept entries stay in their order.
     fn cut_back(&mut self) {
         let last = self.limit.saturating_sub(1);
         let kept = match Order::of(&self.entries) {
@@ -201,16 +200,15 @@ impl Gather {
     }
 }
 
-/// For each entry a number that sorts as the entry does: how long after the first it is due, and
-/// below that its place.
+/// For each entry, a number that sorts as the entry does: its due time relative to the first one, and below
+/// that its place.
 struct Order {
     numbers: Vec<u64>,
     place_bits: u32,
 }
 
 impl Order {
-    /// `None` where due times lie so far apart that the numbers would not fit: with a million
-    /// entries, 278 years.
+    /// `None` if the due times are too far apart for the numbers: 278 years for a million entries.
     fn of(entries: &[Entry]) -> Option<Self> {
         let dues = || entries.iter().map(|entry| entry.due().0);
         let first = dues().min().unwrap_or_default();
@@ -239,7 +237,7 @@ mod tests {
     use super::*;
     use crate::units::{Location, Millis, Sequence, SubjectNumber};
 
-    /// The first so many of 200,000 entries that are spread over nine thousand years.
+    /// Gathers the first `limit` of 200,000 entries that are spread over nine thousand years.
     fn gathers_the_first(limit: usize) {
         let mut bits = TwoBits::new(Sequence(1));
         let mut gather = Gather::new(DueKey::START, DueKey::end_of(crate::schedule_log::DUE_MAX), limit);
@@ -267,7 +265,7 @@ mod tests {
 
     #[test]
     fn so_many_entries_of_such_a_range_that_numbers_do_not_fit_are_sorted_as_well() {
-        // Cut back on the way and at the end, cut at the end alone, and not cut at all.
+        // The limits are cut during gathering and at the end, only at the end, and never.
         for limit in [70_000, 190_000, 200_000] {
             gathers_the_first(limit);
         }

@@ -1,11 +1,10 @@
-//! A lane of the feed: hands over what is pending of some subjects in the order of due time and sequence, and
-//! keeps only what is near in memory.
+//! A lane of the feed: hands over the pending entries of some subjects in the order of due time and sequence,
+//! and keeps in memory only those that are due soon.
 //!
-//! `position` divides the schedule. What is pending at or below it was handed over, or is in hand:
-//! in a slice that was loaded or, where it arrived later, in the wheel. What is above it is left
-//! to the next slice. An entry can never fall between, because a slice moves the position to its
-//! last entry, an arrival is judged by the position, and whoever gives entries back moves the
-//! position back with them.
+//! `position` divides the schedule. Every pending entry at or below it was handed over or is in hand: in a
+//! loaded slice or, if it arrived later, in the wheel. Entries above it are left to the next slice. No entry
+//! is missed, because a slice moves the position to its last entry, an arrival is compared with the position,
+//! and giving entries back moves the position back with them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,18 +19,18 @@ use crate::schedule_log::schedule::Schedule;
 use crate::units::{DueKey, Millis, SubjectNumber};
 use crate::wheel::Wheel;
 
-/// Entries of a slice at most: whoever loads one holds the owner, and others wait for it. So many take two to
-/// three milliseconds, and are enough that what of each run is read twice costs little.
+/// The most entries of a slice. Loading a slice holds the owner while others wait. This many take two to
+/// three milliseconds, and are enough that reading some rows of each run twice costs little.
 const SLICE_MAX: usize = 1 << 15;
 
-/// So many of what is in hand are looked at to find out whose it is.
+/// The number of samples for estimating the shares of subjects.
 const SAMPLES: usize = 4_096;
 
 /// A sorted piece of the schedule.
 #[derive(Debug)]
 struct Slice {
     entries: Vec<Entry>,
-    /// How many were handed over.
+    /// The number of entries handed over.
     taken: usize,
 }
 
@@ -41,28 +40,28 @@ impl Slice {
     }
 }
 
-/// What loading came to.
+/// The result of loading.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Loaded {
-    /// All that is due within the window is in hand.
+    /// Every entry that is due within the window is in hand.
     UpToDate,
-    /// There is more within the window, and no room until something is taken.
+    /// More entries are due within the window, but there is no room before some are taken.
     Full,
-    /// There is more within the window, and room for it: load again.
+    /// More entries are due within the window, and there is room: load again.
     More,
 }
 
-/// See the module.
+/// One lane; see the module.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct Lane {
     of: Of,
     position: DueKey,
-    /// Slices in order; all of a later one lies above all of an earlier one.
+    /// Slices in order. Every entry of a later slice is above those of an earlier one.
     slices: VecDeque<Slice>,
     in_slices: usize,
     wheel: Wheel,
     cursors: Cursors,
-    /// How many came since it was last asked whose is what is in hand.
+    /// The number of entries that came since the lane was last checked for floods.
     came: usize,
 }
 
@@ -80,28 +79,28 @@ impl Lane {
         }
     }
 
-    /// Whose entries it has.
+    /// The subjects whose entries it has.
     pub(in crate::schedule_log) fn of(&self) -> &Of {
         &self.of
     }
 
-    /// What is pending at or below this is in hand or was handed over.
+    /// Every pending entry at or below this key is in hand or was handed over.
     pub(in crate::schedule_log) fn position(&self) -> DueKey {
         self.position
     }
 
-    /// How many entries are in hand.
+    /// The number of entries in hand.
     pub(in crate::schedule_log) fn len(&self) -> usize {
         self.in_slices.saturating_add(self.wheel.len())
     }
 
-    /// True where nothing is in hand.
+    /// True if no entry is in hand.
     pub(in crate::schedule_log) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An entry of one of its subjects was inserted into the schedule: if the lane has passed its key it is
-    /// taken in hand, otherwise it comes with its slice.
+    /// Notes that an entry of one of its subjects was inserted into the schedule. If the lane has passed its
+    /// key, the entry is in hand from now on. Otherwise it comes with its slice.
     #[inline]
     pub(in crate::schedule_log) fn arrive(&mut self, entry: Entry) {
         if entry.key() <= self.position && !is_on(Planted::FeedSkipsArrival) && !self.races(&entry) {
@@ -110,19 +109,19 @@ impl Lane {
         }
     }
 
-    /// The planted fault: it falls into the slice that was loaded last.
+    /// A planted fault: an arrival that falls into the last loaded slice is skipped.
     fn races(&self, entry: &Entry) -> bool {
         let first = || self.slices.back().and_then(|slice| slice.left().first()).map(Entry::key);
         is_on(Planted::CursorRace) && first().is_some_and(|first| first <= entry.key())
     }
 
-    /// Loads the next slice: what is due until `window_ms` after `now` and not after `last`, as far as
-    /// `entries_max` in hand allow, down to a part of one millisecond. Does nothing while more than half of
+    /// Loads the next slice: entries that are due until `window_ms` after `now` and not after `last`, with at
+    /// most `entries_max` in hand, down to a part of one millisecond. Does nothing while more than half of
     /// the window is in hand.
     ///
     /// # Errors
-    /// The block of a run that cannot be read. Then nothing has changed: the owner finds its
-    /// entries in the log or gives them up, tells [`Schedule::patch`], and loads again.
+    /// The block of a run that cannot be read. The lane is unchanged then. The owner finds the block's
+    /// entries in the log or abandons them, calls [`Schedule::patch`], and loads again.
     pub(in crate::schedule_log) fn load(
         &mut self,
         schedule: &mut Schedule,
@@ -140,11 +139,11 @@ impl Lane {
         let moves = schedule.gather(&mut gather, &mut self.cursors)?;
         let mut gathered = gather.finish();
         schedule.resolve_all(&mut gathered.entries)?;
-        // Whose a moved one is, is certain only now.
+        // Only now the subjects of moved entries are certain.
         gathered.entries.retain(|entry| self.of.has(entry.subject()));
         self.cursors.accept(moves, gathered.to);
         if !gathered.cut {
-            // Behind one that was cut the next one comes at once, and reads on where this one ended.
+            // After a slice that was cut, the next one follows at once and continues where this one ended.
             schedule.ask_ahead(self.position, gathered.to, &mut self.cursors);
         }
         self.in_slices = self.in_slices.saturating_add(gathered.entries.len());
@@ -156,8 +155,7 @@ impl Lane {
         Ok(if gathered.cut { Loaded::More } else { Loaded::UpToDate })
     }
 
-    /// When [`Self::load`] has something to do again; `None` until something was taken, where
-    /// there is no room.
+    /// The time at which [`Self::load`] can load more. `None` if there is no room before entries are taken.
     pub(in crate::schedule_log) fn next_load(&self, window_ms: u64, entries_max: usize) -> Option<Millis> {
         self.room(entries_max)?;
         let due = self.position.due.0.saturating_sub(window_ms / 2);
@@ -165,9 +163,9 @@ impl Lane {
         Some(Millis(if passed { due.saturating_add(1) } else { due }))
     }
 
-    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due
-    /// time and sequence. They are judged by nobody: some may have been cancelled meanwhile.
-    /// Nothing above [`Self::position`] comes, so load first.
+    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due time and
+    /// sequence. Their states are not checked: some may have been cancelled in the meantime. No entry above
+    /// [`Self::position`] comes, so load first.
     pub(in crate::schedule_log) fn take_due(&mut self, now: Millis, limit: usize, into: &mut Vec<Entry>) {
         let now = if is_on(Planted::OneTickEarly) { now.next() } else { now };
         let mut room = limit;
@@ -186,17 +184,16 @@ impl Lane {
         }
     }
 
-    /// When to look again: never later than the first entry in hand is due.
+    /// The time of the next look: never later than the due time of the first entry in hand.
     pub(in crate::schedule_log) fn next_due(&self) -> Option<Millis> {
         let slice = self.first_in_slices().map(Entry::due);
         slice.into_iter().chain(self.wheel.next_due()).min()
     }
 
-    /// Gives the latest entries in hand back to the schedule, so that at most `keep` (and not
-    /// less than two) remain, and moves the position back to what is kept. Entries that were
-    /// handed over and are still pending may come again after this; the fact that makes them ready
-    /// for the second time finds them dispatched, and changes nothing. Returns whether anything
-    /// was given back.
+    /// Gives the latest entries in hand back to the schedule, so that at most `keep` (but at least two)
+    /// remain, and moves the position back to the kept ones. Entries that were handed over and are still
+    /// pending may come again after this. The second fact that makes such an entry ready finds it dispatched,
+    /// and changes nothing. Returns true if entries were given back.
     pub(in crate::schedule_log) fn shed(&mut self, keep: usize) -> bool {
         let keep = keep.max(2);
         if self.len() <= keep {
@@ -217,7 +214,7 @@ impl Lane {
         true
     }
 
-    /// Gives back what is above this, and moves the position back to it where that is above, too.
+    /// Gives back the entries above `key`, and moves a position above `key` back to it.
     pub(super) fn give_back_above(&mut self, key: DueKey) {
         if self.position <= key {
             return;
@@ -232,7 +229,7 @@ impl Lane {
         self.cursors.clear();
     }
 
-    /// Takes all that is in hand, in order; the position stays.
+    /// Takes all entries in hand, in order. The position stays.
     pub(super) fn take_in_hand(&mut self) -> Vec<Entry> {
         let mut all = self.wheel.take_all();
         let has_both = !all.is_empty() && self.in_slices > 0;
@@ -247,20 +244,21 @@ impl Lane {
         all
     }
 
-    /// What of each slice is in hand.
+    /// Takes the entries in hand of each slice.
     fn take_slices(&mut self) -> Vec<Vec<Entry>> {
         self.in_slices = 0;
         let left = |mut slice: Slice| slice.entries.split_off(slice.taken.min(slice.entries.len()));
         self.slices.drain(..).map(left).collect()
     }
 
-    /// Puts entries in hand behind all that is: in order, and none above the position.
+    /// Adds entries after those in hand. They are in order, and none is above the position.
     fn put_in_hand(&mut self, entries: Vec<Entry>) {
         self.in_slices = self.in_slices.saturating_add(entries.len());
         self.slices.extend((!entries.is_empty()).then_some(Slice { entries, taken: 0 }));
     }
 
-    /// True where so many are in hand at least, and a quarter of it came since this was last true.
+    /// True if at least `flooded` entries are in hand, and a quarter of them came since this last returned
+    /// true.
     pub(super) fn is_to_judge(&mut self, flooded: usize) -> bool {
         let in_hand = self.len();
         let is_to_judge = in_hand >= flooded && self.came.saturating_mul(4) >= in_hand;
@@ -270,7 +268,8 @@ impl Lane {
         is_to_judge
     }
 
-    /// Whose is what is in hand and due at `until` or before, and how many these are, about.
+    /// The shares of subjects in the entries in hand that are due at `until` or before, and about how many
+    /// these entries are.
     pub(in crate::schedule_log) fn shares(&self, until: Millis) -> (Shares, usize) {
         let stride = self.len().div_ceil(SAMPLES).max(1);
         let in_slices = self.slices.iter().flat_map(Slice::left);
@@ -280,7 +279,7 @@ impl Lane {
         (shares, count)
     }
 
-    /// A lane with these of its subjects, and what it has in hand of them; the others stay.
+    /// Splits off a lane for some of its subjects, with their entries in hand. The other subjects stay.
     pub(in crate::schedule_log) fn part(&mut self, subjects: Arc<[SubjectNumber]>, now: Millis) -> Self {
         let mut parted = Self::new(Of::Only(subjects), self.position, now);
         let arrived = !self.wheel.is_empty();
@@ -298,8 +297,9 @@ impl Lane {
         parted
     }
 
-    /// Takes over another lane, whose position may lie before or behind: what is above the first of the two comes
-    /// with the next slices, and what was handed over of it and is still pending comes again.
+    /// Takes over another lane, whose position may be before or after this one's. Entries above the lower
+    /// position come with the next slices. Those that were handed over and are still pending come
+    /// again.
     pub(in crate::schedule_log) fn join(&mut self, mut other: Self) {
         self.give_back_above(other.position);
         let mut in_hand = self.take_in_hand();
@@ -309,8 +309,8 @@ impl Lane {
         self.of = self.of.with(&other.of);
     }
 
-    /// From where a new feed finds all that this one has not handed over, and what it has handed
-    /// over from `taken` on: the least key that was taken and is not applied yet.
+    /// The position from which a new feed finds every entry that this one has not handed over, and those it
+    /// has handed over from `taken` on: the least key that was taken and is not applied yet.
     pub(in crate::schedule_log) fn resume_from(&self, taken: Option<DueKey>) -> DueKey {
         let first = self.first_in_slices().map(Entry::key);
         let least = first.into_iter().chain(self.wheel.lowest()).chain(taken).min();
@@ -324,7 +324,7 @@ impl Lane {
         slices.saturating_add(self.wheel.memory_bytes()).saturating_add(self.cursors.memory_bytes())
     }
 
-    /// How many entries a slice may have; none where it is not worth loading one.
+    /// The number of entries that a slice may have. `None` if a slice is not worth loading.
     fn room(&self, entries_max: usize) -> Option<usize> {
         let room = entries_max.max(1).saturating_sub(self.len());
         // A slice of a few entries costs nearly as much as a full one.
@@ -350,7 +350,7 @@ impl Lane {
         }
     }
 
-    /// The key of the entry at a place among all slices.
+    /// The key of the entry at a place, counted over all slices.
     fn key_in_slices(&self, place: usize) -> Option<DueKey> {
         let mut place = place;
         for slice in &self.slices {

@@ -1,13 +1,14 @@
-//! How many subjects a flood may have so that others do not wait for it, and what becomes of more.
+//! How many subjects a flood may have without delaying others, and what happens if there are more.
 
 use crate::schedule_log::*;
 use crate::units::{DueKey, Location, Millis, SegmentNumber, Sequence, SubjectNumber};
 
-/// What the feed may have in hand: enough that all samples are taken.
+/// Entries that the feed may have in hand: enough for all samples.
 const IN_HAND: usize = 1 << 14;
 const DUE: u64 = 1_000;
 
-/// So many subjects have so many messages each, by turns, in one millisecond, and a quiet one has one behind it.
+/// Makes a schedule in which `subjects` subjects have `each` messages in turn, due in one millisecond, and a
+/// quiet subject has one message after them.
 fn flooded(subjects: u32, each: u64) -> (Schedule, Feed, SubjectNumber) {
     let (mut schedule, quiet) = (Schedule::new(Sequence(1), Millis(0)), SubjectNumber(subjects + 1));
     let mut insert = |due: u64, subject: SubjectNumber| {
@@ -22,7 +23,7 @@ fn flooded(subjects: u32, each: u64) -> (Schedule, Feed, SubjectNumber) {
     (schedule, Feed::new(DueKey::START, Millis(0)), quiet)
 }
 
-/// All that is due comes, in steps of `step`; how many lanes there were at most.
+/// Takes all due entries, at most `step` at a time. Also returns the greatest number of lanes.
 fn dispatched(schedule: &mut Schedule, feed: &mut Feed, step: usize) -> (Vec<Entry>, usize) {
     let (mut all, mut lanes) = (Vec::new(), 1);
     while schedule.pending() > 0 {
@@ -43,13 +44,13 @@ fn dispatched(schedule: &mut Schedule, feed: &mut Feed, step: usize) -> (Vec<Ent
 fn a_flood_of_five_hundred_subjects_makes_no_other_wait() {
     let (mut schedule, mut feed, quiet) = flooded(500, 100);
     let (all, lanes) = dispatched(&mut schedule, &mut feed, 100);
-    // Chance may leave some of them out at first, which get a lane of their own then.
+    // Sampling may miss some subjects at first. They get a lane of their own later.
     assert!(all.len() == 50_001 && lanes > 1, "{lanes}");
     let place = all.iter().position(|entry| entry.subject() == quiet).unwrap();
     assert!(place <= 2_000, "behind {place}");
 }
 
-/// The limit: nothing is lost or out of order, and what is due later waits.
+/// Beyond the limit, no entry is lost or out of order, but entries due later wait.
 #[test]
 fn a_flood_of_more_subjects_than_are_told_apart_goes_out_by_due_time_with_all_others() {
     for subjects in [1_300, 5_000] {

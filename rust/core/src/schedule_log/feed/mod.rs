@@ -1,18 +1,19 @@
-//! The feed: hands over what is pending, of each subject in the order of due time and sequence, and keeps only
-//! what is near in memory.
+//! The feed: hands over the pending entries, those of each subject in the order of due time and sequence, and
+//! keeps in memory only those that are due soon. Entries that are loaded and not handed over yet are *in
+//! hand*.
 //!
-//! Most of the time it is one [`Lane`]. A subject with much that is due at about the same time would make all
-//! others wait: its entries would fill the window, and what is due behind them would be loaded only when they
-//! are gone. Such a flood gets a lane of its own, or several subjects that make one together, and the others theirs,
-//! `rest`, which reads past the flood. Both begin at the same position, with what was in hand shared out. From then
-//! on they take turns. Both may part again: `rest` where there is another flood, and a lane with several subjects
-//! where one of them has much more than the others, which would wait for it.
+//! The feed usually has one [`Lane`]. A subject with very many entries due at about the same time would delay
+//! all others: its entries would fill the window, and later entries of other subjects would load only after
+//! them. Such a flood gets its own lane, alone or with other flooding subjects, and the other subjects keep
+//! the lane `rest`, which reads past the flood. Both lanes begin at the same position and split the entries
+//! in hand. From then on they take turns. Both can split again: `rest` if there is another flood, and a lane
+//! of several subjects if one of them has far more than the others and would delay them.
 //!
-//! A lane of a flood is never ahead of `rest`. So when it has come as far and little of it is in hand, it is at
-//! the position of `rest`, and what it has joins that. Where all lanes are in use one flood joins another one.
+//! A flood's lane is never ahead of `rest`. When it has reached the position of `rest` and has few entries in
+//! hand, it joins `rest`. If all lanes are in use, a new flood joins an existing one.
 //!
-//! Which lane has an entry follows from its subject alone. That of a moved entry is certain only when its origin
-//! was looked up; until then it is in nobody's lane.
+//! The subject alone decides the lane of an entry. The subject of a moved entry is certain only after its
+//! origin was looked up. Until then the entry is in no lane.
 
 pub(super) mod cursors;
 pub(super) mod due_index;
@@ -35,30 +36,30 @@ use lane::Lane;
 
 pub use lane::Loaded;
 
-/// How far ahead the next pending entry is looked for first.
+/// The distance at which the search for the next pending entry begins.
 const NEAR_MS: u64 = 4_000;
-/// Lanes at the same time, `rest` among them.
+/// Lanes at the same time, `rest` included.
 const LANES_MAX: usize = 4;
-/// It is looked for floods where a 32nd of what may be in hand is: with four million of these, what takes longer than
-/// some 30 ms to hand over.
+/// A lane is checked for floods when it has this part of the allowed entries in hand: 1/32. If four million
+/// are allowed, this many take more than about 30 ms to hand over.
 const FLOODED_SHARE: usize = 32;
-/// And where so many are in hand at least.
+/// The lane must also have this many entries in hand.
 const FLOODED_MIN: usize = 4;
-/// A lane with a flood ends when less than this share of what may be in hand is left of it.
+/// A flood's lane ends when it has less than this part of the allowed entries in hand.
 const EBB_SHARE: usize = 256;
-/// What is due so long and not taken makes others wait.
+/// Entries that are due for this long and not taken delay others.
 const LATE_MS: u64 = 20;
-/// Who has down to half the share by which others flood goes with them; a lane of several parts where some have less
-/// than a quarter.
+/// A subject with at least half the share by which others flood belongs to that flood. A lane of several
+/// subjects splits if some have less than a quarter.
 const NEAR_SHARES: usize = 2;
 const KEPT_SHARES: usize = 4;
 
-/// How many entries may be taken.
+/// The number of entries that may be taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Of all subjects.
+    /// From all subjects.
     pub all: usize,
-    /// Of those that make a flood.
+    /// From the subjects that flood.
     pub floods: usize,
 }
 
@@ -66,9 +67,9 @@ pub struct Room {
 #[derive(Debug)]
 pub struct Feed {
     rest: Lane,
-    /// None is ahead of `rest`.
+    /// The lanes of floods. None is ahead of `rest`.
     floods: Vec<Lane>,
-    /// What arrived below the position and has to be resolved before a lane has it.
+    /// Entries that arrived below the position and must be resolved before a lane takes them.
     unresolved: Vec<Entry>,
 }
 
@@ -78,28 +79,28 @@ impl Feed {
         Self { rest: Lane::new(Of::All, position, now), floods: Vec::new(), unresolved: Vec::new() }
     }
 
-    /// Nothing above this is in hand or was handed over.
+    /// No entry above this position is in hand or was handed over.
     pub fn position(&self) -> DueKey {
         self.rest.position()
     }
 
-    /// How many entries are in hand.
+    /// The number of entries in hand.
     pub fn len(&self) -> usize {
         self.lanes().map(Lane::len).fold(self.unresolved.len(), usize::saturating_add)
     }
 
-    /// True where nothing is in hand.
+    /// True if no entry is in hand.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many subjects or groups of subjects take turns.
+    /// The number of lanes that take turns.
     pub fn lane_count(&self) -> usize {
         self.floods.len().saturating_add(1)
     }
 
-    /// An entry was inserted into the schedule: if the feed has passed its key it is taken in
-    /// hand, otherwise it comes with its slice.
+    /// Notes that an entry was inserted into the schedule. If the feed has passed its key, the entry is in
+    /// hand from now on. Otherwise it comes with its slice.
     #[inline]
     pub fn arrive(&mut self, entry: Entry) {
         if entry.key() > self.rest.position() {
@@ -112,11 +113,11 @@ impl Feed {
         }
     }
 
-    /// Looks up where the payloads of moved entries are that arrived below the position, so that a lane
-    /// has them. [`Self::load`] does so first.
+    /// Resolves the moved entries that arrived below the position, and gives them to their lanes.
+    /// [`Self::load`] does this first.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Like [`Self::load`].
     pub fn admit(&mut self, schedule: &mut Schedule) -> Result<(), Box<DamagedBlock>> {
         schedule.resolve_all(&mut self.unresolved)?;
         for entry in std::mem::take(&mut self.unresolved) {
@@ -125,13 +126,13 @@ impl Feed {
         Ok(())
     }
 
-    /// Loads the next slice of each lane: what is due until `window_ms` after `now`, as far as `entries_max`
-    /// in hand allow, down to a part of one millisecond. Does nothing while more than half of the
+    /// Loads the next slice of each lane: entries that are due until `window_ms` after `now`, with at most
+    /// `entries_max` in hand, down to a part of one millisecond. Does nothing while more than half of the
     /// window is in hand.
     ///
     /// # Errors
-    /// The block of a run that cannot be read. Then nothing of that lane has changed: the owner finds its
-    /// entries in the log or gives them up, tells [`Schedule::patch`], and loads again.
+    /// The block of a run that cannot be read. The lane is unchanged then. The owner finds the block's
+    /// entries in the log or abandons them, calls [`Schedule::patch`], and loads again.
     pub fn load(
         &mut self,
         schedule: &mut Schedule,
@@ -153,20 +154,19 @@ impl Feed {
         Ok(loaded)
     }
 
-    /// When [`Self::load`] has something to do again; `None` until something was taken, where
-    /// there is no room.
+    /// The time at which [`Self::load`] can load more. `None` if there is no room before entries are taken.
     pub fn next_load(&self, window_ms: u64, entries_max: usize) -> Option<Millis> {
         let share = self.share(entries_max);
         let behind = self.floods.iter().filter(|flood| flood.position() < self.rest.position());
         behind.chain([&self.rest]).filter_map(|lane| lane.next_load(window_ms, share)).min()
     }
 
-    /// Moves entries that are due at `now` or before to `into`, as many as there is room for: of each subject in
-    /// the order of due time and sequence. They are judged by nobody: some may have been cancelled meanwhile.
-    /// Nothing above [`Self::position`] comes, so load first.
+    /// Moves entries that are due at `now` or before to `into`, as many as `room` allows, those of each
+    /// subject in the order of due time and sequence. Their states are not checked: some may have been
+    /// cancelled in the meantime. No entry above [`Self::position`] comes, so load first.
     ///
-    /// Half of the room is for `rest` first; the floods share what is left of it, and what is left then is for
-    /// `rest` again.
+    /// The first half of the room is for `rest`. The floods share the remaining room, and what they leave is
+    /// for `rest` again.
     pub fn take_due(&mut self, now: Millis, room: Room, into: &mut Vec<Entry>) {
         let begin = into.len();
         let left = |into: &Vec<Entry>| room.all.saturating_sub(into.len().saturating_sub(begin));
@@ -187,19 +187,20 @@ impl Feed {
             of_floods = of_floods.saturating_sub(into.len().saturating_sub(before));
         }
         self.rest.take_due(now, left(into), into);
-        // The next one is the first of them.
+        // Another flood is the first next time.
         self.floods.rotate_left(1);
     }
 
-    /// When to look again: never later than the first entry in hand is due. `room` is what may be taken.
+    /// The time of the next look: never later than the due time of the first entry in hand. `room` is the
+    /// number of entries that may be taken.
     pub fn next_due(&self, room: Room) -> Option<Millis> {
         let floods = self.floods.iter().filter(|_| room.floods > 0);
         let unresolved = self.unresolved.iter().map(Entry::due);
         floods.chain([&self.rest]).filter_map(Lane::next_due).chain(unresolved).min()
     }
 
-    /// When the first entry is due that this feed has not handed over, or a little before; `None`
-    /// where none is pending. Looks through the whole schedule where nothing is in hand.
+    /// The due time of the first entry that this feed has not handed over, or a little earlier. `None` if no
+    /// entry is pending. Searches the whole schedule if no entry is in hand.
     ///
     /// # Errors
     /// The block of a run that cannot be read.
@@ -208,7 +209,7 @@ impl Feed {
             return Ok(Some(due));
         }
         let from = self.resume_from(None);
-        // From near to far, since the schedule is taken apart where it is looked into.
+        // The search goes from near to far, since it splits the buckets that it reads.
         let mut ahead_ms = NEAR_MS;
         loop {
             let until = from.due.plus(ahead_ms).min(DUE_MAX);
@@ -222,11 +223,10 @@ impl Feed {
         }
     }
 
-    /// Gives the latest entries in hand back to the schedule, so that at most `keep` (and not
-    /// less than two of each lane) remain, and moves the positions back to what is kept. Entries that were
-    /// handed over and are still pending may come again after this; the fact that makes them ready
-    /// for the second time finds them dispatched, and changes nothing. Returns whether anything
-    /// was given back.
+    /// Gives the latest entries in hand back to the schedule, so that at most `keep` (but at least two for
+    /// each lane) remain, and moves the positions back to the kept ones. Entries that were handed over and
+    /// are still pending may come again after this. The second fact that makes such an entry ready finds it
+    /// dispatched, and changes nothing. Returns true if entries were given back.
     pub fn shed(&mut self, keep: usize) -> bool {
         if self.len() <= keep.max(2) {
             return false;
@@ -241,8 +241,8 @@ impl Feed {
         true
     }
 
-    /// Gives back what arrived and was not looked up yet; it comes with its slice. None may be left at a freeze:
-    /// its origin stays where it is only as long as the schedule has the entry in memory.
+    /// Gives back arrived entries that are not resolved yet. They come with their slices. Call this before a
+    /// freeze: an origin is kept only while the schedule has the entry in memory.
     pub fn give_back_unresolved(&mut self) {
         if let Some(first) = self.unresolved.drain(..).map(|entry| entry.key()).min() {
             self.rest.give_back_above(before(first));
@@ -250,16 +250,16 @@ impl Feed {
         }
     }
 
-    /// Something came to be pending from this key on that the feed was not shown one by one: it gives back what it has
-    /// there, and all of it comes with the next slices. As where it sheds, what was handed over and is still pending
-    /// may come again.
+    /// Notes that entries from this key on became pending without an `arrive` for each. The feed gives back
+    /// its entries from there on, and all of them come with the next slices. As with [`Self::shed`], entries
+    /// that were handed over and are still pending may come again.
     pub fn go_back_before(&mut self, first: DueKey) {
         self.rest.give_back_above(before(first));
         self.floods.iter_mut().for_each(|flood| flood.give_back_above(before(first)));
     }
 
-    /// From where a new feed finds all that this one has not handed over, and what it has handed
-    /// over from `taken` on: the least key that was taken and is not applied yet.
+    /// The position from which a new feed finds every entry that this one has not handed over, and those it
+    /// has handed over from `taken` on: the least key that was taken and is not applied yet.
     pub fn resume_from(&self, taken: Option<DueKey>) -> DueKey {
         let unresolved = self.unresolved.iter().map(|entry| before(entry.key()));
         let of_lanes = self.lanes().map(|lane| lane.resume_from(taken));
@@ -281,17 +281,18 @@ impl Feed {
         self.floods.iter_mut().find(|flood| flood.of().has(subject)).unwrap_or(&mut self.rest)
     }
 
-    /// How much each lane may have in hand.
+    /// The number of entries that each lane may have in hand.
     fn share(&self, entries_max: usize) -> usize {
         entries_max / self.lane_count()
     }
 
-    /// Gives subjects that flood a lane of their own; true where there are such. A lane with several subjects parts
-    /// again where some have much less than the others.
+    /// Gives flooding subjects a lane of their own, and splits a lane of several subjects if some have far
+    /// fewer entries than the others. Returns true if a lane was split.
     fn part(&mut self, now: Millis, entries_max: usize) -> bool {
         let flooded = (entries_max / FLOODED_SHARE).max(FLOODED_MIN);
         let has_place = self.lane_count() < LANES_MAX;
-        // With all lanes in use a flood goes with another one: only who makes others wait, and did so already.
+        // If all lanes are in use, a flood must join another. Only a flood that already delays others does
+        // so.
         let is_late = |due: Millis| now.since(due) >= LATE_MS;
         let may_part = has_place || self.rest.next_due().is_some_and(is_late);
         if may_part && self.rest.is_to_judge(flooded) {
@@ -317,7 +318,7 @@ impl Feed {
         has_parted
     }
 
-    /// A flood has a lane of its own, or goes with the fullest.
+    /// Adds the lane of a flood, or joins it with the fullest lane.
     fn give_place(&mut self, flood: Lane) {
         let is_full = self.lane_count() >= LANES_MAX;
         match self.floods.iter_mut().max_by_key(|lane| lane.len()).filter(|_| is_full) {
@@ -326,7 +327,7 @@ impl Feed {
         }
     }
 
-    /// What is left of floods that `rest` has not passed joins it.
+    /// Joins `rest` with the remaining entries of floods that have reached its position.
     fn end_floods(&mut self, entries_max: usize) {
         let position = self.rest.position();
         let ebb = (entries_max / EBB_SHARE).max(1);

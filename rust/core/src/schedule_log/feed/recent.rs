@@ -1,4 +1,4 @@
-//! Entries that no checkpoint has moved out of memory, in the order of their sequences.
+//! Entries that no checkpoint has moved out of memory yet, in the order of sequences.
 
 use super::reserve::reserved;
 use crate::schedule_log::entry::Entry;
@@ -9,7 +9,7 @@ const FIRST_ENTRIES: usize = 2_048;
 /// Entries in each later chunk.
 const CHUNK_ENTRIES: usize = reserved::<Entry>(1 << 18);
 
-/// The chunk of a place, and the place in it.
+/// The chunk of a place, and the index in the chunk.
 #[inline]
 const fn split(place: usize) -> (usize, usize) {
     match place.checked_sub(FIRST_ENTRIES) {
@@ -18,7 +18,7 @@ const fn split(place: usize) -> (usize, usize) {
     }
 }
 
-/// Entries in the order of their sequences, found by place or by sequence.
+/// Entries in the order of sequences, found by place or by sequence.
 #[derive(Debug, Default)]
 pub struct Recent {
     chunks: Vec<Vec<Entry>>,
@@ -26,8 +26,8 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Adds the entry that follows all others. Returns its place, or `None` where so many entries
-    /// are kept that places run out: four thousand million.
+    /// Adds an entry after all others. Returns its place. `None` if the places are used up: there are four
+    /// thousand million.
     #[inline]
     pub fn push(&mut self, entry: Entry) -> Option<u32> {
         let place = self.length;
@@ -49,8 +49,8 @@ impl Recent {
         self.chunks.get(chunk)?.get(at).copied()
     }
 
-    /// The entry with this sequence. Sequences are dense but for facts that are no messages, so
-    /// the place is nearly known.
+    /// The entry with this sequence. Sequences are dense except for facts that are not messages, so the place
+    /// is nearly known.
     pub fn find(&self, sequence: Sequence) -> Option<Entry> {
         let begins = |chunk: &Vec<Entry>| chunk.first().is_some_and(|entry| entry.sequence() <= sequence);
         let chunk = self.chunks.get(self.chunks.partition_point(begins).checked_sub(1)?)?;
@@ -65,22 +65,22 @@ impl Recent {
         before.get(found).copied()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> u32 {
         self.length
     }
 
-    /// True where there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// All entries, in the order of their sequences.
+    /// All entries, in the order of sequences.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.chunks.iter().flatten()
     }
 
-    /// Bytes of memory; room that nothing was written to takes none.
+    /// Bytes of memory. Reserved memory that was not written takes none.
     pub fn memory_bytes(&self) -> usize {
         let entries = self.chunks.iter().map(|chunk| chunk.len().saturating_mul(size_of::<Entry>()));
         entries.sum::<usize>().saturating_add(self.chunks.capacity().saturating_mul(size_of::<Vec<Entry>>()))

@@ -1,17 +1,17 @@
-//! How much room to reserve for what grows large and goes away at once.
+//! How much memory to reserve for a buffer that grows large and is freed at once.
 //!
-//! The allocator of the GNU C library keeps what was freed at the end of a thread's heap, and the
-//! largest block that was ever freed tells it how much of that to keep. Blocks above a fixed size
-//! are mapped by themselves, given back when they are freed, and tell it nothing (mallopt(3),
-//! `M_MMAP_THRESHOLD`: 32 MiB). Room that is reserved and not written takes no memory, so what may
-//! grow to megabytes reserves that much at once. It also never moves.
+//! The allocator of the GNU C library keeps memory that was freed at the end of a thread's heap. The largest
+//! block ever freed determines how much it keeps. Blocks above a fixed size are mapped separately, returned
+//! when they are freed, and do not count for this (mallopt(3), `M_MMAP_THRESHOLD`: 32 MiB). Reserved memory
+//! that is not written takes no physical memory. A buffer that may grow to megabytes therefore reserves more
+//! than that size at once. It also never moves.
 
-/// Above the size from which every block is mapped by itself.
+/// A size above the threshold for separate mappings.
 const MAPPED_BYTES: usize = 33 << 20;
-/// What needs less than this is not worth a mapping.
+/// Smaller buffers are not worth a mapping.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// How many elements to reserve where `wanted` are needed.
+/// The number of elements to reserve if `wanted` are needed.
 pub(in crate::schedule_log) const fn reserved<T>(wanted: usize) -> usize {
     let Some(bytes) = wanted.checked_mul(size_of::<T>()) else { return wanted };
     if bytes < SMALL_BYTES || bytes >= MAPPED_BYTES { wanted } else { MAPPED_BYTES / size_of::<T>() }

@@ -1,20 +1,20 @@
-//! Who has how much of what a lane has in hand, by a sample of it.
+//! The share of each subject in the entries that a lane has in hand, estimated from a sample.
 
 use std::collections::BTreeMap;
 
 use crate::schedule_log::entry::Entry;
 use crate::units::SubjectNumber;
 
-/// One subject with an eighth makes a flood, whatever the others have.
+/// A subject with an eighth is a flood, whatever the others have.
 const ALONE_SHARE: usize = 8;
-/// Of several that make one together each has a 512th: what has less cannot be told from what is quiet by so few
-/// samples.
+/// In a flood of several subjects, each has at least a 512th. The sample is too small to tell smaller shares
+/// from quiet subjects.
 const SMALLEST_SHARE: usize = 512;
-/// A share is looked for where so many samples of one with that much are to be expected.
+/// A share is tested only if a subject with this share is expected to have this many samples.
 const SAMPLES_OF_SHARE: usize = 4;
 
-/// One of each `stride` entries, about, by steps that no order of subjects goes along with: those who publish by
-/// turns stand in one.
+/// Takes about one of each `stride` entries, at pseudorandom distances. Fixed distances could miss subjects
+/// that publish in turn.
 pub(super) fn sampled<'a>(
     mut entries: impl Iterator<Item = &'a Entry>,
     stride: usize,
@@ -27,7 +27,7 @@ pub(super) fn sampled<'a>(
     })
 }
 
-/// How many samples are of each subject.
+/// The number of samples of each subject.
 #[derive(Debug)]
 pub(in crate::schedule_log) struct Shares {
     counts: BTreeMap<SubjectNumber, usize>,
@@ -44,16 +44,17 @@ impl Shares {
         Self { counts, samples }
     }
 
-    /// How many were looked at.
+    /// The number of samples.
     pub(in crate::schedule_log) fn samples(&self) -> usize {
         self.samples
     }
 
-    /// The subjects that make a flood, in order; none where there is no such.
+    /// The subjects that make a flood, in order. Empty if there is no flood.
     ///
-    /// Those with a half of it are looked for first, then with a quarter and so on, until all that have so much
-    /// have a half together, or there is one with an eighth. Those with down to a `near`-th of that share belong to
-    /// them: chance alone must not part equal ones, and much heavier ones must not have lighter ones wait for them.
+    /// The search begins with a share of a half, then a quarter and so on, until all subjects with at least
+    /// that share have a half together, or one has an eighth. Subjects with at least a `near`-th of that
+    /// share belong to the flood. This way chance does not separate subjects of equal weight, and lighter
+    /// subjects do not wait for much heavier ones.
     pub(super) fn flooding(&self, near: usize) -> Vec<SubjectNumber> {
         let has = |count: usize, share: usize| count.saturating_mul(share) >= self.samples;
         let is_told = |share: usize| share <= ALONE_SHARE || share * SAMPLES_OF_SHARE <= self.samples;
@@ -79,7 +80,7 @@ mod tests {
         subjects.map(|subject| Entry::new(key, 1, key.sequence, Location(0), SubjectNumber(subject))).collect()
     }
 
-    /// The subjects from 1 on that flood where each has so many samples.
+    /// The subjects, numbered from 1, that flood if each has this many samples.
     fn flooding(counts: &[usize], near: usize) -> Vec<u32> {
         let subjects = (1_u32..).zip(counts).flat_map(|(subject, count)| vec![subject; *count]);
         let shares = Shares::of(of(subjects).iter());
@@ -90,10 +91,11 @@ mod tests {
     #[test]
     fn who_has_much_more_than_all_others_floods_alone() {
         assert_eq!(flooding(&[10, 2_000, 30, 40], 2), [2]);
-        // A quarter of the heaviest is no flood beside it, and may be one when that has its own lane.
+        // A quarter of the heaviest is not a flood next to it, but may be one after the heaviest has its own
+        // lane.
         assert_eq!(flooding(&[2_000, 500, 10], 2), [1]);
         assert_eq!(flooding(&[500, 10], 2), [1]);
-        // An eighth beside very many that have next to nothing.
+        // An eighth, next to very many subjects that have almost nothing.
         let mut counts = vec![1; 3_500];
         counts.push(550);
         assert_eq!(flooding(&counts, 2), [3_501]);
@@ -105,7 +107,7 @@ mod tests {
             let mut counts = vec![4_096 / subjects as usize; subjects as usize];
             counts.push(1);
             assert_eq!(flooding(&counts, 2), (1..=subjects).collect::<Vec<_>>(), "{subjects}");
-            // As samples have it: some a little more, and some less.
+            // Samples are uneven: some subjects have a little more, and some less.
             let uneven = |place: usize, count: &mut usize| *count -= *count / 4 * (place % 2);
             counts.iter_mut().enumerate().for_each(|(place, count)| uneven(place, count));
             assert_eq!(flooding(&counts, 2), (1..=subjects).collect::<Vec<_>>(), "{subjects}, unevenly");

@@ -1,4 +1,4 @@
-//! Writing a merged run, a piece at a time, on whichever thread there is time.
+//! Writes a merged run, a piece at a time, on any thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,18 +18,18 @@ const BLOCKS_READ: u32 = 16;
 /// Bytes that a row counts against a piece's budget: it is read and written.
 const ROW_BUDGET_BYTES: usize = 96;
 
-/// How far a merge has come.
+/// The progress of a merge.
 #[derive(Debug)]
 pub enum MergeProgress {
-    /// There is more to do.
+    /// More remains to be written.
     More,
     /// The run is whole and durable.
     Written(Arc<Run>),
-    /// It cannot be made now: nothing of it is left, and all serves as before.
+    /// The run cannot be made now. No file of it is left, and the old runs stay in use.
     GivenUp {
-        /// Why.
+        /// The reason.
         error: Error,
-        /// The run of which a block is damaged, where that is why.
+        /// The run with a damaged block, if that is the reason.
         damaged: Option<RunNumber>,
     },
 }
@@ -44,7 +44,7 @@ struct Input {
 }
 
 impl Input {
-    /// The row that is next; `None` at the end of the run.
+    /// The next row. `None` at the end of the run.
     fn peek(
         &mut self,
         buffer: &mut ScanBuffer<ScheduleRow>,
@@ -65,10 +65,10 @@ impl Input {
     }
 }
 
-/// A piece of the work.
+/// The result of a piece of the work.
 type Tried<T> = std::result::Result<T, Fault>;
 
-/// What went wrong with a piece.
+/// The error of a piece.
 enum Fault {
     Damaged(Box<DamagedBlock>),
     Other(Error),
@@ -86,7 +86,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// See the module.
+/// Writes one merged run; see the module.
 pub struct MergeWriter {
     plan: MergePlan,
     head: RunHead,
@@ -106,8 +106,8 @@ impl std::fmt::Debug for MergeWriter {
 }
 
 impl MergePlan {
-    /// Begins the run. Of the files to be emptied, payloads due after `copy_after` are copied;
-    /// what is due before may be in hand already, and its file goes when it is finished.
+    /// Begins the run. In the files to be emptied, payloads due after `copy_after` are copied. Earlier ones
+    /// may be in hand already, and their file is removed when they are finished.
     pub fn into_writer(self, number: RunNumber, stream: [u8; 16], copy_after: Millis) -> MergeWriter {
         let inputs = self.inputs.iter().filter_map(|(bits, run)| {
             let run = Arc::clone(run.as_ref()?);
@@ -127,29 +127,28 @@ impl MergePlan {
 }
 
 impl MergeWriter {
-    /// The same, of a store that has loaded runs: payloads may lie in them.
+    /// The same writer for a store with loaded runs, which may hold payloads.
     pub(crate) fn knowing(mut self, loaded: LoadedRuns) -> Self {
         self.copies = PayloadCopies::knowing(loaded);
         self
     }
 
-    /// What is merged.
+    /// The plan that is being written.
     pub fn plan(&self) -> &MergePlan {
         &self.plan
     }
 
-    /// Reads and writes about `budget_bytes`. To be called until it is written or given up.
+    /// Reads and writes about `budget_bytes`. Call it until the run is written or given up.
     ///
     /// # Errors
-    /// `Storage` with `Stopped` where the storage was; whatever else fails gives up the merge
-    /// alone.
+    /// `Storage` with `Stopped` if the storage was stopped. Any other failure only abandons the merge.
     pub fn write_piece(&mut self, storage: &dyn Storage, budget_bytes: usize) -> Result<MergeProgress> {
         let fault = match self.write_within(storage, budget_bytes) {
             Ok(progress) => return Ok(progress),
             Err(fault) => fault,
         };
         if let Some(writer) = self.writer.take() {
-            // What it leaves under its temporary name is removed by the next open.
+            // The next open removes a temporary file that is left.
             drop(writer.abandon(storage));
         }
         match fault {
@@ -194,7 +193,7 @@ impl MergeWriter {
         Ok(RunWriter::create(storage, self.head)?)
     }
 
-    /// Writes the next row and says what it cost; `None` where there is no more.
+    /// Writes the next row and returns its cost. `None` if there are no more rows.
     fn write_next(&mut self, storage: &dyn Storage, writer: &mut RunWriter<ScheduleRow>) -> Tried<Option<usize>> {
         let Some(Reverse((_, at))) = self.next.pop() else { return Ok(None) };
         let Some(input) = self.inputs.get_mut(at) else { return Ok(None) };
@@ -205,8 +204,9 @@ impl MergeWriter {
         }
         row.length = 0;
         if row.size.is_none() {
-            // What is damaged or gone has no size. What cannot be read now is read by the next merge: the size that
-            // is written is believed for good, so a failure must not become one.
+            // A damaged or missing payload has no size. If it cannot be read now, the merge fails and the
+            // next one reads it: the size is written permanently, so a temporary failure must not be
+            // recorded.
             row.size = self.copies.size_of(storage, &row)?;
         }
         let mut spent = ROW_BUDGET_BYTES;

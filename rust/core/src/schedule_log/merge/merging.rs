@@ -1,14 +1,14 @@
-//! Which neighbouring windows become one, so that many checkpoints leave few runs, and so that a
-//! run of which little is left gives its room back.
+//! Chooses which neighbouring windows become one, so that many checkpoints leave few runs, and so that a run
+//! with little left gives its disk space back.
 //!
-//! A window's size is what is pending in it, and its tier the power of eight of that: windows of
-//! one tier are merged when enough of them are neighbours, so an entry is written again about once
-//! for each tier that it passes, as in any tiered merge tree (O'Neil et al., The Log-Structured
-//! Merge-Tree, 1996). A merge rewrites rows and leaves payloads where they are, but for files that
-//! are small or mostly finished: what is pending of those is copied, so that they can go.
+//! A window's size is its number of pending entries, and its tier is the power of eight of that size. Windows
+//! of one tier are merged when enough of them are neighbours. An entry is thus written again about once for
+//! each tier that it passes, as in any tiered merge tree (O'Neil et al., The Log-Structured Merge-Tree,
+//! 1996). A merge rewrites rows and leaves payloads where they are, except for files that are small or mostly
+//! finished: their pending payloads are copied, so that the files can be removed.
 //!
-//! Nothing that is decided while a merge is written is lost: what became of an entry stands in the
-//! windows' bits, which stay in memory, and a row without a pending bit counts for nothing.
+//! A state that changes while a merge is written is not lost: states are in the windows' bits, which stay in
+//! memory, and a row without a pending bit is ignored.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,35 +23,36 @@ use crate::schedule_log::window::bits::{EntryState, TwoBits};
 use crate::schedule_log::window::{Body, Window};
 use crate::units::{RunNumber, Sequence};
 
-/// Windows of one merge, at most: each of them with a run is read a piece at a time.
+/// The most windows of one merge. Each of their runs is read a piece at a time.
 const WINDOWS_MAX: usize = 32;
 /// The power of two between two tiers.
 const TIER_SHIFT: u32 = 3;
 
-/// A run with fewer rows is not written again for a forecast; few in tests, whose histories are short.
+/// A run with fewer rows is not rewritten for forecasts. Few in tests, whose histories are short.
 const UNCOUNTED_ROWS_MIN: u64 = if cfg!(test) { 16 } else { 16_384 };
 
-/// What bounds a merge.
+/// The limits of a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeLimits {
-    /// Neighbouring windows of one tier that are worth a merge; 0 where none ever is.
+    /// The number of neighbouring windows of one tier that are worth a merge. 0 means that windows are never
+    /// merged.
     pub windows_min: usize,
-    /// Rows of a merged run at most, where it is made of more than one.
+    /// The most rows of a merged run, if it is made of more than one window.
     pub rows_max: u64,
-    /// A run of this many bytes of which at most half is pending is written again, where half of this much is not
-    /// given back yet of what is finished in it.
+    /// A run of at least this many bytes is rewritten if at most half of it is pending and at least half this
+    /// many bytes in it are finished and not given back yet.
     pub wasted_bytes_min: u64,
 }
 
-/// What the choice knows of a window.
+/// The properties of a window that the choice depends on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     pending: u64,
-    /// It is in no memory of its own and can be read.
+    /// Its entries are not frozen in memory, and can be read.
     fits: bool,
-    /// At most half of its run is pending, and much is finished in it that is not given back.
+    /// At most half of its run is pending, and many bytes in it are finished and not given back.
     wasted: bool,
-    /// Nobody knows what ended of its run, which was much: who asks for a forecast reads its rows.
+    /// Many entries of its run ended, and it is unknown which: a forecast must read its rows.
     uncounted: bool,
 }
 
@@ -60,17 +61,17 @@ struct Weight {
 pub struct MergePlan {
     pub(in crate::schedule_log) inputs: Vec<(TwoBits, Option<Arc<Run>>)>,
     pub(in crate::schedule_log) pending: u64,
-    /// Runs of which what is pending is copied.
+    /// Runs whose pending payloads are copied.
     pub(in crate::schedule_log) copied: BTreeSet<RunNumber>,
 }
 
 impl MergePlan {
-    /// How many entries the merged run will hold; with none there is no run.
+    /// The number of entries of the merged run. With 0 there is no run.
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// How many windows become one.
+    /// The number of windows that become one.
     pub fn windows(&self) -> usize {
         self.inputs.len()
     }
@@ -80,16 +81,16 @@ impl MergePlan {
         self.inputs.iter().filter_map(|(_, run)| run.as_ref()).map(|run| run.number())
     }
 
-    /// What became of each sequence, as of the freeze.
+    /// The state of each sequence, as of the freeze.
     pub fn bits(&self) -> TwoBits {
         joined(self.inputs.iter().map(|(bits, _)| bits))
     }
 }
 
 impl Schedule {
-    /// What is worth merging now, if anything: first what wastes the most room, else many small
-    /// windows. What lies in `holes` wastes none. What is pending in the runs of `copied`, asked where there is a plan,
-    /// will be copied.
+    /// Chooses the merge that is most worthwhile now, if any: first the run that wastes the most space, then
+    /// many small windows. Bytes in `holes` are not wasted. If there is a plan, `copied` is called, and the
+    /// pending payloads of the runs that it returns will be copied.
     pub fn plan_merge(
         &self,
         limits: MergeLimits,
@@ -109,7 +110,7 @@ impl Schedule {
         })
     }
 
-    /// Bytes of runs that a merge would not write again, but for those in `holes`.
+    /// Bytes that merges would free in runs, without those in `holes`.
     pub fn wasted_bytes(&self, limits: MergeLimits, holes: &RunHoles) -> u64 {
         let weights = self.weights(limits, holes);
         let wasted = self.windows.iter().zip(&weights).filter(|(_, weight)| weight.wasted && weight.fits);
@@ -117,14 +118,14 @@ impl Schedule {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// True where a merge would make a run again of which nobody knows what ended.
+    /// True if a merge would rewrite a run whose ended entries are unknown.
     pub fn has_uncounted(&self, limits: MergeLimits, holes: &RunHoles) -> bool {
         self.weights(limits, holes).iter().any(|weight| weight.fits && weight.uncounted)
     }
 
-    /// The windows from `first` to `end` were merged, and the run is durable: it serves from now
-    /// on. `frozen` is what became of them as of the plan. True where an entry in memory has its origin there: whoever
-    /// has it in hand may say where its payload was before.
+    /// Notes that the windows from `first` to `end` were merged and that the run is durable. It is used from
+    /// now on. `frozen` has the states as of the plan. Returns true if an entry in memory has its origin
+    /// there: copies of that entry may still have the old location of the payload.
     pub fn install_merged(&mut self, frozen: &TwoBits, run: Option<Arc<Run>>) -> bool {
         let (first, end) = (frozen.first(), frozen.end());
         let from = self.windows.partition_point(|window| window.first() < first);
@@ -139,7 +140,8 @@ impl Schedule {
         };
         self.pending = self.pending.saturating_sub(live).saturating_add(pending);
         let body = run.map_or(Body::Empty, |run| Body::Run { run, patches: std::collections::BTreeMap::new() });
-        // What was moved since the freeze was pending then, so its row is in the merged run.
+        // An entry that was moved since the freeze was pending at the freeze, so its row is in the merged
+        // run.
         let origin_until = merged.iter().map(|window| window.origin_until).max().unwrap_or_default();
         let ended = Ended::merged(merged.iter().map(|window| &window.ended));
         let window = Window { bits, pending, body, origin_until, ended };
@@ -148,7 +150,7 @@ impl Schedule {
         had_origins
     }
 
-    /// A block of this run could not be read: it is merged no more before the next open.
+    /// Notes that a block of this run could not be read. The run is not merged before the next open.
     pub fn leave_unmerged(&mut self, run: RunNumber) {
         self.unmerged.insert(run);
     }
@@ -163,7 +165,7 @@ impl Schedule {
                     let is_large = run.length() >= limits.wasted_bytes_min
                         && finished_bytes(run, window.pending, holes) >= limits.wasted_bytes_min / 2;
                     let wasted = window.pending > 0 && is_half && is_large;
-                    // A moved entry in memory may lead to a row that is pending no more.
+                    // A moved entry in memory may need a row that is no longer pending.
                     let is_whole = patches.is_empty() && !self.unmerged.contains(&run.number());
                     (is_whole && !self.is_origin(window), wasted, is_uncounted(window, run))
                 }
@@ -174,22 +176,22 @@ impl Schedule {
     }
 }
 
-/// True where what ended is not known, and a sixteenth of the rows or more has: less is not worth a run, and few rows are
-/// quickly read.
+/// True if the ended entries are unknown and at least a sixteenth of the rows have ended. Fewer are not worth
+/// a new run, and small runs are read quickly.
 fn is_uncounted(window: &Window, run: &Run) -> bool {
     let rows = run.row_count();
     let is_worth_it = rows >= lowered(UNCOUNTED_ROWS_MIN) && window.pending <= rows.saturating_sub(rows / 16);
     window.ended.is_forgotten() && window.pending > 0 && is_worth_it
 }
 
-/// About how many bytes of a run are finished and not given back as holes.
+/// The approximate number of bytes of a run that are finished and not given back as holes.
 fn finished_bytes(run: &Run, pending: u64, holes: &RunHoles) -> u64 {
     let finished = run.row_count().saturating_sub(pending);
     let bytes = u128::from(run.length()) * u128::from(finished) / u128::from(run.row_count().max(1));
     u64::try_from(bytes).unwrap_or(u64::MAX).saturating_sub(holes.bytes_in(run.number()))
 }
 
-/// Ranges one behind the other as one.
+/// Joins ranges that follow each other.
 fn joined<'a>(all: impl IntoIterator<Item = &'a TwoBits>) -> TwoBits {
     let mut all = all.into_iter();
     let mut joined = all.next().cloned().unwrap_or_else(|| TwoBits::new(Sequence(0)));
@@ -201,7 +203,7 @@ fn tier(pending: u64) -> u32 {
     pending.saturating_add(1).ilog2() / TIER_SHIFT
 }
 
-/// The windows that become one, if any.
+/// The windows to merge, if any.
 fn choose(weights: &[Weight], limits: MergeLimits) -> Option<Range<usize>> {
     if limits.windows_min == 0 {
         return None;
@@ -212,13 +214,13 @@ fn choose(weights: &[Weight], limits: MergeLimits) -> Option<Range<usize>> {
     }
     let highest = weights.iter().map(|weight| tier(weight.pending)).max()?;
     let of_tiers = (0..=highest).find_map(|highest| choose_of_tier(weights, highest, limits));
-    // Last what forecasts wait for, so that it keeps nothing from becoming few runs.
+    // Runs rewritten for forecasts come last, so that they do not delay other merges.
     let uncounted = || weights.iter().position(|weight| weight.fits && weight.uncounted);
     of_tiers.or_else(|| uncounted().map(|first| first..first.saturating_add(1)))
 }
 
-/// The first neighbours of this tier and below that are worth a merge: enough of them, or as many
-/// as make a full run.
+/// The first neighbours of this tier and below that are worth a merge: enough of them, or enough for a full
+/// run.
 fn choose_of_tier(weights: &[Weight], highest: u32, limits: MergeLimits) -> Option<Range<usize>> {
     let takes_part =
         |weight: &Weight| weight.fits && tier(weight.pending) <= highest && weight.pending <= limits.rows_max / 2;
@@ -230,7 +232,7 @@ fn choose_of_tier(weights: &[Weight], highest: u32, limits: MergeLimits) -> Opti
         let chosen = weights.get(first..end).unwrap_or_default();
         let of_tier = chosen.iter().filter(|weight| tier(weight.pending) == highest).count();
         let largest = chosen.iter().map(|weight| weight.pending).max().unwrap_or_default();
-        // A large one is not written again for a few small ones beside it.
+        // A large window is not rewritten for a few small ones next to it.
         let are_alike = of_tier >= limits.windows_min
             || (count >= limits.windows_min.saturating_mul(2) && largest.saturating_mul(2) <= pending);
         if are_alike || (is_full && count > 1 && pending >= limits.rows_max / 2) {
@@ -241,11 +243,11 @@ fn choose_of_tier(weights: &[Weight], highest: u32, limits: MergeLimits) -> Opti
     None
 }
 
-/// Neighbours from one on.
+/// A row of neighbours.
 struct Grown {
     end: usize,
     pending: u64,
-    /// The next one would have been too many.
+    /// The next neighbour would exceed the limit of rows.
     is_full: bool,
 }
 
@@ -322,8 +324,8 @@ mod tests {
     }
 
     proptest! {
-        /// However many checkpoints of whatever size: few windows are left, and an entry is written
-        /// again about once for each tier.
+        /// After any number of checkpoints of any size, few windows are left, and an entry is written again
+        /// about once for each tier.
         #[test]
         fn many_checkpoints_leave_few_runs(sizes in prop::collection::vec(0_u64..3_000, 1..4), count in 1_usize..6_000) {
             let mut weights: Vec<Weight> = Vec::new();

@@ -1,4 +1,4 @@
-//! Copying payloads from where they lie into a run that is being written.
+//! Copies payloads into a run that is being written.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use crate::units::{Location, LocationFile, RunNumber};
 /// Files that are kept open for copying.
 const OPEN_FILES_MAX: usize = 64;
 
-/// Where a payload was copied to.
+/// The place that a payload was copied to.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::schedule_log) struct Placed {
     pub(in crate::schedule_log) offset: u32,
@@ -30,31 +30,31 @@ impl Placed {
     }
 }
 
-/// The files that payloads are copied from, and the record in hand.
+/// The files that payloads are copied from, and the current record.
 #[derive(Default)]
 pub(crate) struct PayloadCopies {
-    /// By the file's half of a location; none for a file that is not there.
+    /// By the file part of a location. `None` for a file that does not exist.
     files: HashMap<u64, Option<Arc<dyn StorageFile>>>,
     loaded: LoadedRuns,
     record: Vec<u8>,
 }
 
 impl PayloadCopies {
-    /// Of a store that has loaded runs.
+    /// For a store with loaded runs.
     pub(crate) fn knowing(loaded: LoadedRuns) -> Self {
         Self { loaded, ..Self::default() }
     }
 
-    /// The open file of a location, where something was copied from it lately.
+    /// The open file of a location, if a payload was copied from it recently.
     pub(in crate::schedule_log) fn opened(&self, location: Location) -> Option<&Arc<dyn StorageFile>> {
         self.files.get(&(location.0 >> 32)).and_then(Option::as_ref)
     }
 
-    /// Copies a row's payload. `None` where it cannot be read: then it stays where it is, and
-    /// whoever reads it there finds out and voids it.
+    /// Copies a row's payload. `None` if it cannot be read: it then stays where it is, and its reader voids
+    /// the message.
     ///
     /// # Errors
-    /// What writing gives, and `Stopped` where the storage was.
+    /// Those of writing, and `Stopped` if the storage was stopped.
     pub(in crate::schedule_log) fn copy(
         &mut self,
         storage: &dyn Storage,
@@ -71,10 +71,10 @@ impl PayloadCopies {
         }
     }
 
-    /// Bytes of the body of a row's payload; `None` where it is damaged or gone.
+    /// Bytes of the body of a row's payload. `None` if the payload is damaged or missing.
     ///
     /// # Errors
-    /// `Storage` where it could not be read now.
+    /// `Storage` if it could not be read now.
     pub(crate) fn size_of(&mut self, storage: &dyn Storage, row: &ScheduleRow) -> Result<Option<u32>> {
         if row.location == Location::NOWHERE {
             return Ok(None);
@@ -88,10 +88,10 @@ impl PayloadCopies {
         Ok(decode_message(&record).and_then(|message| u32::try_from(message.body.len()).ok()))
     }
 
-    /// As [`Self::size_of`], of an entry.
+    /// Like [`Self::size_of`], for an entry.
     ///
     /// # Errors
-    /// As [`Self::size_of`].
+    /// Like [`Self::size_of`].
     pub(crate) fn size_of_entry(
         &mut self,
         storage: &dyn Storage,
@@ -105,7 +105,7 @@ impl PayloadCopies {
         self.record.len()
     }
 
-    /// Reads and checks a row's payload; false where its file is not there.
+    /// Reads and checks a row's payload. False if its file does not exist.
     fn read_record(&mut self, storage: &dyn Storage, row: &ScheduleRow) -> Result<bool> {
         self.record.clear();
         let offset = u64::from(row.location.offset());
@@ -127,7 +127,7 @@ impl PayloadCopies {
     }
 }
 
-/// Opens a file that payloads lie in; none where it is not there.
+/// Opens a file that holds payloads. `None` if it does not exist.
 fn open(storage: &dyn Storage, file: LocationFile) -> Result<Option<Arc<dyn StorageFile>>> {
     let path = match file {
         LocationFile::Segment(number) => segment_path(number),

@@ -1,13 +1,13 @@
-//! Runs that others wrote, as one more thing that may happen at any time.
+//! Loaded runs that are adopted at any time.
 
 use super::*;
 use crate::run::{LoadName, RowScan, ScheduleRow, StagedMessage, Stager, StagingLimits};
 
-/// Where staged runs of more rows than a block has fences are tried, too.
+/// Staged runs with more rows than a block has fences are also tested.
 const ROWS_MAX: u32 = 400;
 
 impl Pair {
-    /// Stages messages that are due so far ahead, and adopts them by one fact.
+    /// Stages messages that are due this far ahead, and adopts them by one fact.
     pub(super) fn adopt(&mut self, ahead: &[i64]) {
         let first = self.schedule.next_sequence();
         let number = self.next_run();
@@ -42,7 +42,7 @@ impl Pair {
         written[0]
     }
 
-    /// What applying the fact does.
+    /// Applies the fact to the schedule and the feed.
     pub(super) fn take_in(&mut self, number: RunNumber) {
         let run = Arc::new(self.open(number));
         let first = run.first_key().unwrap().due_key();
@@ -50,7 +50,7 @@ impl Pair {
         self.feed.go_back_before(first);
     }
 
-    /// A run of the store's own, or one that was adopted.
+    /// Opens a run of the store's own, or one that was adopted.
     pub(super) fn open(&self, number: RunNumber) -> Run {
         let Some((named, base)) = self.adopted.get(&number) else {
             return Run::open(&self.storage, number, RunKind::Schedule, &STREAM).unwrap();
@@ -59,7 +59,7 @@ impl Pair {
         Run::open_adopted(&self.storage, named, (number, &STREAM), (*base, Millis(1)), &number_of).unwrap()
     }
 
-    /// Its payload is where it was when it came, however it was moved since.
+    /// True if the payload is at its original location, even if the entry was moved.
     pub(super) fn is_in_its_place(&self, entry: &Entry) -> bool {
         let sequence = entry.payload_sequence();
         let within = |(_, (named, base)): &(&RunNumber, &(StagedRun, Sequence))| {
@@ -88,7 +88,7 @@ fn what_does_not_follow_the_last_sequence_is_not_adopted() {
     pair.drain();
 }
 
-/// What is in hand already is given back where something comes before it, and comes once.
+/// Entries in hand are given back if an adopted entry comes before them, and come once.
 #[test]
 fn what_is_adopted_below_the_feed_comes_in_its_turn() {
     let mut pair = Pair::new(5_000, 1_000);
@@ -104,7 +104,7 @@ fn what_is_adopted_below_the_feed_comes_in_its_turn() {
     assert_eq!(due, [50, 110, 115, 120, 125, 130]);
 }
 
-/// A subject that floods has a lane of its own, which goes back as well.
+/// A flooding subject has its own lane, which also goes back.
 #[test]
 fn what_is_adopted_of_a_subject_that_floods_comes_in_its_turn() {
     let mut pair = Pair::new(5_000, 16);

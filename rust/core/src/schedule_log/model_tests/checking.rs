@@ -1,9 +1,10 @@
-//! What must be true of schedule and feed at any time.
+//! Invariants of schedule and feed.
 
 use super::*;
 
 impl Pair {
-    /// One page more. What was pending from its first page to its last is shown once, whatever came between.
+    /// Shows one more page. An entry that is pending from the first page to the last is shown once, whatever
+    /// happens in between.
     pub(super) fn list(&mut self, limit: usize) {
         let (now, pending) = (self.now, &self.pending);
         let mut listing = self.listing.take().unwrap_or_else(|| {
@@ -13,7 +14,7 @@ impl Pair {
         });
         listing.stayed.retain(|key| pending.contains_key(key));
         let view = self.schedule.view(listing.from, listing.to, limit.max(3));
-        // What was moved is chosen by the subject that its fact says.
+        // The subject in its fact decides whether a moved entry is chosen.
         let of_all = |subject: SubjectNumber| (1..=SUBJECTS).contains(&subject.0);
         let piece = view.read(&of_all, limit, &mut ScanBuffer::default()).unwrap();
         assert!(piece.hidden.is_empty() && piece.entries.len() <= limit);
@@ -28,7 +29,7 @@ impl Pair {
         self.listing = piece.cut.then_some(listing);
     }
 
-    /// The whole list, in pages of so many.
+    /// The whole list, in pages of `limit` entries.
     fn listed(&mut self, limit: usize) -> Vec<Entry> {
         let (mut from, to) = (DueKey::START, DueKey::end_of(DUE_MAX));
         let mut listed = Vec::new();
@@ -59,7 +60,7 @@ impl Pair {
         assert_eq!(shown, self.pending);
     }
 
-    /// What is told of each minute is what is pending in it.
+    /// The count of each minute is the number of its pending entries.
     pub(super) fn check_horizon(&self) {
         let mut expected = Cells::new();
         for entry in self.pending.values() {

@@ -1,4 +1,5 @@
-//! Taking in what was loaded: a run that others wrote becomes a window of its own, and nobody reads its rows for it.
+//! Adopts loaded runs: a run that another program wrote becomes a window of its own, without its rows being
+//! read.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use crate::schedule_log::schedule::Schedule;
 use crate::units::{Millis, Sequence};
 
 impl Schedule {
-    /// Takes in all rows of a run that was adopted, as pending. Its first sequence is [`Self::next_sequence`], and
-    /// it has every one up to its last: the open window is closed before it, as by a freeze, and another one begins
-    /// behind it. `now` is where due times are expected.
+    /// Takes in all rows of an adopted run, as pending. Its first sequence is [`Self::next_sequence`], and it
+    /// has every sequence up to its last. The open window is closed before it, as in a freeze, and another
+    /// one begins after it. The index of due times is finest around `now`.
     ///
-    /// The feed is to hear of it ([`crate::schedule_log::Feed::go_back_before`]).
+    /// The feed must be notified ([`crate::schedule_log::Feed::go_back_before`]).
     ///
     /// # Errors
-    /// `InvalidArgument` where the run does not begin there, or leaves sequences out.
+    /// `InvalidArgument` if the run does not begin there, or leaves sequences out.
     pub fn adopt(&mut self, run: Arc<Run>, now: Millis) -> Result<()> {
         let (first, rows) = (self.next_sequence(), run.row_count());
         let found = (run.first_sequence(), run.last_sequence().next());

@@ -1,23 +1,23 @@
-//! Two bits for each sequence of a range: what became of the entry that has it.
+//! Two bits for each sequence of a range: the state of its entry.
 //!
-//! Kept in pages that are shared on cloning and copied when written, so that a checkpoint takes
-//! the state of a hundred million sequences between two steps.
+//! The bits are in pages that clones share and a write copies, so that a checkpoint takes the states of a
+//! hundred million sequences between two steps.
 
 use std::sync::Arc;
 
 use crate::units::Sequence;
 
-/// What became of a sequence.
+/// The state of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum EntryState {
-    /// No entry has it: it is no message, or was moved away.
+    /// No entry has this sequence: its fact is not a message, or the entry was moved.
     Nothing = 0,
-    /// It waits for its time.
+    /// The entry waits for its due time.
     Pending = 1,
-    /// It became ready.
+    /// The entry became ready.
     Dispatched = 2,
-    /// It was cancelled.
+    /// The entry was cancelled.
     Cancelled = 3,
 }
 
@@ -52,7 +52,7 @@ impl TwoBits {
         Self { first, length: 0, pages: Vec::new() }
     }
 
-    /// A range of which everything is pending.
+    /// A range in which every sequence is pending.
     pub fn all_pending(first: Sequence, length: u64) -> Self {
         let mut bits = Self::new(first);
         bits.fill_to(first.plus(length));
@@ -67,7 +67,7 @@ impl TwoBits {
         bits
     }
 
-    /// A range read back from [`Self::words`]; `None` where the words do not fit `length`.
+    /// A range read back from [`Self::words`]. `None` if the words do not fit `length`.
     pub fn from_words(first: Sequence, length: u64, words: &[u64]) -> Option<Self> {
         if u64::try_from(words.len()).ok()? != length.div_ceil(STATES_PER_WORD) {
             return None;
@@ -86,7 +86,7 @@ impl TwoBits {
         Some(Self { first, length, pages: pages.collect() })
     }
 
-    /// The states, 32 to a word, the first in the lowest bits; what follows the last state is zero.
+    /// The states, 32 in a word, the first in the lowest bits. The bits after the last state are zero.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
         let count = usize::try_from(self.length.div_ceil(STATES_PER_WORD)).unwrap_or(usize::MAX);
         self.pages.iter().flat_map(|page| page.iter().copied()).take(count)
@@ -102,17 +102,17 @@ impl TwoBits {
         self.first.plus(self.length)
     }
 
-    /// How many sequences there are.
+    /// The number of sequences.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// True where the range holds no sequence.
+    /// True if the range is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Adds the state of the sequence that follows the range.
+    /// Adds the state of the next sequence.
     #[inline]
     pub fn push(&mut self, state: EntryState) {
         if self.length.is_multiple_of(STATES_PER_PAGE) {
@@ -125,7 +125,7 @@ impl TwoBits {
         }
     }
 
-    /// Adds `Nothing` for each sequence up to `end`, which is not included.
+    /// Adds `Nothing` for each sequence up to `end`, exclusive.
     pub fn fill_to(&mut self, end: Sequence) {
         self.length = self.length.max(end.since(self.first));
         let pages = usize::try_from(self.length.div_ceil(STATES_PER_PAGE)).unwrap_or(usize::MAX);
@@ -134,8 +134,8 @@ impl TwoBits {
         }
     }
 
-    /// Adds another range that begins at the end of this one or above; what lies between is
-    /// `Nothing`. Costs a step for each 32 sequences of the other.
+    /// Adds another range that begins at the end of this one or later. Sequences between the two are
+    /// `Nothing`. Costs one step for each 32 sequences of the other range.
     pub fn append(&mut self, other: &Self) {
         debug_assert!(other.first >= self.end(), "a range from {} on follows one up to {}", other.first, self.end());
         self.fill_to(other.first);
@@ -159,8 +159,7 @@ impl TwoBits {
         EntryState::from_bits(word >> shift)
     }
 
-    /// Changes the state of a sequence and returns the one before; outside the range nothing
-    /// happens.
+    /// Changes the state of a sequence and returns the previous one. A sequence outside the range is ignored.
     #[inline]
     pub fn set(&mut self, sequence: Sequence, state: EntryState) -> EntryState {
         match self.index_of(sequence) {
@@ -169,8 +168,8 @@ impl TwoBits {
         }
     }
 
-    /// The states of `length` sequences from `from` on; `None` where they are not all in the range, or do not begin
-    /// with a word of it and end with one, or with the range.
+    /// The states of `length` sequences from `from` on. `None` if they are not all in the range, if they do
+    /// not begin at a word, or if they end neither with a word nor with the range.
     pub fn part(&self, from: Sequence, length: u64) -> Option<Self> {
         let skipped = from.0.checked_sub(self.first.0)?;
         let end = from.0.checked_add(length)?;
@@ -186,7 +185,7 @@ impl TwoBits {
         Self::from_words(from, length, &words)
     }
 
-    /// Lets go of the pages that end at `floor` or below: the range begins behind them.
+    /// Removes the pages that end at `floor` or below. The range then begins after them.
     pub fn forget_below(&mut self, floor: Sequence) {
         let below = floor.since(self.first).min(self.length) / STATES_PER_PAGE;
         let pages = usize::try_from(below).unwrap_or(usize::MAX).min(self.pages.len());
@@ -195,7 +194,7 @@ impl TwoBits {
         (self.first, self.length) = (self.first.plus(gone), self.length.saturating_sub(gone));
     }
 
-    /// How many sequences have this state.
+    /// The number of sequences with this state.
     pub fn count(&self, state: EntryState) -> u64 {
         let low_bits = 0x5555_5555_5555_5555_u64;
         let (low, high) = (state as u64 & 1, state as u64 >> 1);
@@ -209,7 +208,7 @@ impl TwoBits {
         if state == EntryState::Nothing { count.saturating_sub(beyond) } else { count }
     }
 
-    /// The sequences that are pending, in order.
+    /// The pending sequences, in order.
     pub fn pending(&self) -> impl Iterator<Item = Sequence> + '_ {
         self.places(|word| word & !(word >> 1))
     }
@@ -219,7 +218,7 @@ impl TwoBits {
         self.places(|word| !word & (word >> 1))
     }
 
-    /// Where `chosen` leaves the low bit of a state.
+    /// The sequences for which `chosen` sets the low bit of the state.
     fn places(&self, chosen: fn(u64) -> u64) -> impl Iterator<Item = Sequence> + '_ {
         self.words().zip(0_u64..).flat_map(move |(word, at)| {
             let mut left = chosen(word) & 0x5555_5555_5555_5555;
@@ -242,7 +241,7 @@ impl TwoBits {
         sequence.0.checked_sub(self.first.0).filter(|at| *at < self.length)
     }
 
-    /// Sets what is set in `word` in the word at a place, in which that is not set.
+    /// Sets the bits of `word` in the word at a place, in which these bits are zero.
     fn add_word(&mut self, at: u64, word: u64) {
         if word == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Looking up rows of runs by their keys, so that a sorted list of keys is one pass.
+//! Looks up rows of runs by their keys. A sorted list of keys takes one pass.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::units::{DueKey, RunNumber};
 /// An entry, or the block of a run that cannot be read.
 pub(in crate::schedule_log) type Found = std::result::Result<Option<Entry>, Box<DamagedBlock>>;
 
-/// Runs whose last group of blocks is kept decoded, about 12 KiB each.
+/// Runs whose last group of blocks is kept decoded, about 12 KiB for each.
 const RUNS_MAX: usize = 256;
 
 /// The group of blocks of one run that was read last.
@@ -18,12 +18,12 @@ const RUNS_MAX: usize = 256;
 struct Lookup {
     group: Option<u32>,
     entries: Vec<Entry>,
-    /// The place after the one found last, where the next of a sorted list is likely to be.
+    /// The place after the last found entry, where the next one of a sorted list is likely to be.
     likely: usize,
     used: u64,
 }
 
-/// What was read last of each run.
+/// The groups of blocks that were read last, by run.
 #[derive(Debug, Default)]
 pub(in crate::schedule_log) struct Lookups {
     runs: HashMap<RunNumber, Lookup>,
@@ -33,7 +33,7 @@ pub(in crate::schedule_log) struct Lookups {
 }
 
 impl Lookups {
-    /// The entry with this key in a run, whatever became of it.
+    /// The entry with this key in a run, whatever its state.
     pub(in crate::schedule_log) fn find(&mut self, run: &Run, patches: &Patches<ScheduleRow>, key: DueKey) -> Found {
         self.uses = self.uses.saturating_add(1);
         if self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run.number()) {
@@ -59,7 +59,7 @@ impl Lookups {
         Ok(found.and_then(|at| lookup.entries.get(at)).copied())
     }
 
-    /// Forgets what was read of a run.
+    /// Forgets the blocks that were read of a run.
     pub(in crate::schedule_log) fn remove(&mut self, number: RunNumber) {
         self.runs.remove(&number);
     }

@@ -1,4 +1,4 @@
-//! A window: a range of sequences between two checkpoints, with what became of each.
+//! A window: a range of sequences between two checkpoints, with the state of each.
 
 pub(super) mod adopting;
 pub(super) mod bits;
@@ -17,14 +17,14 @@ use crate::run::{Patches, Row, Run, ScheduleRow};
 use crate::units::{DueKey, Sequence};
 use bits::{EntryState, TwoBits};
 
-/// Where the entries of a window are.
+/// The place of a window's entries.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Nowhere: none is pending.
+    /// No place: none is pending.
     Empty,
-    /// Frozen in memory, until the run is written.
+    /// Frozen in memory until the run is written.
     Memory { entries: Arc<Recent>, index: DueIndex },
-    /// In a run. Patches stand in for blocks that cannot be read.
+    /// In a run. Patches replace blocks that cannot be read.
     Run { run: Arc<Run>, patches: Patches<ScheduleRow> },
 }
 
@@ -34,14 +34,15 @@ pub struct Window {
     pub(super) bits: TwoBits,
     pub(super) pending: u64,
     pub(super) body: Body,
-    /// The last entry that was moved away from the run and has its origin there; 0 where none has.
+    /// The greatest sequence of an entry that was moved away and has its origin in the run. 0 if there is
+    /// none.
     pub(super) origin_until: Sequence,
-    /// What the cells of the run count and is pending no more.
+    /// The entries that the cells of the run count and that are no longer pending.
     pub(super) ended: Ended,
 }
 
 impl Window {
-    /// A window as a checkpoint has it.
+    /// A window as restored from a checkpoint.
     pub fn restored(bits: TwoBits, run: Option<Arc<Run>>, ended: SavedEnded) -> Self {
         let pending = bits.count(EntryState::Pending);
         let body = run.map_or(Body::Empty, |run| Body::Run { run, patches: Patches::new() });
@@ -58,17 +59,17 @@ impl Window {
         self.bits.end()
     }
 
-    /// What became of each sequence.
+    /// The state of each sequence.
     pub fn bits(&self) -> &TwoBits {
         &self.bits
     }
 
-    /// How many entries are pending.
+    /// The number of pending entries.
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// The run that holds the entries, once it is written; none where nothing was pending.
+    /// The run that holds the entries, once it is written. `None` if no entry was pending.
     pub fn run(&self) -> Option<&Arc<Run>> {
         match &self.body {
             Body::Run { run, .. } => Some(run),
@@ -76,27 +77,27 @@ impl Window {
         }
     }
 
-    /// What the cells of its run count and was pending no more at the last freeze.
+    /// The entries that the cells of its run count and that had ended by the last freeze.
     pub fn ended(&self) -> SavedEnded {
         self.ended.saved()
     }
 
-    /// How many rows its run has, or will have.
+    /// The number of rows that its run has, or will have.
     pub(super) fn rows(&self) -> u64 {
         match &self.body {
             Body::Empty => 0,
-            // What ended of these before it was frozen gets no row: some more than there will be.
+            // This is an upper bound: entries that ended before the freeze get no row.
             Body::Memory { entries, .. } => entries.len().into(),
             Body::Run { run, .. } => run.row_count(),
         }
     }
 
-    /// True while the entries are frozen in memory, and no run holds them.
+    /// True while the entries are frozen in memory and not in a run.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.body, Body::Memory { .. })
     }
 
-    /// How many entries it has in memory.
+    /// The number of its entries in memory.
     pub(super) fn entries_in_memory(&self) -> u32 {
         if let Body::Memory { entries, .. } = &self.body { entries.len() } else { 0 }
     }
@@ -121,7 +122,7 @@ pub(crate) fn entry_of(row: &ScheduleRow) -> Entry {
     Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject).with_size(row.size)
 }
 
-/// An entry as a row whose payload lies outside of the run.
+/// An entry as a row whose payload is outside the run.
 pub(crate) fn row_of(entry: &Entry) -> ScheduleRow {
     ScheduleRow {
         key: entry.key(),

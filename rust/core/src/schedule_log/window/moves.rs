@@ -1,31 +1,33 @@
 //! Entries that were moved to another due time, and where their payloads are found.
 //!
-//! Moving reads nothing from disk. What is in memory is copied under its new key. What lies in a run
-//! leaves an *unresolved* entry: it names the row, its *origin*, that says where the payload is. It is
-//! resolved before anything but the schedule sees it: when the feed loads it, when somebody looks it up,
-//! and, at the latest, when the next checkpoint writes it into a run. So rows in runs are resolved, and an
-//! origin is a row of a run, one step away.
+//! Moving reads nothing from the disk. An entry in memory is copied with its new key. For an entry in a run,
+//! the move makes an *unresolved* entry: it names its *origin*, the row that says where the payload is. The
+//! entry is resolved before it leaves the schedule: when the feed loads it, when it is looked up, or at the
+//! latest when the next checkpoint writes it into a run. All rows in runs are therefore resolved, and an
+//! origin is always one step away.
 //!
-//! The origin's row is there until then, although nothing may be pending in its run any more:
+//! The origin's row exists until then, even if no entry of its run is pending any more:
 //!
-//! 1. A checkpoint *needs* a run while an entry is pending in it, or while one that its own parts hold has its
-//!    origin there ([`Schedule::is_needed`], asked at the freeze).
+//! 1. A checkpoint *needs* a run while an entry is pending in it, or while an entry in the checkpoint's own
+//!    parts has its origin there ([`Schedule::is_needed`], evaluated at the freeze).
 //! 2. Take an unresolved entry, and the last freeze before its fact. Either its target was pending in the run
-//!    then (or in the part that became that run), or it is a copy of an unresolved entry, which was in a part
-//!    of that freeze, or came later and is of the same kind. In each case the checkpoint of that freeze needs
-//!    the run by 1; where that one was given up, its parts come with the next, and so do the entries in them.
-//! 3. The next freeze that becomes a checkpoint resolves the entry. Until then the checkpoint of 2, or where
-//!    none was finished since, the one before it, is the newest that is kept, and files that a kept checkpoint
-//!    needs are not removed; nor is the window let go of ([`Schedule::release`], [`Schedule::retire`]).
+//!    at that freeze (or in the part that became the run). Or it is a copy of another unresolved entry, which
+//!    was in a part of that freeze, or came later and is of the same kind. In each case the checkpoint of that
+//!    freeze needs the run, by 1. If that checkpoint was abandoned, its parts and their entries are in the next
+//!    one.
+//! 3. The next freeze that becomes a checkpoint resolves the entry. Until then, the newest kept checkpoint is
+//!    that of 2, or the one before it if none was completed since. Files that a kept checkpoint needs are not
+//!    removed, and the window is not released ([`Schedule::release`], [`Schedule::retire`]).
 //!
-//! What leaves a frozen part, moved or ready, has its payload where the entry in that part has it. The run that is made
-//! of the part may have a copy and need that file no more, and the one before it, too, where the message left a part both
-//! times: moved twice, or ready, given back and ready again. So the files of what left since the freeze are held until the
-//! next checkpoint is installed ([`Schedule::left_files`]); that one writes these entries, and names what they need. A
-//! recovery needs none of them: it finds the row in the run.
+//! If an entry leaves a frozen part, moved or ready, its payload is where the entry in that part says. The
+//! run made of the part may hold a copy, and no longer need that file. The previous run may not need it
+//! either, if the message left a part both times: moved twice, or ready, given back and ready again. The
+//! files of entries that left since the freeze are therefore held until the next checkpoint is installed
+//! ([`Schedule::left_files`]). That checkpoint writes these entries, and names the files that they need. A
+//! recovery needs none of these files: it finds the row in the run.
 //!
-//! An opening has all entries behind its checkpoint in the open window, and the checkpoint names, by 1 and 2,
-//! what those need that it replays.
+//! After an opening, all entries after its checkpoint are in the open window. By 1 and 2, the checkpoint
+//! names the files that the replayed entries need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,8 +41,8 @@ use crate::schedule_log::window::origins::{OriginRun, Origins};
 use crate::units::{DueKey, Location, LocationFile, Sequence, SubjectNumber};
 
 impl Schedule {
-    /// The entry that a pending one becomes under another key; nothing is changed but that its origin is held.
-    /// `subject` and `size` are what is believed of one that is not in memory.
+    /// Returns the entry that a pending one becomes with another key. This changes nothing except that the
+    /// origin is held. `subject` and `size` are used for an entry that is not in memory.
     pub fn moved(&mut self, target: DueKey, key: DueKey, subject: SubjectNumber, size: Option<u32>) -> Entry {
         let entry = match self.in_memory(target) {
             Some(entry) => {
@@ -57,8 +59,8 @@ impl Schedule {
         entry
     }
 
-    /// An entry that is moved out of a frozen part says where its payload was, and the part's run may have a copy of it
-    /// and hold that file no more.
+    /// Holds the file of the payload of an entry that is moved out of a frozen part. The part's run may have
+    /// a copy of the payload and no longer hold that file.
     fn hold(&mut self, target: DueKey, entry: &Entry) {
         let is_frozen = target.sequence < self.open_bits.first();
         if is_frozen && entry.origin().is_none() && entry.location() != Location::NOWHERE {
@@ -66,8 +68,9 @@ impl Schedule {
         }
     }
 
-    /// An entry has become ready: where it is in a frozen part, the same is true of it. One whose payload came by its
-    /// own fact is held without this: the checkpoint before the freeze keeps the log from there on.
+    /// Notes that an entry became ready. If it is in a frozen part, its file is held for the same reason. An
+    /// entry whose own fact has the payload needs no hold: the checkpoint before the freeze keeps the log
+    /// from there on.
     #[inline]
     pub fn note_ready(&mut self, entry: &Entry) {
         let is_frozen = entry.sequence() < self.open_bits.first();
@@ -79,18 +82,18 @@ impl Schedule {
         }
     }
 
-    /// The files that entries in memory need beside what the checkpoint does that was frozen last.
+    /// The files that entries in memory need in addition to those of the last frozen checkpoint.
     pub fn left_files(&self) -> &BTreeSet<LocationFile> {
         &self.left_files
     }
 
-    /// True where a checkpoint that is frozen now needs the window's run: something is pending in it, or
-    /// an entry in memory has its origin there.
+    /// True if a checkpoint that is frozen now needs the window's run: an entry is pending in it, or an entry
+    /// in memory has its origin there.
     pub fn is_needed(&self, window: &Window) -> bool {
         window.pending() > 0 || self.is_origin(window)
     }
 
-    /// The same entry, with its payload where that is.
+    /// The same entry with the location of its payload.
     ///
     /// # Errors
     /// The block of a run that cannot be read; see [`Self::patch`].
@@ -101,7 +104,7 @@ impl Schedule {
         }
     }
 
-    /// Resolves all of these, reading each block once.
+    /// Resolves all entries, and reads each block once.
     pub(in crate::schedule_log) fn resolve_all(
         &mut self,
         entries: &mut [Entry],
@@ -117,7 +120,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// The runs in which what is in memory has its origins.
+    /// The runs in which entries in memory have their origins.
     pub(in crate::schedule_log) fn origins(&self) -> Origins {
         let of = |window: &Window| match &window.body {
             Body::Run { run, patches } if self.is_origin(window) => Some(OriginRun {
@@ -131,7 +134,7 @@ impl Schedule {
         Origins { runs: self.windows.iter().filter_map(of).collect() }
     }
 
-    /// Every unresolved entry in memory that is pending, by the sequence of its origin.
+    /// All pending unresolved entries in memory, by the sequence of their origin.
     pub(in crate::schedule_log) fn unresolved(&self) -> BTreeMap<Sequence, Vec<Entry>> {
         let mut found: BTreeMap<Sequence, Vec<Entry>> = BTreeMap::new();
         if !self.windows.iter().any(|window| self.is_origin(window)) {
@@ -145,7 +148,7 @@ impl Schedule {
         found
     }
 
-    /// True where an entry in memory may have its origin in the window's run.
+    /// True if an entry in memory may have its origin in the window's run.
     pub(in crate::schedule_log) fn is_origin(&self, window: &Window) -> bool {
         window.origin_until > Sequence(0) && window.origin_until >= self.memory_from()
     }
@@ -155,7 +158,7 @@ impl Schedule {
         self.windows.iter().find(|window| window.is_in_memory()).map_or(self.open_bits.first(), Window::first)
     }
 
-    /// The entry with this key, where it is in memory.
+    /// The entry with this key, if it is in memory.
     fn in_memory(&self, key: DueKey) -> Option<Entry> {
         let found = if key.sequence >= self.open_bits.first() {
             self.open.find(key.sequence)

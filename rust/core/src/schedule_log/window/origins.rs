@@ -1,4 +1,4 @@
-//! The runs in which moved entries lay.
+//! The runs that hold the origins of moved entries.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::run::{DamagedBlock, Patches, Run, ScheduleRow};
 use crate::schedule_log::window::lookup::{Found, Lookups};
 use crate::units::{DueKey, Sequence};
 
-/// The runs in which entries of frozen parts have their origins, in the order of their sequences.
+/// The runs in which entries of frozen parts have their origins, in the order of sequences.
 #[derive(Clone, Debug, Default)]
 pub(in crate::schedule_log) struct Origins {
     pub(super) runs: Vec<OriginRun>,
@@ -21,7 +21,7 @@ pub(in crate::schedule_log) struct OriginRun {
 }
 
 impl Origins {
-    /// The place of the run that has a sequence; origins sorted by it are read run by run.
+    /// The index of the run that has a sequence. Origins that are sorted by it are read run by run.
     pub(in crate::schedule_log) fn place(&self, origin: DueKey) -> Option<usize> {
         let at = self.runs.partition_point(|run| run.first <= origin.sequence).checked_sub(1)?;
         self.runs.get(at).filter(|run| origin.sequence < run.end).map(|_| at)
@@ -35,7 +35,8 @@ impl Origins {
         }
     }
 
-    /// A block cannot be read: it has no rows from now on, and the others of its run are found.
+    /// Abandons a block that cannot be read: it has no rows from now on, and the other rows of its run are
+    /// found.
     pub(in crate::schedule_log) fn give_up(&mut self, damage: &DamagedBlock) {
         for of in self.runs.iter_mut().filter(|of| of.run.number() == damage.run) {
             of.patches.insert(damage.block, Vec::new());

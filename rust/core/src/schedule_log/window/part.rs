@@ -1,4 +1,5 @@
-//! A frozen part of the schedule, and its way into a run: in pieces, beside everything else.
+//! A frozen part of the schedule, and the writer that makes a run of it, in pieces, while everything else
+//! continues.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,22 +18,21 @@ use crate::schedule_log::window::origins::Origins;
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, Sequence};
 
-/// Records that are looked at before they are copied, and how much of each.
+/// Records that are read ahead into the processor's cache before they are copied, and cache lines of each.
 const TOUCHED_AHEAD: usize = 64;
 const TOUCHED_LINES: usize = 4;
-/// Bytes that memory gives at once.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 /// Bytes that a row counts against a piece's budget.
 const ROW_BUDGET_BYTES: usize = 48;
 
-/// Entries that left the schedule's open end, with their states as of the freeze. May be written
-/// by another thread.
+/// Entries of a closed window, with their states as of the freeze. Another thread may write them.
 #[derive(Clone, Debug)]
 pub struct FrozenPart {
     entries: Arc<Recent>,
     bits: TwoBits,
     pending: u64,
-    /// Where moved entries find their payloads, as of the freeze.
+    /// The origins of moved entries, as of the freeze.
     origins: Arc<Origins>,
 }
 
@@ -47,14 +47,14 @@ impl FrozenPart {
             && pending > 1
             && let Some(last) = bits.pending().last()
         {
-            // It came behind the flush and before the position was read.
+            // This stands for an entry that came after the flush and before the position was read.
             bits.set(last, EntryState::Nothing);
             pending = pending.saturating_sub(1);
         }
         Self { entries, bits, pending, origins }
     }
 
-    /// The first sequence; by it the part is installed.
+    /// The first sequence. The part is installed by it.
     pub fn first(&self) -> Sequence {
         self.bits.first()
     }
@@ -64,12 +64,12 @@ impl FrozenPart {
         self.bits.end()
     }
 
-    /// How many entries were pending, and will be rows.
+    /// The number of entries that were pending and become rows.
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Begins the run. Payloads of what is due after `copy_after` are copied into it.
+    /// Begins the run. The payloads of entries due after `copy_after` are copied into it.
     pub fn into_writer(self, number: RunNumber, stream: [u8; 16], copy_after: Millis) -> PartWriter {
         PartWriter {
             number,
@@ -99,41 +99,41 @@ pub struct PartWriter {
     copy_after: Millis,
     /// Due time and place in the part, in the order of the run.
     order: Vec<(u64, u32)>,
-    /// Moved entries whose origins were not read yet, by place in the part; the next one is the last.
+    /// Moved entries whose origins were not read yet, by place in the part. The next one to read is the last.
     unresolved: Vec<(DueKey, u32)>,
-    /// Those whose origins were.
+    /// Moved entries whose origins were read, by place in the part.
     resolved: HashMap<u32, crate::schedule_log::Entry>,
     origins: Origins,
     lookups: Lookups,
-    /// From here on in `order` payloads are copied.
+    /// The place in `order` from which on payloads are copied.
     copy_from: usize,
-    /// For each from `copy_from` on: where its payload went, or none where it stays.
+    /// For each place from `copy_from` on: the payload's new place, or `None` if it was not copied.
     placed: Vec<Option<Placed>>,
     run: Option<RunWriter<ScheduleRow>>,
     rows_written: usize,
     copies: PayloadCopies,
-    /// Places in other runs that payloads were copied from.
+    /// Locations in other runs that payloads were copied from.
     copied_from: Vec<Location>,
 }
 
 impl PartWriter {
-    /// The same, of a store that has loaded runs: payloads may lie in them.
+    /// The same writer for a store with loaded runs, which may hold payloads.
     pub(crate) fn knowing(mut self, loaded: LoadedRuns) -> Self {
         self.copies = PayloadCopies::knowing(loaded);
         self
     }
 
-    /// The part's first sequence; by it the run is installed.
+    /// The part's first sequence. The run is installed by it.
     pub fn first(&self) -> Sequence {
         self.part.first()
     }
 
-    /// Writes about `budget_bytes` and syncs them. Returns the run once it is whole and durable;
-    /// it is to be called until then.
+    /// Writes about `budget_bytes` and syncs them. Returns the run once it is whole and durable. Call it
+    /// until then.
     ///
     /// # Errors
-    /// What the storage says. The writer is of no more use then: [`Self::abandon`] it. The part is
-    /// still in the schedule, and comes with the next freeze.
+    /// Those of the storage. The writer cannot be used after an error: [`Self::abandon`] it. The part is
+    /// still in the schedule, and comes again with the next freeze.
     pub fn write_piece(&mut self, storage: &dyn Storage, budget_bytes: usize) -> Result<Option<Arc<Run>>> {
         let mut writer = match self.run.take() {
             Some(writer) => writer,
@@ -152,7 +152,7 @@ impl PartWriter {
         writer.finish(storage).map(|run| Some(Arc::new(run)))
     }
 
-    /// How many of its entries are written, where copying a payload counts as much as writing its row.
+    /// The number of its entries that are written. Copying a payload counts as much as writing its row.
     pub fn entries_written(&self) -> u64 {
         let rows = self.order.len() as u64;
         let whole = rows.saturating_add(rows.saturating_sub(self.copy_from as u64));
@@ -160,12 +160,13 @@ impl PartWriter {
         rows.saturating_mul(done).checked_div(whole).unwrap_or(0)
     }
 
-    /// Where in other runs payloads lie that were copied, once: what is moved out of the part meanwhile finds them there.
+    /// Returns and clears the locations in other runs that payloads were copied from. Entries that were moved
+    /// out of the part in the meantime still have these locations.
     pub fn take_copied_from(&mut self) -> Vec<Location> {
         std::mem::take(&mut self.copied_from)
     }
 
-    /// Gives up, and removes what was written.
+    /// Removes the unfinished run.
     pub fn abandon(self, storage: &dyn Storage) -> Result<()> {
         match self.run {
             Some(writer) => writer.abandon(storage),
@@ -173,7 +174,7 @@ impl PartWriter {
         }
     }
 
-    /// Sorts what is pending and opens the file.
+    /// Sorts the pending entries and creates the file.
     fn begin(&mut self, storage: &dyn Storage) -> Result<RunWriter<ScheduleRow>> {
         let bits = &self.part.bits;
         let pending = (0_u32..)
@@ -183,13 +184,13 @@ impl PartWriter {
         let mut order =
             Vec::with_capacity(reserved::<(u64, u32)>(usize::try_from(self.part.pending).unwrap_or_default()));
         order.extend(pending);
-        // Places are in the order of sequences, so this is the order of keys.
+        // Places are in the order of sequences, so this is key order.
         order.sort_unstable();
         self.copy_from = order.partition_point(|(due, _)| *due <= self.copy_after.0);
         self.placed = Vec::with_capacity(reserved::<Option<Placed>>(order.len().saturating_sub(self.copy_from)));
         let origin = |(_, place): &(u64, u32)| Some((self.part.entries.get(*place)?.origin()?, *place));
         self.unresolved = order.iter().filter_map(origin).collect();
-        // Run by run, and each from its front.
+        // The order of runs, and of rows in each run.
         self.unresolved
             .sort_by_key(|(origin, place)| std::cmp::Reverse((self.origins.place(*origin), *origin, *place)));
         self.resolved = HashMap::with_capacity(self.unresolved.len());
@@ -226,8 +227,8 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Reads where the payload of the next moved entry is; false where all are read. One whose origin is
-    /// damaged has its payload nowhere: whoever reads it there finds out and voids it.
+    /// Resolves the next moved entry. False if all are resolved. If an origin is damaged, the payload has no
+    /// location, and its reader voids the message.
     fn resolve_next(&mut self) -> Result<bool> {
         let Some((origin, place)) = self.unresolved.last().copied() else { return Ok(false) };
         let found = loop {
@@ -249,7 +250,7 @@ impl PartWriter {
         self.resolved.get(place).copied().or(entry).as_ref().map(row_of)
     }
 
-    /// The row at a place of the run, with its payload where it is now.
+    /// The row at a place of the run, with the current location of its payload.
     fn row(&self, at: usize) -> Option<ScheduleRow> {
         let mut row = self.entry_row(at)?;
         let copied = at.checked_sub(self.copy_from).and_then(|at| self.placed.get(at).copied().flatten());
@@ -260,9 +261,9 @@ impl PartWriter {
         Some(row)
     }
 
-    /// Looks at the next records where their files lie in memory. They are scattered, and each look
-    /// waits for memory: looks that do not depend on each other wait together, and copying finds
-    /// the records near.
+    /// Touches the next records in the memory maps of their files. The records are scattered, and each access
+    /// waits for memory. Accesses that do not depend on each other wait together, and the copy then finds the
+    /// records in the cache.
     fn touch_ahead(&self) {
         let first = self.copy_from.saturating_add(self.placed.len());
         let next = self.order.get(first..).unwrap_or_default();
@@ -280,7 +281,7 @@ impl PartWriter {
         std::hint::black_box(seen);
     }
 
-    /// Copies the next payload. Returns what it counts against the budget.
+    /// Copies the next payload. Returns the bytes that count against the budget.
     fn copy_next(&mut self, storage: &dyn Storage, writer: &mut RunWriter<ScheduleRow>) -> Result<usize> {
         let at = self.copy_from.saturating_add(self.placed.len());
         let Some(row) = self.entry_row(at) else {
