@@ -1,16 +1,17 @@
-//! Something of each subject, found by its number. Numbers of subjects may lie far apart, where names were given
-//! numbers and never stored, or where a file says so: room is made in pages, for the numbers that there are.
+//! A table with one value for each subject, found by its number. Numbers may be far apart, if names got
+//! numbers and were never stored, or in a damaged file. The table therefore allocates pages, only for the
+//! numbers that are used.
 
 use crate::units::SubjectNumber;
 
-/// Subjects of one page.
+/// Subjects in one page.
 const PAGE: usize = 256;
 
-/// See the module.
+/// The table; see the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BySubject<T> {
     pages: Vec<Option<Box<[T]>>>,
-    /// Behind the highest number that has room.
+    /// The number after the highest one that has room.
     end: usize,
 }
 
@@ -36,7 +37,7 @@ impl<T: Default> BySubject<T> {
 }
 
 impl<T> BySubject<T> {
-    /// What is there for a number; `None` above all that have room.
+    /// The value of a number. `None` if the number has no room.
     #[inline]
     pub fn get(&self, number: SubjectNumber) -> Option<&T> {
         let index = number.0 as usize;
@@ -44,7 +45,7 @@ impl<T> BySubject<T> {
         page.get(index % PAGE).filter(|_| index < self.end)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     #[inline]
     pub fn get_mut(&mut self, number: SubjectNumber) -> Option<&mut T> {
         let index = number.0 as usize;
@@ -52,19 +53,19 @@ impl<T> BySubject<T> {
         page.get_mut(index % PAGE).filter(|_| index < self.end)
     }
 
-    /// Behind the highest number that has room.
+    /// The number after the highest one that has room.
     pub fn end(&self) -> SubjectNumber {
         SubjectNumber(u32::try_from(self.end).unwrap_or(u32::MAX))
     }
 
-    /// Everything that has room, by number.
+    /// All values that have room, by number.
     pub fn iter(&self) -> impl Iterator<Item = (SubjectNumber, &T)> {
         self.pages.iter().zip(first_numbers()).flat_map(|(page, first)| {
             page.iter().flat_map(|page| page.iter()).zip(first..).map(|(one, number)| (SubjectNumber(number), one))
         })
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (SubjectNumber, &mut T)> {
         self.pages.iter_mut().zip(first_numbers()).flat_map(|(page, first)| {
             page.iter_mut()

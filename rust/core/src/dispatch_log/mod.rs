@@ -1,5 +1,6 @@
-//! What became ready, by subject and number: in memory what is newer than the last checkpoint,
-//! and as much more as fits; in runs sorted by (subject, number) what is older.
+//! The dispatch log: the ready messages, by subject and number. Messages that became ready since the last
+//! checkpoint are in memory, and older ones too as far as they fit. Older ones are in runs, sorted by
+//! (subject, number).
 
 mod by_subject;
 mod pages;
@@ -21,11 +22,11 @@ use crate::units::{ReadyNumber, RunNumber, SubjectNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Subjects beyond this number are a damaged or hostile log.
+/// A greater subject number means a damaged or hostile log.
 pub const SUBJECT_NUMBER_MAX: u32 = 1 << 24;
 const _: () = assert!(SUBJECT_NUMBER_MAX <= SUBJECT_MAX);
 
-/// Where a ready message's entry is to be found.
+/// The place of a ready message's entry.
 #[derive(Clone, Debug)]
 pub enum Posting {
     /// In memory.
@@ -34,7 +35,7 @@ pub enum Posting {
     InRun {
         /// The run.
         run: Arc<Run>,
-        /// How many numbers of the subject lie there from the one asked for on.
+        /// How many consecutive numbers of the subject are in the run, from the requested one on.
         count: u64,
     },
     /// Finished, or never ready.
@@ -46,10 +47,10 @@ pub enum Posting {
 pub struct DispatchLog {
     subjects: BySubject<SubjectQueue>,
     runs: Vec<DispatchRun>,
-    /// What stands in for rows that cannot be read.
+    /// Entries that replace rows that cannot be read.
     patched: BTreeMap<(SubjectNumber, ReadyNumber), Entry>,
     entries_in_memory: usize,
-    /// Entries that became ready since the last freeze, which is what a replay costs.
+    /// Entries that became ready since the last freeze. They are the cost of a replay.
     entries_since_freeze: u64,
 }
 
@@ -80,12 +81,13 @@ impl DispatchLog {
         self.queue(subject).map(SubjectQueue::next).unwrap_or_default()
     }
 
-    /// Below this number everything of the subject is finished, for ever.
+    /// The number below which every message of the subject is finished, permanently.
     pub fn finished_below(&self, subject: SubjectNumber) -> ReadyNumber {
         self.queue(subject).map(SubjectQueue::finished_below).unwrap_or_default()
     }
 
-    /// Appends a ready message; its number. An entry of a subject never admitted is not kept.
+    /// Appends a ready message and returns its number. An entry of a subject that was not admitted is
+    /// dropped.
     pub fn push(&mut self, entry: Entry) -> Option<ReadyNumber> {
         let queue = self.subjects.get_mut(entry.subject())?;
         self.entries_in_memory += 1;
@@ -93,7 +95,7 @@ impl DispatchLog {
         Some(queue.push(entry))
     }
 
-    /// Everything of the subject below `number` is finished; lower numbers than before change
+    /// Notes that every message of the subject below `number` is finished. A lower number than before changes
     /// nothing.
     pub fn finish_below(&mut self, subject: SubjectNumber, number: ReadyNumber) {
         if let Some(queue) = self.subjects.get_mut(subject) {
@@ -104,7 +106,7 @@ impl DispatchLog {
         }
     }
 
-    /// Looks up a number of a subject, without reading from disk.
+    /// Looks up a number of a subject, without reading from the disk.
     pub fn posting(&self, subject: SubjectNumber, number: ReadyNumber) -> Posting {
         let Some(queue) = self.queue(subject) else { return Posting::Gone };
         if let Some(entry) = queue.in_memory(number) {
@@ -125,15 +127,15 @@ impl DispatchLog {
         Posting::Gone
     }
 
-    /// From now on these entries stand in for rows of a run that cannot be read.
+    /// Replaces rows of a run that cannot be read by these entries.
     pub fn patch(&mut self, subject: SubjectNumber, found: &[(ReadyNumber, Entry)]) {
         self.patched.extend(found.iter().map(|(number, entry)| ((subject, *number), *entry)));
     }
 
-    /// As [`Self::posting`], reading the run where it must.
+    /// Like [`Self::posting`], but reads the run if necessary.
     ///
     /// # Errors
-    /// What reading the run gives; `Corrupt` where the block is damaged.
+    /// Those of reading the run; `Corrupt` if the block is damaged.
     pub fn find(&self, subject: SubjectNumber, number: ReadyNumber) -> Result<Option<Entry>> {
         match self.posting(subject, number) {
             Posting::Entry(entry) => Ok(Some(entry)),
@@ -155,13 +157,13 @@ impl DispatchLog {
         self.entries_since_freeze
     }
 
-    /// What is ready and unfinished, over all subjects.
+    /// The number of ready and unfinished messages of all subjects.
     pub fn unfinished(&self) -> u64 {
         let unfinished = self.subjects.iter().map(|(_, queue)| queue.next().since(queue.finished_below()));
         unfinished.fold(0, u64::saturating_add)
     }
 
-    /// What is ready, unfinished and in no run yet: the content of the next run.
+    /// Returns the ready and unfinished messages that are in no run yet: the content of the next run.
     pub fn freeze(&mut self) -> Vec<FrozenReady> {
         self.entries_since_freeze = 0;
         let mut frozen = Vec::new();
@@ -171,8 +173,8 @@ impl DispatchLog {
         frozen
     }
 
-    /// Takes over the run that was made of the last freeze (`None` where nothing was frozen), and
-    /// lets go of memory where more than `entries_max` entries are held.
+    /// Takes over the run that was made of the last freeze (`None` if nothing was frozen). If more than
+    /// `entries_max` entries are in memory, removes those that are in runs.
     pub fn install(&mut self, run: Option<Arc<Run>>, entries_max: usize) {
         self.runs.extend(run.map(DispatchRun::new));
         for (_, queue) in self.subjects.iter_mut() {
@@ -190,20 +192,20 @@ impl DispatchLog {
         &self.runs
     }
 
-    /// True where nothing in the run is unfinished.
+    /// True if every message of the run is finished.
     pub fn is_run_finished(&self, run: &DispatchRun) -> bool {
         run.ranges().iter().all(|range| self.finished_below(range.subject) > range.last)
     }
 
-    /// Forgets runs that are finished and given up by retention.
+    /// Forgets finished runs that retention has removed.
     pub fn forget_runs(&mut self, gone: &dyn Fn(RunNumber) -> bool) {
         self.runs.retain(|run| !gone(run.run().number()));
     }
 
-    /// Puts back what a checkpoint says of a subject.
+    /// Restores a subject's queue from a checkpoint.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// Like [`Self::admit`].
     pub fn restore_queue(
         &mut self,
         subject: SubjectNumber,
@@ -217,7 +219,7 @@ impl DispatchLog {
         Ok(())
     }
 
-    /// Puts back a run that a checkpoint names.
+    /// Restores a run that a checkpoint names.
     pub fn restore_run(&mut self, run: Arc<Run>) {
         self.runs.push(DispatchRun::new(run));
     }

@@ -1,32 +1,32 @@
-//! The entries of a queue, in pages that are shared on cloning and copied when written, so that a checkpoint
-//! takes a million of them between two steps.
+//! The entries of a queue, in pages that clones share and a write copies, so that a checkpoint takes a
+//! million entries between two steps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::schedule_log::Entry;
 
-/// Entries of each page but the last, which may have fewer.
+/// Entries of each page except the last, which may have fewer.
 const PAGE_ENTRIES: usize = 256;
-/// Entries that the last page keeps room for, however few it holds.
+/// Entries for which the last page keeps memory, even if it holds fewer.
 const ROOM_KEPT: usize = 16;
 
-/// Entries in order: added behind the last, taken away before the first.
+/// A queue of entries: added at the end, removed at the front.
 #[derive(Clone, Debug, Default)]
 pub struct Paged {
     pages: VecDeque<Arc<Vec<Entry>>>,
-    /// How many of the first page were taken away.
+    /// The number of entries of the first page that were removed.
     skipped: usize,
     length: usize,
 }
 
 impl Paged {
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// True where there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -37,7 +37,7 @@ impl Paged {
         self.pages.get(at / PAGE_ENTRIES)?.get(at % PAGE_ENTRIES)
     }
 
-    /// All of them, in order.
+    /// All entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.pages.iter().flat_map(|page| page.iter()).skip(self.skipped)
     }
@@ -46,7 +46,7 @@ impl Paged {
         match self.pages.back_mut() {
             Some(page) if page.len() < PAGE_ENTRIES => Arc::make_mut(page).push(entry),
             last => {
-                // Most queues are short, and where one page was filled the next will be, too.
+                // Most queues are short. A queue that filled one page will probably fill the next one.
                 let mut page = Vec::with_capacity(if last.is_some() { PAGE_ENTRIES } else { 1 });
                 page.push(entry);
                 self.pages.push_back(Arc::new(page));
@@ -55,7 +55,7 @@ impl Paged {
         self.length = self.length.saturating_add(1);
     }
 
-    /// Takes away the first so many, or all where there are fewer.
+    /// Removes the first `count` entries, or all if there are fewer.
     pub(super) fn drop_first(&mut self, count: usize) {
         let count = count.min(self.length);
         self.length = self.length.saturating_sub(count);
@@ -74,14 +74,14 @@ impl Paged {
         }
     }
 
-    /// The same without the first so many. Nothing but the pages' addresses is copied.
+    /// The same without the first `count` entries. Only the addresses of the pages are copied.
     pub(super) fn after(&self, count: usize) -> Self {
         let skipped = self.skipped.saturating_add(count.min(self.length));
         let pages = self.pages.iter().skip(skipped / PAGE_ENTRIES).cloned().collect();
         Self { pages, skipped: skipped % PAGE_ENTRIES, length: self.length.saturating_sub(count) }
     }
 
-    /// Gives back room that a flood left: with many queues, that of each counts.
+    /// Frees memory after a flood. With many queues, the spare memory of each counts.
     pub(super) fn give_back_room(&mut self) {
         if self.pages.capacity() > ROOM_KEPT && self.pages.capacity() / 4 > self.pages.len() {
             self.pages.shrink_to(self.pages.len().saturating_mul(2));
@@ -95,7 +95,7 @@ impl Paged {
         }
     }
 
-    /// Entries that there is room for.
+    /// The number of entries that fit the allocated memory.
     pub(super) fn room(&self) -> usize {
         self.pages.iter().map(|page| page.capacity()).sum()
     }
@@ -172,7 +172,7 @@ mod tests {
         (0..1_000_000).for_each(|sequence| pages.push(entry(sequence)));
         let share = pages.after(0);
         assert!(pages.pages.iter().zip(&share.pages).all(|(one, other)| Arc::ptr_eq(one, other)));
-        // Only the page that is written to is copied.
+        // A write copies only its own page.
         pages.push(entry(1_000_000));
         let copied = pages.pages.iter().zip(&share.pages).filter(|(one, other)| !Arc::ptr_eq(one, other));
         assert!(copied.count() <= 1);

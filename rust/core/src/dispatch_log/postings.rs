@@ -7,18 +7,18 @@ use crate::run::{BLOCK_ROWS, DispatchRow, RowKey, RowScan, Run, ScanBuffer, Subj
 use crate::schedule_log::Entry;
 use crate::units::{DueKey, ReadyNumber, SubjectNumber};
 
-/// What reading postings found.
+/// The result of reading postings.
 #[derive(Clone, Debug, Default)]
 pub struct ReadPostings {
-    /// What was read, by number, ascending.
+    /// The entries that were read, by number, ascending.
     pub entries: Vec<(ReadyNumber, Entry)>,
-    /// Numbers asked for whose rows cannot be read.
+    /// Requested numbers whose rows cannot be read.
     pub damaged: Vec<ReadyNumber>,
-    /// The first reason.
+    /// The first error.
     pub error: Option<Error>,
 }
 
-/// A run and what it holds of each subject.
+/// A run, with the numbers of each subject in it.
 #[derive(Clone, Debug)]
 pub struct DispatchRun {
     run: Arc<Run>,
@@ -29,17 +29,17 @@ impl DispatchRun {
         Self { run }
     }
 
-    /// The file.
+    /// The run's file.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
 
-    /// The subjects in it, ascending, each with its numbers, which are dense.
+    /// The subjects in it, ascending, with their numbers, which are dense.
     pub fn ranges(&self) -> &[SubjectRange] {
         self.run.subjects()
     }
 
-    /// How many numbers of the subject the run holds from `number` on; zero where not that one.
+    /// How many numbers of the subject the run has from `number` on. Zero if it does not have `number`.
     pub fn count_from(&self, subject: SubjectNumber, number: ReadyNumber) -> u64 {
         let ranges = self.ranges();
         let range = ranges.binary_search_by_key(&subject, |range| range.subject).ok().and_then(|at| ranges.get(at));
@@ -49,10 +49,10 @@ impl DispatchRun {
     }
 }
 
-/// Reads up to `count` postings of a subject from `first` on; all of them lie in the run. Slow.
+/// Reads up to `count` postings of a subject from `first` on. All of them must be in the run. Slow.
 ///
 /// # Errors
-/// `Storage` where the run could not be read; what is damaged is part of the answer.
+/// `Storage` if the run could not be read. Damaged rows are listed in the answer.
 pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> Result<ReadPostings> {
     let mut found = ReadPostings::default();
     let end = RowKey::ready(subject, first.plus(count));
@@ -94,15 +94,16 @@ pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, coun
     Ok(found)
 }
 
-/// Asks the disk for postings that will be read soon, without waiting for it.
+/// Prefetches postings that will be read soon, without waiting for the disk.
 pub fn prefetch_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) {
     if let Some((from, blocks)) = blocks_of(run, subject, first, count) {
         run.prefetch(from, blocks);
     }
 }
 
-/// The first of the blocks in which `count` numbers of a subject stand from `first` on, and how many
-/// blocks that are; `None` where there are none. The numbers of a subject are dense, so the footer knows.
+/// The first block that has one of `count` numbers of a subject from `first` on, and the number of these
+/// blocks. `None` if there are none. The numbers of a subject are dense, so the footer is enough to know
+/// this.
 pub(super) fn blocks_of(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> Option<(u32, u32)> {
     let mut before = 0_u64;
     for range in run.subjects() {

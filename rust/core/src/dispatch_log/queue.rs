@@ -13,7 +13,7 @@ pub struct SubjectQueue {
     finished_below: ReadyNumber,
     /// Numbers below this are finished or in a run.
     persisted_below: ReadyNumber,
-    /// What `persisted_below` becomes once the run of the last freeze is installed.
+    /// The value of `persisted_below` after the run of the last freeze is installed.
     frozen_below: ReadyNumber,
 }
 
@@ -29,7 +29,7 @@ pub struct FrozenReady {
 }
 
 impl SubjectQueue {
-    /// A queue as a checkpoint left it: everything unfinished is in runs.
+    /// A queue as restored from a checkpoint: all unfinished messages are in runs.
     pub(super) fn restored(next: ReadyNumber, finished_below: ReadyNumber) -> Self {
         Self { first: next, entries: Paged::default(), finished_below, persisted_below: next, frozen_below: next }
     }
@@ -39,7 +39,7 @@ impl SubjectQueue {
         self.first.plus(self.entries.len() as u64)
     }
 
-    /// Below this everything is finished.
+    /// Every message below this number is finished.
     pub fn finished_below(&self) -> ReadyNumber {
         self.finished_below
     }
@@ -50,7 +50,7 @@ impl SubjectQueue {
         number
     }
 
-    /// The entry of a number, where it is in memory.
+    /// The entry of a number, if it is in memory.
     pub fn in_memory(&self, number: ReadyNumber) -> Option<Entry> {
         if number < self.first {
             return None;
@@ -58,12 +58,12 @@ impl SubjectQueue {
         self.entries.get(usize::try_from(number.since(self.first)).ok()?).copied()
     }
 
-    /// The entries that are in memory, with their numbers, ascending.
+    /// The entries in memory, with their numbers, ascending.
     pub fn each_in_memory(&self) -> impl Iterator<Item = (ReadyNumber, &Entry)> {
         (0_u64..).map(|at| self.first.plus(at)).zip(self.entries.iter())
     }
 
-    /// Returns how many entries left memory.
+    /// Finishes the messages below `number`. Returns how many entries left memory.
     pub(super) fn finish_below(&mut self, number: ReadyNumber) -> usize {
         let number = number.min(self.next());
         self.finished_below = self.finished_below.max(number);
@@ -93,12 +93,12 @@ impl SubjectQueue {
         self.drop_below(self.persisted_below)
     }
 
-    /// Gives back room that a flood left: with many subjects, that of each counts.
+    /// Frees memory after a flood. With many subjects, the spare memory of each counts.
     pub(super) fn give_back_room(&mut self) {
         self.entries.give_back_room();
     }
 
-    /// Entries that there is room for.
+    /// The number of entries that fit the allocated memory.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.entries.room()

@@ -1,5 +1,5 @@
-//! The dispatch log beside a sorted map: freezing, installing, reopening and crashes are operations
-//! like any other.
+//! Compares the dispatch log with a sorted map. Freezing, installing, reopening and crashes are ordinary
+//! operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::storage::{Crash, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, Millis, SegmentNumber, Sequence};
 
 const STREAM: [u8; 16] = [9; 16];
-/// Not neighbours, so that subjects in between were never admitted by themselves.
+/// These are not neighbours, so that the subjects in between are never admitted themselves.
 const SUBJECTS: [u32; 3] = [1, 2, 6];
 
 #[derive(Clone, Debug)]
 enum Operation {
     /// Messages become ready.
     Push { subject: usize, count: u64 },
-    /// Everything below a part of what is ready is finished.
+    /// All messages below a percentage of the ready ones are finished.
     Finish { subject: usize, percent: u64 },
-    /// A checkpoint begins; one that was under way is given up.
+    /// A checkpoint begins. An unfinished one is abandoned.
     Freeze,
-    /// It comes to its end.
+    /// The checkpoint is completed.
     Install { entries_max: usize },
-    /// Runs in which nothing is unfinished go.
+    /// Finished runs are removed.
     Forget,
-    /// Rows stand in for those of runs.
+    /// Entries replace rows of runs.
     Patch { subject: usize, percent: u64 },
-    /// The store is opened again after this end.
+    /// The store is opened again after this kind of crash.
     Reopen { end: Crash, seed: u64 },
-    /// The same, in the middle of writing the checkpoint.
+    /// The same, while the checkpoint is written.
     CrashInWriting { calls: u64, end: Crash, seed: u64 },
 }
 
@@ -52,23 +52,23 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What the message log would hold.
+/// A fact of the message log.
 #[derive(Clone, Copy, Debug)]
 enum Fact {
     Ready(Entry),
     FinishedBelow(SubjectNumber, ReadyNumber),
 }
 
-/// The part of a checkpoint that speaks of ready messages.
+/// The dispatch log's part of a checkpoint.
 #[derive(Clone, Debug, Default)]
 struct Checkpoint {
-    /// How many facts are in it.
+    /// The number of facts that it covers.
     facts: usize,
     queues: Vec<(SubjectNumber, ReadyNumber, ReadyNumber)>,
     runs: Vec<RunNumber>,
 }
 
-/// A dispatch log beside a sorted map of what is ready and not finished.
+/// A dispatch log, and a sorted map of the ready and unfinished messages to compare it with.
 struct Pair {
     storage: MemoryStorage,
     log: DispatchLog,
@@ -79,7 +79,7 @@ struct Pair {
     ready: BTreeMap<(SubjectNumber, ReadyNumber), Entry>,
     next: BTreeMap<SubjectNumber, ReadyNumber>,
     finished: BTreeMap<SubjectNumber, ReadyNumber>,
-    /// Facts that a replay would have to make ready again.
+    /// The number of facts at the last freeze. A replay repeats the later ones.
     frozen_at: usize,
     has_patches: bool,
 }
@@ -154,7 +154,7 @@ impl Pair {
         self.apply(fact);
     }
 
-    /// A place among what is unfinished of a subject; beyond its end where `percent` is over 100.
+    /// A number among the unfinished ones of a subject. It is after the last one if `percent` is over 100.
     fn place(&self, subject: SubjectNumber, percent: u64) -> ReadyNumber {
         let (from, to) = (self.finished[&subject], self.next[&subject]);
         from.plus(to.since(from) * percent / 100)
@@ -194,7 +194,7 @@ impl Pair {
         self.log.forget_runs(&|number| gone.contains(&number));
     }
 
-    /// What a new process finds: the last checkpoint that was saved, and the facts behind it.
+    /// Restores what a new process finds: the last saved checkpoint, and the facts after it.
     fn reopen(&mut self, end: Crash, seed: u64) {
         self.storage = self.storage.crash(end, seed);
         for number in list_runs(&self.storage).unwrap() {
@@ -217,7 +217,7 @@ impl Pair {
         for number in &self.saved.runs {
             log.restore_run(Arc::new(Run::open(&self.storage, *number, RunKind::Dispatch, &STREAM).unwrap()));
         }
-        // The map is made again from the first fact on, the log from its checkpoint on.
+        // The map is rebuilt from the first fact on, the log from its checkpoint on.
         let facts = std::mem::take(&mut self.facts);
         self.log = DispatchLog::default();
         for subject in SUBJECTS {
@@ -266,14 +266,14 @@ impl Pair {
                 let Some((frozen, _)) = self.under_way.take() else { return };
                 let number = self.next_run();
                 self.storage.stop_after_calls(*calls);
-                // Whole or not, no checkpoint names it.
+                // No checkpoint names the run, whether it is whole or not.
                 drop(write(&self.storage, number, &frozen));
                 self.reopen(*end, *seed);
             }
         }
     }
 
-    /// Every number of every subject is where the map has it, and nothing else is.
+    /// Checks that every number of every subject agrees with the map, and that nothing else is there.
     fn check(&self) {
         let mut in_memory = 0;
         for (subject, next) in &self.next {
@@ -298,7 +298,7 @@ impl Pair {
         assert_eq!(self.log.entries_since_freeze(), since as u64);
     }
 
-    /// All that a run says it holds from a number on is there, read in one go.
+    /// Checks that one read returns every number that the run claims to have from `number` on.
     fn check_run(&self, subject: SubjectNumber, number: ReadyNumber, run: &Run, count: u64) {
         let read = read_postings(run, subject, number, count).unwrap();
         assert!(read.damaged.is_empty() && read.error.is_none(), "{read:?}");
@@ -378,7 +378,7 @@ fn a_run_is_read_from_the_very_block_in_which_a_number_stands() {
     let (last, blocks) = (SubjectNumber(SUBJECTS[2]), |first, count| {
         postings::blocks_of(&run, SubjectNumber(SUBJECTS[2]), ReadyNumber(first), count)
     });
-    // 85 rows are a block, and 201 rows lie before the subject's first.
+    // A block has 85 rows, and 201 rows come before the subject's first one.
     assert_eq!([blocks(0, 1), blocks(53, 1), blocks(54, 1)], [Some((2, 1)), Some((2, 1)), Some((3, 1))]);
     assert_eq!([blocks(53, 2), blocks(54, 846)], [Some((2, 2)), Some((3, 10))]);
     assert_eq!([blocks(900, 1), blocks(0, 0)], [None, None]);
