@@ -7,7 +7,7 @@
 //! | 6 | 2 | `row_bytes`: 48 |
 //! | 8 | 4 | `index`: the block's number within the run, from 0 |
 //! | 12 | 4 | `run`: the run's number |
-//! | 16 | 48 each | rows; zeros behind the last |
+//! | 16 | 48 each | rows; zeros after the last |
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -33,7 +33,7 @@ struct BlockHeader {
 }
 const _: () = assert!(size_of::<BlockHeader>() == BLOCK_HEADER_BYTES);
 
-/// What a block does not agree with.
+/// The field of a block that does not have the expected value.
 #[derive(Debug)]
 pub(super) struct BlockFault {
     pub(super) expected: String,

@@ -1,34 +1,35 @@
-//! A cell, and how it is written behind the one before it.
+//! A cell, and its encoding relative to the previous cell.
 //!
-//! A cell is four numbers of seven bits to a byte, the lowest first, with the highest bit set where more
-//! follows: subjects since the cell before, then minutes since the cell before, or the minute itself where
-//! the subject is another one, then messages, then bytes. (LEB128, as in DWARF 5, 7.6.)
+//! A cell is encoded as four numbers in groups of seven bits, the lowest first, one to a byte. The highest
+//! bit of a byte is set if more follow (LEB128, as in DWARF 5, 7.6). The numbers are the difference of the
+//! subject to the previous cell, the difference of the minute (or the minute itself if the subject differs),
+//! messages, and bytes.
 
 use crate::units::{Minute, SubjectNumber, Tally};
 
-/// Bytes of a cell at most.
+/// The most bytes of a cell.
 pub(super) const CELL_BYTES_MAX: usize = 30;
 
-/// What is due of one subject within one minute.
+/// The messages of one subject that are due within one minute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cell {
     /// The subject.
     pub subject: SubjectNumber,
     /// The minute.
     pub minute: Minute,
-    /// How much.
+    /// Their number and bytes.
     pub tally: Tally,
 }
 
 impl Cell {
-    /// Cells stand in the order of these.
+    /// The key by which cells are sorted.
     #[inline]
     pub fn key(&self) -> (SubjectNumber, Minute) {
         (self.subject, self.minute)
     }
 }
 
-/// Makes one of neighbours with the same key.
+/// Adds up neighbouring cells with the same key.
 pub(crate) fn sum_neighbours(cells: &mut Vec<Cell>) {
     cells.dedup_by(|next, kept| {
         let same = next.key() == kept.key();
@@ -39,7 +40,7 @@ pub(crate) fn sum_neighbours(cells: &mut Vec<Cell>) {
     });
 }
 
-/// Appends a cell behind one with the key `before`.
+/// Appends a cell after one with the key `before`.
 pub(crate) fn encode_cell(out: &mut Vec<u8>, before: (SubjectNumber, Minute), cell: Cell) {
     let subjects = cell.subject.since(before.0);
     let minute = if subjects == 0 { cell.minute.since(before.1) } else { cell.minute.0 };
@@ -53,7 +54,7 @@ pub(crate) fn encode_cell(out: &mut Vec<u8>, before: (SubjectNumber, Minute), ce
     }
 }
 
-/// Takes the cell behind one with the key `before` from the front of these bytes; `None` where there is none.
+/// Takes the cell after one with the key `before` from the front of the bytes. `None` if there is none.
 #[inline]
 pub(crate) fn decode_cell(rest: &mut &[u8], before: (SubjectNumber, Minute)) -> Option<Cell> {
     let [subjects, minutes, messages, bytes] = match short_numbers(rest) {
@@ -69,8 +70,8 @@ pub(crate) fn decode_cell(rest: &mut &[u8], before: (SubjectNumber, Minute)) -> 
     Some(Cell { subject, minute, tally: Tally { messages, bytes } })
 }
 
-/// What most cells are: three numbers of a byte each and one of one or two, all looked at in one word. `None` where it is
-/// another one, or nearly the last: then number by number.
+/// Decodes the usual form of a cell from one word: three numbers of one byte, and one of one or two bytes.
+/// `None` for other forms and near the end of the bytes, where the numbers are decoded one by one.
 #[inline]
 fn short_numbers(rest: &[u8]) -> Option<([u64; 4], &[u8])> {
     const LONG: u64 = 0x80;
@@ -86,7 +87,7 @@ fn short_numbers(rest: &[u8]) -> Option<([u64; 4], &[u8])> {
     rest.split_at_checked(if is_long { 5 } else { 4 }).map(|(_, tail)| (numbers, tail))
 }
 
-/// The next number; `None` where there is none, or more than 64 bits of it.
+/// Takes the next number. `None` if there is none, or if it has more than 64 bits.
 #[inline]
 fn take_number(rest: &mut &[u8]) -> Option<u64> {
     let (byte, tail) = rest.split_first()?;
@@ -126,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands before and behind it, in one word or number by number.
+        /// Cells are read back with any cells before and after them, in one word or number by number.
         #[test]
         fn a_cell_is_read_as_it_was_written(
             numbers in prop::collection::vec((0_u32..3, number(), number(), number()), 1..40),

@@ -1,4 +1,4 @@
-//! The cells of a run, read block by block.
+//! Reads the cells of a run, block by block.
 
 use super::cells::{CELL_HEADER_BYTES, CellBlockHeader, CellFence};
 use crate::error::{Error, Result};
@@ -9,10 +9,10 @@ use crate::run::reader::Run;
 use crate::storage::read_upto;
 use crate::units::{RunNumber, SubjectNumber};
 
-/// Blocks that are read at once.
+/// Blocks of one read.
 const BLOCKS_READ: usize = 64;
 
-/// Checks a block and shows its cells; `None` where it is not the one that the fence speaks of.
+/// Checks a block and shows its cells. `None` if it is not the block that the fence describes.
 fn decode_cell_block(
     bytes: &[u8],
     run: RunNumber,
@@ -47,15 +47,15 @@ fn decode_cell_block(
 }
 
 impl Run {
-    /// Shows the cells of a subject, or of all, in order; those of all of an adopted run are in the order of its own
-    /// names. Reads no more than the blocks that they stand in.
+    /// Shows the cells of a subject, or of all, in order. The cells of all subjects of an adopted run are in
+    /// the order of its own names. Reads only the blocks that have these cells.
     ///
     /// # Errors
-    /// `Corrupt` where a block of them does not fit its check; some may have been shown before. `Storage`.
+    /// `Storage`, and `Corrupt` if a block of cells fails its check; some cells may have been shown before.
     pub fn each_cell(&self, subject: Option<SubjectNumber>, show: &mut impl FnMut(Cell)) -> Result<()> {
         let fences = self.cell_fences();
         let relation = self.relation();
-        // Those of an adopted run have the places of its own names.
+        // An adopted run's cells have the places of its own names instead of subjects.
         let place = match (subject, relation) {
             (Some(subject), Some(relation)) => match relation.place_of(subject) {
                 Some(place) => Some(place),
@@ -66,7 +66,7 @@ impl Run {
         let (from, to) = match place {
             None => (0, fences.len()),
             Some(subject) => (
-                // The block before may end with cells of the subject.
+                // The previous block may end with cells of the subject.
                 fences.partition_point(|fence| fence.subject < subject).saturating_sub(1),
                 fences.partition_point(|fence| fence.subject <= subject),
             ),

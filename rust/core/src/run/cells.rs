@@ -1,8 +1,8 @@
-//! What a schedule run holds of each subject in each minute: messages, and bytes of their bodies.
+//! The counts of a schedule run for each subject and minute: messages, and bytes of their bodies.
 //!
-//! Cells stand behind the payload area, in the order of subject and minute, in blocks that are read
-//! alone; the footer says with which cell each block begins. So one subject's are a short read, however
-//! large the run is.
+//! Cells are stored after the payload area, in the order of subject and minute, in blocks that can be read
+//! separately. The footer has the first cell of each block. Reading one subject's cells is therefore quick,
+//! even in a large run.
 //!
 //! | offset in a block | bytes | field |
 //! |---|---|---|
@@ -13,10 +13,10 @@
 //! | 12 | 4 | `index`: the block's number among these, from 0 |
 //! | 16 | 4 | `subject` of the first cell |
 //! | 20 | 4 | `minute` of the first cell |
-//! | 24 | any | cells; zeros behind the last |
+//! | 24 | any | cells; zeros after the last |
 //!
-//! The first cell of a block stands behind a cell with the block's subject and minute; how a cell is written is said in
-//! `cell_bytes.rs`.
+//! The first cell of a block is encoded as if it followed a cell with the block's subject and minute.
+//! `cell_bytes.rs` describes the encoding.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -40,7 +40,7 @@ pub(super) struct CellBlockHeader {
 }
 const _: () = assert!(size_of::<CellBlockHeader>() == CELL_HEADER_BYTES);
 
-/// The first cell of a block, and how many it has.
+/// The first cell of a block, and the number of its cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CellFence {
     pub(super) subject: SubjectNumber,
@@ -51,22 +51,22 @@ pub(super) struct CellFence {
 /// Gathers cells from rows in the order of due time.
 #[derive(Debug, Default)]
 pub(super) struct CellGatherer {
-    /// Of the minute at hand, each subject once.
+    /// The cells of the current minute. A subject may have several until they are joined.
     pub(super) minute: Vec<Cell>,
-    /// With so many of them those of one subject are joined.
+    /// Above this number of cells in `minute`, those of one subject are joined.
     join_at: usize,
     cells: Vec<Cell>,
 }
 
 impl CellGatherer {
-    /// Takes in a row. One whose size is not known counts with no bytes.
+    /// Adds a row. A row of unknown size counts zero bytes.
     #[inline]
     pub(super) fn add(&mut self, due: Millis, subject: SubjectNumber, size: Option<u32>) {
         let minute = due.minute();
         if self.minute.first().is_some_and(|first| first.minute != minute) {
             self.end_minute();
         }
-        // Neighbours are mostly of one subject.
+        // Neighbouring rows are mostly of one subject.
         let tally = Tally::one(size.unwrap_or_default());
         match self.minute.last_mut().filter(|last| last.subject == subject) {
             Some(last) => last.tally.add(tally),
@@ -83,7 +83,7 @@ impl CellGatherer {
         self.cells.append(&mut self.minute);
     }
 
-    /// All cells, in order.
+    /// Returns all cells, in order.
     pub(super) fn finish(mut self) -> Vec<Cell> {
         self.end_minute();
         joined(&mut self.cells);
@@ -91,16 +91,16 @@ impl CellGatherer {
     }
 }
 
-/// Cells of one minute that are kept before those of one subject are joined.
+/// The least number of cells of one minute above which those of one subject are joined.
 const JOIN_CELLS_MIN: usize = 1 << 12;
 
-/// Sorts cells, and makes one of those with the same key.
+/// Sorts cells, and adds up those with the same key.
 fn joined(cells: &mut Vec<Cell>) {
     cells.sort_unstable_by_key(Cell::key);
     sum_neighbours(cells);
 }
 
-/// The blocks of cells, and the first of each.
+/// Encodes the cells in blocks. Returns the blocks, and the first cell of each.
 pub(super) fn encode_cells(run: RunNumber, cells: &[Cell]) -> (Vec<u8>, Vec<CellFence>) {
     let (mut out, mut fences) = (Vec::new(), Vec::new());
     let mut rest = cells;

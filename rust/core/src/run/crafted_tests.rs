@@ -1,4 +1,5 @@
-//! Runs whose checks all fit and whose parts do not fit each other: what a bug of a writer leaves behind.
+//! Runs whose checks are all right but whose parts contradict each other, as a bug of a writer would leave
+//! them.
 
 use super::tests_storage::TestStorage;
 use super::*;
@@ -11,7 +12,7 @@ const NUMBER: RunNumber = RunNumber(3);
 const BLOCK: usize = 4_096;
 const ROW: usize = 48;
 
-/// Two rows of the first hour and one of the second, each with its payload in the run.
+/// Writes two rows of the first hour and one of the second, each with its payload in the run.
 fn schedule_run(storage: &TestStorage) {
     let head = RunHead { number: NUMBER, stream: STREAM, row_count: 3 };
     let mut writer = RunWriter::create(storage, head).unwrap();
@@ -63,12 +64,12 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// Where the footer begins.
+/// The offset of the footer.
 fn footer_of(bytes: &[u8]) -> usize {
     u64_at(bytes, bytes.len() - 40) as usize
 }
 
-/// Makes the checks of the first block, the footer and the trailer fit again.
+/// Corrects the checks of the first block, the footer and the trailer.
 fn seal(bytes: &mut [u8]) {
     let block = crc32fast::hash(&bytes[BLOCK + 4..2 * BLOCK]);
     put(bytes, BLOCK, &block.to_le_bytes());
@@ -79,7 +80,7 @@ fn seal(bytes: &mut [u8]) {
     put(bytes, trailer + 28, &check.to_le_bytes());
 }
 
-/// Changes a whole run, its checks included.
+/// Changes a whole run and corrects its checks.
 fn crafted(kind: RunKind, change: impl FnOnce(&mut Vec<u8>)) -> (TestStorage, Result<Run>) {
     let storage = TestStorage::default();
     match kind {
@@ -94,7 +95,7 @@ fn crafted(kind: RunKind, change: impl FnOnce(&mut Vec<u8>)) -> (TestStorage, Re
     (storage, run)
 }
 
-/// What a verification of an open run expected, place by place.
+/// The offsets and the expected values that verifying an open run reports.
 fn expected_by_verify(run: &Run) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     let mut report = |error| match error {
@@ -122,7 +123,8 @@ fn nothing_is_reported_where_nothing_was_changed() {
 
 #[test]
 fn a_footer_that_says_otherwise_than_its_rows_is_reported() {
-    // By field: the sequences, the first fence, a reference's rows, a bucket's rows, a subject's last number.
+    // The fields: the sequences, the first fence, a reference's rows, a bucket's rows, a subject's last
+    // number.
     let fields: [(RunKind, usize); 9] = [
         (RunKind::Schedule, 48),
         (RunKind::Schedule, 56),
@@ -170,9 +172,9 @@ fn payloads_that_do_not_follow_each_other_are_reported() {
     let start = run.payload_start();
     let found = expected_by_verify(&run);
     assert_eq!(found[0], (start + 56, format!("a payload at {}", start + 48)));
-    // The next one is where it was, and not behind the one that was moved.
+    // The next payload is in its old place, which does not follow the moved one.
     assert_eq!(found[1], (start + 96, format!("a payload at {}", start + 104)));
-    // A row that says less than its record has, and zeros behind a record that are none.
+    // A row states a shorter length than its record, and a record is followed by bytes that are not zeros.
     let (_storage, run) = crafted(RunKind::Schedule, |bytes| bytes[location(0) + 16] -= 1);
     let found = expected_by_verify(&run.unwrap());
     assert_eq!(found[0], (start, "a record of 44 bytes and zeros behind it".to_owned()));
@@ -256,7 +258,7 @@ fn a_trailer_that_names_another_place_is_refused() {
 
 #[test]
 fn a_block_of_another_place_or_size_is_damaged() {
-    // Its count, the size of a row, its number, its run.
+    // The block's count, row size, index and run.
     for field in [4, 6, 8, 12] {
         let (_storage, run) = crafted(RunKind::Dispatch, |bytes| bytes[BLOCK + field] ^= 1);
         let run = run.unwrap();

@@ -1,4 +1,4 @@
-//! The footer: all that opening a run needs to know.
+//! The footer: everything that is needed to open a run.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -21,7 +21,7 @@
 //! | … | 24 each | schedule runs: the first cell of each block of cells, `subject u64, minute u64`, and `cells u64` |
 //! | … | any | staged runs: see `staging/tail.rs` |
 //!
-//! `subject_count` counts the last, whichever it is.
+//! `subject_count` counts the table of subjects or the table of cells: a run has only one of these.
 //!
 //! The trailer is the last 40 bytes of the file:
 //!
@@ -48,7 +48,7 @@ use crate::units::{
     Location, LocationFile, Millis, Minute, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber,
 };
 
-/// Blocks under one fence: a fence costs 16 bytes of memory for 340 rows.
+/// Blocks for one fence. A fence takes 16 bytes of memory for 340 rows.
 pub(super) const GROUP_BLOCKS: u32 = 4;
 /// The width of a time bucket, in milliseconds.
 pub const TIME_BUCKET_MS: u64 = 3_600_000;
@@ -94,16 +94,16 @@ struct Trailer {
 }
 const _: () = assert!(size_of::<Trailer>() == TRAILER_BYTES);
 
-/// How many rows of a run have their payload in one file.
+/// The number of rows of a run that have their payload in one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reference {
-    /// The file; the run itself where payloads were copied.
+    /// The file. It is the run itself if payloads were copied into it.
     pub file: LocationFile,
-    /// The rows.
+    /// The number of rows.
     pub rows: u64,
 }
 
-/// What of a run is due within one hour.
+/// The rows of a run that are due within one hour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimeBucket {
     /// The hour's first millisecond.
@@ -114,12 +114,12 @@ pub struct TimeBucket {
     pub payload_bytes: u64,
 }
 
-/// What a dispatch run holds of one subject; these rows stand together.
+/// The rows of one subject in a dispatch run. They are next to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubjectRange {
     /// The subject.
     pub subject: SubjectNumber,
-    /// Its rows.
+    /// The number of its rows.
     pub rows: u64,
     /// The least number.
     pub first: ReadyNumber,
@@ -127,7 +127,7 @@ pub struct SubjectRange {
     pub last: ReadyNumber,
 }
 
-/// A footer, as it is gathered row by row and read back.
+/// A footer, which is built row by row and read back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Footer {
     pub(super) kind: u32,
@@ -142,19 +142,19 @@ pub(super) struct Footer {
     pub(super) references: Vec<Reference>,
     pub(super) buckets: Vec<TimeBucket>,
     pub(super) subjects: Vec<SubjectRange>,
-    /// Of a schedule run: with which cell each block of cells begins.
+    /// In a schedule run: the first cell of each block of cells.
     pub(super) cells: Vec<CellFence>,
-    /// Of a staged run: what proves its content, and its names.
+    /// In a staged run: the check of its content, and its names.
     pub(super) staged: Option<StagedTail>,
 }
 
-/// How many blocks so many rows take.
+/// The number of blocks for this many rows.
 pub(super) fn block_count(rows: u64) -> u64 {
     rows.div_ceil(BLOCK_ROWS as u64)
 }
 
 impl Footer {
-    /// Takes in the next row. References are counted apart.
+    /// Adds the next row. References are counted separately.
     pub(super) fn add<R: Row>(&mut self, row: &R) {
         let group_rows = u64::from(GROUP_BLOCKS) * BLOCK_ROWS as u64;
         if self.row_count.is_multiple_of(group_rows) {
@@ -193,7 +193,7 @@ impl Footer {
         }
     }
 
-    /// The footer's bytes.
+    /// Encodes the footer.
     pub(super) fn encode(&self) -> Vec<u8> {
         let count = |length: usize| U32::new(u32::try_from(length).unwrap_or(u32::MAX));
         let head = FooterHead {
@@ -233,7 +233,7 @@ impl Footer {
         out
     }
 
-    /// Reads a footer back; `None` where its parts do not fill the bytes.
+    /// Reads a footer back. `None` if its parts do not fill the bytes.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let head: FooterHead = read_struct(bytes)?;
         let mut rest = bytes.get(FOOTER_HEAD_BYTES..)?;
@@ -286,7 +286,7 @@ impl Footer {
         })
     }
 
-    /// What the footer of a staged run says, as the store means it. Cells stay where they are and as they are.
+    /// Translates the footer of a staged run for the store. Cells are not changed.
     pub(super) fn adopt(&mut self, relation: &Relation, stream: [u8; 16]) {
         (self.number, self.stream) = (relation.number, stream);
         self.first_sequence = relation.sequence(self.first_sequence);
@@ -299,13 +299,13 @@ impl Footer {
         }
     }
 
-    /// Where the blocks end and payloads begin, by the number of rows.
+    /// The offset where blocks end and payloads begin, for a number of rows.
     pub(super) fn payload_start_of(rows: u64) -> u64 {
         block_count(rows).saturating_add(1).saturating_mul(BLOCK_BYTES as u64)
     }
 }
 
-/// `count` rows of `N` words; bounded by the bytes there are.
+/// Takes `count` rows of `N` words. The number of bytes limits the memory.
 fn take_words<const N: usize>(rest: &mut &[u8], count: u32) -> Option<Vec<[u64; N]>> {
     let bytes = (count as usize).checked_mul(N * 8)?;
     let (part, tail) = rest.split_at_checked(bytes)?;
@@ -314,7 +314,7 @@ fn take_words<const N: usize>(rest: &mut &[u8], count: u32) -> Option<Vec<[u64; 
     Some(words.iter().map(|Words(row)| row.map(U64::get)).collect())
 }
 
-/// A file as one number: the upper half of a location in it.
+/// The code of a file: the upper half of a location in it.
 pub(super) fn file_code(file: LocationFile) -> u32 {
     match file {
         LocationFile::Segment(SegmentNumber(number)) => number & !RUN_FLAG,
@@ -326,7 +326,7 @@ pub(super) fn file_of(code: u32) -> LocationFile {
     Location(u64::from(code) << 32).file()
 }
 
-/// What the trailer says.
+/// The content of the trailer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FooterPlace {
     pub(super) offset: u64,
@@ -334,7 +334,7 @@ pub(super) struct FooterPlace {
     pub(super) check: u32,
 }
 
-/// The trailer's bytes.
+/// Encodes the trailer.
 pub(super) fn encode_trailer(place: FooterPlace) -> Vec<u8> {
     let mut trailer = Trailer {
         footer_offset: U64::new(place.offset),

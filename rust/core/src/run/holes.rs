@@ -1,5 +1,6 @@
-//! Holes of runs: records of a payload area that nobody reads any more, and whose room is given back. What their bytes
-//! are is never looked at: they may be punched, or not yet, or some of them. Rows, cells and footer have none.
+//! Holes of runs: records of a payload area that are no longer read, and whose disk space is given back. The
+//! bytes of a hole are never read: all, some or none of them may be punched. Rows, cells and the footer have
+//! no holes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use super::block::BLOCK_BYTES;
 use crate::storage::whole_blocks;
 use crate::units::{Location, LocationFile, RunNumber};
 
-/// Records of a payload area that are read no more.
+/// Records of a payload area that are no longer read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RunHole {
     /// The run.
     pub run: RunNumber,
-    /// Where its first record begins, in the file.
+    /// The offset of its first record in the file.
     pub from: u64,
-    /// Behind its last record.
+    /// The offset after its last record.
     pub to: u64,
 }
 
@@ -25,17 +26,17 @@ impl RunHole {
         self.to.saturating_sub(self.from)
     }
 
-    /// Offset and length of the whole blocks in it: what shares a block with it keeps that block.
+    /// Offset and length of the whole blocks in it. A block that it shares with other bytes is kept.
     pub fn whole_blocks(&self, block_bytes: u32) -> Option<(u64, u64)> {
         whole_blocks(self.from, self.to, block_bytes)
     }
 
-    /// True where all of `other` is in it.
+    /// True if it contains all of `other`.
     pub fn holds(&self, other: &Self) -> bool {
         self.run == other.run && self.from <= other.from && other.to <= self.to
     }
 
-    /// True where it can stand in a run: the header and a block of rows lie before every payload.
+    /// True if it can be a hole of a run: the header and a block of rows are before every payload.
     fn is_sound(&self) -> bool {
         self.from >= 2 * BLOCK_BYTES as u64
             && self.from < self.to
@@ -44,14 +45,14 @@ impl RunHole {
     }
 }
 
-/// All holes of runs, by run and place; no two of them touch.
+/// All holes of runs, by run and offset. No two of them touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RunHoles {
     all: Arc<Vec<RunHole>>,
 }
 
 impl RunHoles {
-    /// These holes; `None` where they cannot be those of one store.
+    /// Makes the list of these holes. `None` if they cannot be the holes of one store.
     pub fn of(all: Vec<RunHole>) -> Option<Self> {
         let is_apart = |pair: &[RunHole]| match pair {
             [before, next] => before.run < next.run || (before.run == next.run && before.to < next.from),
@@ -60,19 +61,19 @@ impl RunHoles {
         (all.iter().all(RunHole::is_sound) && all.windows(2).all(is_apart)).then(|| Self { all: Arc::new(all) })
     }
 
-    /// By run and place.
+    /// The holes, by run and offset.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &RunHole> {
         self.all.iter()
     }
 
-    /// Those of one run.
+    /// The holes of one run.
     pub fn in_run(&self, run: RunNumber) -> &[RunHole] {
         let first = self.all.partition_point(|hole| hole.run < run);
         let end = self.all.partition_point(|hole| hole.run <= run);
         self.all.get(first..end).unwrap_or_default()
     }
 
-    /// Those of these runs.
+    /// The holes of these runs.
     #[must_use]
     pub fn of_runs(&self, runs: &BTreeSet<RunNumber>) -> Self {
         if self.all.iter().all(|hole| runs.contains(&hole.run)) {
@@ -81,25 +82,25 @@ impl RunHoles {
         Self { all: Arc::new(self.all.iter().filter(|hole| runs.contains(&hole.run)).copied().collect()) }
     }
 
-    /// True where one of them has all of `hole`.
+    /// True if one of the holes contains all of `hole`.
     pub fn hold(&self, hole: &RunHole) -> bool {
         let behind = self.all.partition_point(|other| (other.run, other.from) <= (hole.run, hole.from));
         behind.checked_sub(1).and_then(|place| self.all.get(place)).is_some_and(|other| other.holds(hole))
     }
 
-    /// True where a payload that begins there is read no more.
+    /// True if a payload that begins there is in a hole.
     pub fn has(&self, location: Location) -> bool {
         let LocationFile::Run(run) = location.file() else { return false };
         let from = u64::from(location.offset());
         !self.all.is_empty() && self.hold(&RunHole { run, from, to: from.saturating_add(1) })
     }
 
-    /// Bytes of the records of those of one run.
+    /// Bytes of the records in the holes of one run.
     pub fn bytes_in(&self, run: RunNumber) -> u64 {
         self.in_run(run).iter().map(RunHole::bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of all their records.
+    /// Bytes of the records in all holes.
     pub fn bytes(&self) -> u64 {
         self.all.iter().map(RunHole::bytes).fold(0, u64::saturating_add)
     }

@@ -1,17 +1,17 @@
-//! Immutable sorted files: what a checkpoint moves out of memory.
+//! Immutable sorted files, to which a checkpoint moves entries from memory.
 //!
 //! | part | bytes | what it is |
 //! |---|---|---|
-//! | header | 4096 | who the file is; see [`writer`](RunWriter) |
+//! | header | 4096 | identity of the file; see [`writer`](RunWriter) |
 //! | blocks | 4096 each | rows in the order of their key, with a check each |
 //! | payload area | any | schedule runs: whole message records, 8-aligned, in due order |
-//! | cells | 4096 each | schedule runs: what is due of each subject in each minute; see `cells.rs` |
+//! | cells | 4096 each | schedule runs: counts of due messages by subject and minute; see `cells.rs` |
 //! | footer | any | fences, references, counts; see the table in `footer.rs` |
-//! | trailer | 40 | where the footer is, and its check |
+//! | trailer | 40 | place of the footer, and its check |
 //!
-//! Schedule runs and dispatch runs are the same file with another row. A file is written under a
-//! temporary name, synced and renamed, so one that has its name is whole. Opening reads trailer
-//! and footer; rows are read block by block, and a damaged block costs its own rows only.
+//! Schedule runs and dispatch runs have the same format with different rows. A file is written under a
+//! temporary name, synced and renamed, so that a file with the final name is whole. Opening reads the trailer
+//! and the footer. Rows are read block by block, and a damaged block loses only its own rows.
 
 mod block;
 mod cell_bytes;
@@ -62,13 +62,13 @@ pub use writer::{RunHead, RunWriter};
 /// The folder of all runs.
 pub const RUN_FOLDER: &str = "runs";
 
-/// What the rows of a run are.
+/// The kind of a run's rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum RunKind {
-    /// What is pending, by due time and sequence.
+    /// Pending messages, by due time and sequence.
     Schedule = 1,
-    /// What became ready, by subject and number.
+    /// Ready messages, by subject and number.
     Dispatch = 2,
 }
 
@@ -77,7 +77,7 @@ pub fn run_path(number: RunNumber) -> String {
     format!("{RUN_FOLDER}/{:010}.run", number.0)
 }
 
-/// The numbers of the runs that are there, ascending; an absent folder holds none.
+/// The numbers of the existing runs, ascending. Empty if the folder does not exist.
 pub fn list_runs(storage: &dyn Storage) -> Result<Vec<RunNumber>> {
     let names = match storage.list(RUN_FOLDER) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Reading one payload record, wherever it lies.
+//! Reads one payload record from any file.
 
 use super::Run;
 use crate::error::{Error, Result};
@@ -8,15 +8,15 @@ use crate::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
 use crate::storage::StorageFile;
 use crate::units::{Sequence, padded};
 
-/// What is read at first where the length is not known: most records are smaller.
+/// The size of the first read if the length is unknown. Most records are smaller.
 const FIRST_READ_BYTES: usize = 4_096;
 
-/// Reads the record at `offset` into `into`, which holds exactly its padded bytes afterwards, and
-/// checks header, sequence and payload. `length` is the record's length where it is known.
+/// Reads the record at `offset` into `into`, which then holds exactly its padded bytes, and checks header,
+/// sequence and payload. `length` is the record's length, if it is known.
 ///
 /// # Errors
-/// [`Error::DamagedPayload`] where the bytes there are not that record; what the storage says
-/// where it could not be read.
+/// [`Error::DamagedPayload`] if the bytes are not that record; those of the storage if they could not be
+/// read.
 pub fn read_payload(
     file: &dyn StorageFile,
     offset: u64,
@@ -60,10 +60,11 @@ pub fn read_payload(
 }
 
 impl Run {
-    /// As [`read_payload`] of this run's own file: a record of one that was adopted is what the log would have.
+    /// Like [`read_payload`], for this run's own file. A record of an adopted run is returned as the log
+    /// would have it.
     ///
     /// # Errors
-    /// As [`read_payload`].
+    /// Like [`read_payload`].
     pub fn read_payload(&self, offset: u64, sequence: Sequence, length: Option<u32>, into: &mut Vec<u8>) -> Result<()> {
         let Some(relation) = self.relation() else {
             return read_payload(self.file().as_ref(), offset, sequence, length, into);
@@ -75,7 +76,7 @@ impl Run {
             expected,
             found: found.to_owned(),
         };
-        // What lies before it has no place in this file, and is not to be taken for the first one.
+        // A lower sequence has no record in this file, and must not be taken for the first one.
         let relative = relation
             .relative(sequence)
             .ok_or_else(|| damaged(format!("sequence {} or above", relation.base), "one below"))?;
@@ -84,8 +85,8 @@ impl Run {
     }
 }
 
-/// Copies the record from where the file lies in memory. False where it does not lie there whole:
-/// reading it finds out why.
+/// Copies the record from the file's memory map. False if it is not there or not whole: a read then finds the
+/// reason.
 fn copy_viewed(file: &dyn StorageFile, offset: u64, sequence: Sequence, into: &mut Vec<u8>) -> bool {
     let head = file.view_at(offset, RECORD_HEADER_BYTES).and_then(<[u8]>::first_chunk::<4>);
     let Some(said) = head.map(|bytes| u32::from_le_bytes(*bytes) as usize) else { return false };
@@ -95,7 +96,8 @@ fn copy_viewed(file: &dyn StorageFile, offset: u64, sequence: Sequence, into: &m
     let Some(whole) = file.view_at(offset, padded(said)) else { return false };
     into.clear();
     into.extend_from_slice(whole);
-    // The copy is what is checked: a hole may be punched under who looks for a message that is finished by now.
+    // The copy is checked, not the map: a hole may be punched in the map while a finished message is looked
+    // up.
     read_record(into, sequence).is_ok_and(|record| record.payload_is_whole())
 }
 

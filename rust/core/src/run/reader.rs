@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
 
-/// One run, immutable; shared by all who read it.
+/// One run. It is immutable, and all its readers share it.
 pub struct Run {
     pub(super) file: Arc<dyn StorageFile>,
-    /// Without time buckets, which are read again when somebody asks.
+    /// Without time buckets, which are read again on request.
     footer: Footer,
     kind: RunKind,
     place: FooterPlace,
     length: u64,
-    /// Of one that was staged and adopted: what its own sequences and subjects stand for.
+    /// For an adopted run: translates its own sequences and subjects.
     relation: Option<Arc<Relation>>,
 }
 
@@ -34,11 +34,11 @@ pub struct DamagedBlock {
     pub run: RunNumber,
     /// The block's number within it.
     pub block: u32,
-    /// No row of the block has a key below this.
+    /// The least key that a row of the block can have.
     pub from: RowKey,
-    /// Nor one at or above this; `None` at the end of the run.
+    /// All keys of the block are below this. `None` at the end of the run.
     pub to: Option<RowKey>,
-    /// What is wrong: `Corrupt`, or what the storage said.
+    /// The reason: `Corrupt`, or an error of the storage.
     pub error: Error,
 }
 
@@ -46,16 +46,16 @@ impl Run {
     /// Opens a run by its trailer and footer.
     ///
     /// # Errors
-    /// `MissingFile`, `NewerFormat`, or `Corrupt` where trailer and footer are damaged or belong
-    /// to another run, kind or stream.
+    /// `MissingFile`, `NewerFormat`, or `Corrupt` if trailer and footer are damaged or belong to another run,
+    /// kind or stream.
     pub fn open(storage: &dyn Storage, number: RunNumber, kind: RunKind, stream: &[u8; 16]) -> Result<Self> {
         Self::open_as(storage, number, Some(kind), stream)
     }
 
-    /// As [`Self::open`], for who takes a run of either kind.
+    /// Like [`Self::open`], for a run of either kind.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn open_any(storage: &dyn Storage, number: RunNumber, stream: &[u8; 16]) -> Result<Self> {
         Self::open_as(storage, number, None, stream)
     }
@@ -69,10 +69,10 @@ impl Run {
         Ok(Self { file, footer, kind, place, length, relation: None })
     }
 
-    /// Opens a schedule run of this number that lies among what was staged.
+    /// Opens a schedule run of this number that is in the folder of staged runs.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn open_beside(storage: &dyn Storage, name: &LoadName, number: RunNumber, stream: &[u8; 16]) -> Result<Self> {
         let file = open_needed(storage, &name.path(), "it was rebuilt")?;
         let (footer, place, length) = read_end(file.as_ref())?;
@@ -83,7 +83,7 @@ impl Run {
     /// Opens a staged run by its trailer and footer.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub(super) fn open_staged(storage: &dyn Storage, name: &LoadName) -> Result<Self> {
         let file = open_needed(storage, &name.path(), "it was staged")?;
         let (footer, place, length) = read_end(file.as_ref())?;
@@ -91,11 +91,11 @@ impl Run {
         Ok(Self { file, footer, kind: RunKind::Schedule, place, length, relation: None })
     }
 
-    /// Opens a staged run as a schedule run of the store that adopted it: under `number` and of `stream`, with sequences
-    /// from `base` on, messages that were published at `published`, and the number of each subject by its name.
+    /// Opens a staged run as a schedule run of the store that adopted it: with `number` and `stream`,
+    /// sequences from `base` on, the publish time `published`, and the number of each subject by its name.
     ///
     /// # Errors
-    /// As [`Self::open`], with `Corrupt` where it is not the one that is named, or has a subject that is not known.
+    /// Like [`Self::open`]; also `Corrupt` if it is not the named run, or if a subject is unknown.
     pub fn open_adopted(
         storage: &dyn Storage,
         named: &StagedRun,
@@ -117,7 +117,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The same run, whose file is held open no longer, but opened for each reading.
+    /// The same run, without an open file: the file is opened for each read.
     #[must_use]
     pub fn let_go(mut self, storage: &Arc<dyn Storage>) -> Self {
         let path = self.file.path().to_owned();
@@ -130,7 +130,7 @@ impl Run {
         self.footer.number
     }
 
-    /// What its rows are.
+    /// The kind of its rows.
     pub fn kind(&self) -> RunKind {
         self.kind
     }
@@ -140,12 +140,12 @@ impl Run {
         self.footer.stream
     }
 
-    /// How many rows it holds.
+    /// The number of its rows.
     pub fn row_count(&self) -> u64 {
         self.footer.row_count
     }
 
-    /// How many blocks these take.
+    /// The number of its blocks.
     pub fn block_count(&self) -> u32 {
         u32::try_from(block_count(self.footer.row_count)).unwrap_or(u32::MAX)
     }
@@ -160,17 +160,17 @@ impl Run {
         self.footer.last_sequence
     }
 
-    /// How many of its rows have their payload in which file.
+    /// The files with the payloads of its rows, and the number of rows for each.
     pub fn references(&self) -> &[Reference] {
         &self.footer.references
     }
 
-    /// What a dispatch run holds of each subject, by subject; empty for a schedule run.
+    /// The range of each subject in a dispatch run, by subject. Empty for a schedule run.
     pub fn subjects(&self) -> &[SubjectRange] {
         &self.footer.subjects
     }
 
-    /// What is due in which hour, read from disk; empty for a dispatch run.
+    /// The rows due in each hour, read from the disk. Empty for a dispatch run.
     pub fn time_buckets(&self) -> Result<Vec<TimeBucket>> {
         Ok(read_footer(self.file.as_ref(), self.place)?.buckets)
     }
@@ -180,12 +180,12 @@ impl Run {
         self.length
     }
 
-    /// The footer's check: with the length, what a checkpoint writes down to know the file again.
+    /// The footer's check. A checkpoint records it with the length, to recognize the file.
     pub fn digest(&self) -> u32 {
         self.place.check
     }
 
-    /// Where the payload area starts.
+    /// The offset of the payload area.
     pub fn payload_start(&self) -> u64 {
         self.footer.payload_start
     }
@@ -216,14 +216,14 @@ impl Run {
         self.footer.fences.first().copied()
     }
 
-    /// The first key of each few blocks that stand together, and how many rows these have.
+    /// The first key of each group of blocks, and the number of rows in the group.
     pub fn fenced(&self) -> impl Iterator<Item = (RowKey, u64)> + '_ {
         let rows = u64::from(GROUP_BLOCKS) * BLOCK_ROWS as u64;
         let left = move |group: u64| self.row_count().saturating_sub(group.saturating_mul(rows)).min(rows);
         (0_u64..).zip(&self.footer.fences).map(move |(group, key)| (*key, left(group)))
     }
 
-    /// The blocks among which the row with `key` stands, if there is one.
+    /// The group of blocks that has the row with `key`, if the row exists.
     pub(super) fn group_of(&self, key: RowKey) -> u32 {
         let above = self.footer.fences.partition_point(|fence| *fence <= key);
         u32::try_from(above.saturating_sub(1)).unwrap_or(u32::MAX)
@@ -234,43 +234,43 @@ impl Run {
         group.saturating_mul(GROUP_BLOCKS).min(self.block_count())
     }
 
-    /// How many rows a block holds.
+    /// The number of rows in a block.
     pub(crate) fn rows_in_block(&self, block: u32) -> usize {
         let before = u64::from(block).saturating_mul(BLOCK_ROWS as u64);
         usize::try_from(self.row_count().saturating_sub(before)).unwrap_or(usize::MAX).min(BLOCK_ROWS)
     }
 
-    /// With which cell each block of cells begins.
+    /// The first cell of each block of cells.
     pub(super) fn cell_fences(&self) -> &[CellFence] {
         &self.footer.cells
     }
 
-    /// Where the blocks of cells start: behind the payload area.
+    /// The offset of the blocks of cells, after the payload area.
     pub(super) fn cells_start(&self) -> u64 {
         self.footer.payload_start.saturating_add(self.footer.payload_bytes)
     }
 
-    /// What the footer of a staged run says beside that of another.
+    /// The additional part of a staged run's footer.
     pub(super) fn staged_tail(&self) -> Option<&StagedTail> {
         self.footer.staged.as_ref()
     }
 
-    /// What its own sequences and subjects stand for, if it was staged and adopted.
+    /// The translation of its own sequences and subjects, if it was adopted.
     pub fn relation(&self) -> Option<&Arc<Relation>> {
         self.relation.as_ref()
     }
 
-    /// Its number as it stands in the file.
+    /// Its number in the file.
     pub(super) fn file_number(&self) -> RunNumber {
         if self.relation.is_some() { RunNumber(0) } else { self.footer.number }
     }
 
-    /// Its stream as it stands in the file.
+    /// Its stream in the file.
     pub(super) fn file_stream(&self) -> [u8; 16] {
         self.relation.as_ref().map_or(self.footer.stream, |relation| relation.name.nonce)
     }
 
-    /// The kind as it stands in the file.
+    /// Its kind in the file.
     pub(super) fn file_kind(&self) -> u32 {
         self.footer.kind
     }
@@ -279,7 +279,7 @@ impl Run {
         &self.footer.fences
     }
 
-    /// Where a block begins in the file.
+    /// The offset of a block in the file.
     pub fn block_offset(block: u32) -> u64 {
         u64::from(block).saturating_add(1).saturating_mul(BLOCK_BYTES as u64)
     }
@@ -317,7 +317,7 @@ fn open_needed(storage: &dyn Storage, path: &str, reason: &str) -> Result<Arc<dy
     })
 }
 
-/// The footer without its time buckets, where it lies, and the file's length.
+/// Reads the footer, without its time buckets, its place, and the file's length.
 fn read_end(file: &dyn StorageFile) -> Result<(Footer, FooterPlace, u64)> {
     let length = file.length()?;
     let trailer = read_upto(file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
@@ -327,7 +327,7 @@ fn read_end(file: &dyn StorageFile) -> Result<(Footer, FooterPlace, u64)> {
     Ok((footer, place, length))
 }
 
-/// The footer must be of this kind, number and stream, and its parts must end where it begins.
+/// Checks that the footer is of this kind, number and stream, and that its parts end where it begins.
 fn check_who(
     file: &Arc<dyn StorageFile>,
     footer: &Footer,

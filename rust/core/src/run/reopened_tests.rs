@@ -1,5 +1,5 @@
-//! Runs as another process finds them: opened by their footers, after a whole write and after a stop
-//! anywhere in the middle of one.
+//! Runs as another process finds them: opened by their footers, after a complete write and after a stop at
+//! any point of one.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn storage() -> MemoryStorage {
     storage
 }
 
-/// Writes rows, and before them the payloads that they have in the run.
+/// Writes payloads, then rows.
 fn write<R: Row>(storage: &dyn Storage, rows: &[R], payloads: &[Vec<u8>], sync_every: usize) -> Result<Run> {
     let head = RunHead { number: NUMBER, stream: STREAM, row_count: rows.len() as u64 };
     let mut writer = RunWriter::create(storage, head)?;
@@ -41,7 +41,7 @@ fn opened<R: Row>(storage: &dyn Storage) -> Result<Run> {
     Run::open(storage, NUMBER, R::KIND, &STREAM)
 }
 
-/// All that can be read of a run is what was written, and its footer says so of each part.
+/// Checks that a run reads back as it was written, and that its footer describes each part correctly.
 fn check<R: Row + PartialEq>(run: &Run, rows: &[R], probes: &[RowKey]) {
     let mut buffer = ScanBuffer::<R>::default();
     let mut faults = Vec::new();
@@ -81,7 +81,7 @@ fn check_payloads(run: &Run, rows: &[ScheduleRow], payloads: &BTreeMap<u64, Vec<
     }
 }
 
-/// Rows by (due, sequence), every third of them with its payload in the run.
+/// Rows by (due, sequence). Every third has its payload in the run.
 fn schedule_rows(keys: &[(u64, u64)]) -> (Vec<ScheduleRow>, BTreeMap<u64, Vec<u8>>) {
     let (mut rows, mut payloads) = (Vec::new(), BTreeMap::new());
     let mut offset = u32::MAX;
@@ -112,7 +112,7 @@ fn schedule_rows(keys: &[(u64, u64)]) -> (Vec<ScheduleRow>, BTreeMap<u64, Vec<u8
     (rows, payloads)
 }
 
-/// Where the payload area of a run of so many rows begins.
+/// The offset of the payload area in a run of this many rows.
 fn first_payload(rows: usize) -> u32 {
     4_096 * (1 + rows.div_ceil(BLOCK_ROWS) as u32)
 }
@@ -146,8 +146,8 @@ fn subject_ranges(parts: &[(u32, u64, u64)]) -> Vec<SubjectRange> {
     parts.iter().map(range).collect()
 }
 
-/// A machine that ends somewhere in writing a run. What then has its name is whole, what was said
-/// to be written is there, and the same run can be written again.
+/// Stops the machine while a run is written. A run with its final name must then be whole, a run reported as
+/// written must exist, and the same run can be written again.
 fn stop_in_writing<R: Row + PartialEq>(rows: &[R], payloads: &[Vec<u8>], calls: u64, end: Crash, seed: u64) -> bool {
     let storage = storage();
     storage.stop_after_calls(calls);
@@ -168,7 +168,7 @@ fn stop_in_writing<R: Row + PartialEq>(rows: &[R], payloads: &[Vec<u8>], calls: 
 
 const ENDS: [Crash; 3] = [Crash::Kill, Crash::PowerCut, Crash::PowerCutLosesAll];
 
-/// Stops in each call that writing makes, and behind the last one.
+/// Stops at each call of a write, and after the last one.
 fn stop_everywhere<R: Row + PartialEq>(rows: &[R], payloads: &[Vec<u8>]) -> u64 {
     for calls in 0_u64.. {
         let mut ended = 0;

@@ -1,11 +1,11 @@
-//! A file that is opened for each reading: whoever has very many of them would run out of descriptors.
+//! A file that is opened for each read: very many open files would use up the file descriptors.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::storage::{Storage, StorageFile};
 
-/// A file of which only its path is held. It costs an opening for each call.
+/// A file that is held by its path only. Each call opens it.
 pub(super) struct ReopenedFile {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) path: String,

@@ -50,64 +50,64 @@ impl RowKey {
     }
 }
 
-/// What a run keeps in order.
+/// A row of a run, which has a key.
 pub trait Row: Copy + std::fmt::Debug {
-    /// The runs that such rows stand in.
+    /// The kind of run that has these rows.
     const KIND: RunKind;
 
-    /// Its place in the order.
+    /// Its key.
     fn key(&self) -> RowKey;
 
-    /// When it is, or was, due.
+    /// Its due time.
     fn due(&self) -> Millis;
 
     /// The sequence of the fact that made its entry.
     fn sequence(&self) -> Sequence;
 
-    /// Where its payload lies.
+    /// The location of its payload.
     fn location(&self) -> Location;
 
-    /// The sequence of the record there.
+    /// The sequence of the record at that location.
     fn payload_sequence(&self) -> Sequence;
 
-    /// The payload record's length without padding; 0 where it lies outside of the run.
+    /// The payload record's length without padding. 0 if the record is not in the run.
     fn payload_length(&self) -> u32;
 
-    /// Bytes of the body; `None` where they are not known, or the runs of this kind do not say.
+    /// Bytes of the body. `None` if they are unknown, or if runs of this kind do not record them.
     fn size(&self) -> Option<u32>;
 
-    /// Whose it is.
+    /// Its subject.
     fn subject(&self) -> SubjectNumber;
 
     /// Appends the row's bytes.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads a row back; `None` where bytes are missing.
+    /// Reads a row back. `None` if bytes are missing.
     fn decode(bytes: &[u8]) -> Option<Self>;
 
-    /// A row of a staged run as the store that adopted it means it; only schedule runs are staged.
+    /// Translates a row of a staged run for the store that adopted it. Only schedule runs are staged.
     #[must_use]
     fn adopted(self, _relation: &Relation) -> Self {
         self
     }
 }
 
-/// A message that waits.
+/// A pending message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduleRow {
     /// Due time and sequence.
     pub key: DueKey,
     /// The sequence of the message record.
     pub payload_sequence: Sequence,
-    /// Where that lies.
+    /// The location of that record.
     pub location: Location,
     /// Its subject.
     pub subject: SubjectNumber,
-    /// Which delivery it waits for; 1 is the first.
+    /// The attempt that is due. 1 is the first delivery.
     pub attempt: u16,
-    /// The payload record's length without padding; 0 where it lies outside of the run.
+    /// The payload record's length without padding. 0 if the record is not in the run.
     pub length: u32,
-    /// Bytes of the body. `None` where they are not known: the entry was found again in the log.
+    /// Bytes of the body. `None` if unknown, because the entry was found again in the log.
     pub size: Option<u32>,
 }
 
@@ -196,22 +196,22 @@ impl Row for ScheduleRow {
     }
 }
 
-/// A message that became ready.
+/// A ready message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DispatchRow {
     /// Its subject.
     pub subject: SubjectNumber,
     /// Its number within the subject.
     pub number: ReadyNumber,
-    /// Which delivery this is; 1 is the first.
+    /// The attempt. 1 is the first delivery.
     pub attempt: u16,
     /// The sequence of the fact that made its entry.
     pub sequence: Sequence,
     /// The sequence of the message record.
     pub payload_sequence: Sequence,
-    /// Where that lies.
+    /// The location of that record.
     pub location: Location,
-    /// When it was due.
+    /// Its due time.
     pub due: Millis,
 }
 
@@ -294,7 +294,7 @@ impl Row for DispatchRow {
 }
 
 impl Relation {
-    /// A row.
+    /// Translates a row.
     #[inline]
     pub(in crate::run) fn row(&self, row: ScheduleRow) -> ScheduleRow {
         ScheduleRow {

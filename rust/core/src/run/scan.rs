@@ -1,4 +1,4 @@
-//! Reading rows in order: block by block, a bounded piece of the file at a time.
+//! Reads rows in order, block by block, a bounded piece of the file at a time.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::reader::{DamagedBlock, Run};
 use super::rows::{Row, RowKey};
 use crate::error::Error;
 
-/// The most that is read at once; a scan begins with one block and doubles.
+/// The most blocks of one read. A scan begins with one block and doubles.
 const READ_BLOCKS_MAX: u32 = 16;
 
-/// Rows that stand in for those of blocks which cannot be read.
+/// Rows that replace those of unreadable blocks, by block.
 pub type Patches<R> = BTreeMap<u32, Vec<R>>;
 
-/// Room for reading, used again by one scan after another.
+/// Buffers for reading, reused from scan to scan.
 #[derive(Debug)]
 pub struct ScanBuffer<R> {
     bytes: Vec<u8>,
@@ -26,15 +26,15 @@ impl<R> Default for ScanBuffer<R> {
     }
 }
 
-/// The rows of a run from some key on.
+/// The rows of a run from a key on.
 #[derive(Debug)]
 pub struct RowScan<'a, R> {
     run: &'a Run,
     patches: Option<&'a Patches<R>>,
     buffer: &'a mut ScanBuffer<R>,
-    /// The next row within `buffer.rows`.
+    /// The index of the next row in `buffer.rows`.
     at: usize,
-    /// The block that `buffer.rows` came from.
+    /// The block of the rows in `buffer.rows`.
     block: u32,
     next_block: u32,
     /// The first block in `buffer.bytes`.
@@ -44,7 +44,7 @@ pub struct RowScan<'a, R> {
 }
 
 impl<'a, R: Row> RowScan<'a, R> {
-    /// All rows from the block `block` on. `patches` go before what stands in the file.
+    /// All rows from the block `block` on. `patches` replace the blocks in the file.
     pub fn from_block(
         run: &'a Run,
         block: u32,
@@ -66,7 +66,7 @@ impl<'a, R: Row> RowScan<'a, R> {
         }
     }
 
-    /// The scan will go on for so many blocks, which are read in as few pieces as may be.
+    /// Tells the scan how many blocks it will read, so that it reads them in as few pieces as possible.
     #[must_use]
     pub fn going_on_for(mut self, blocks: u32) -> Self {
         let pieces = blocks.div_ceil(READ_BLOCKS_MAX).max(1);
@@ -75,7 +75,7 @@ impl<'a, R: Row> RowScan<'a, R> {
         self
     }
 
-    /// The rows with this key and above.
+    /// All rows with this key or above.
     ///
     /// # Errors
     /// The first block on the way that cannot be read.
@@ -93,10 +93,10 @@ impl<'a, R: Row> RowScan<'a, R> {
         Ok(scan)
     }
 
-    /// The next row, which stays; `None` at the end of the run.
+    /// Returns the next row without moving on. `None` at the end of the run.
     ///
     /// # Errors
-    /// A block that cannot be read: again and again until [`Self::skip_block`].
+    /// A block that cannot be read, at each call until [`Self::skip_block`].
     #[inline]
     pub fn peek(&mut self) -> Result<Option<R>, Box<DamagedBlock>> {
         while self.at >= self.buffer.rows.len() {
@@ -108,13 +108,13 @@ impl<'a, R: Row> RowScan<'a, R> {
         Ok(self.buffer.rows.get(self.at).copied())
     }
 
-    /// Passes the row that [`Self::peek`] showed.
+    /// Moves past the row that [`Self::peek`] returned.
     #[inline]
     pub fn advance(&mut self) {
         self.at = self.at.saturating_add(1);
     }
 
-    /// The next row, passed.
+    /// Returns the next row and moves past it.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<R>, Box<DamagedBlock>> {
         let row = self.peek()?;
@@ -122,19 +122,19 @@ impl<'a, R: Row> RowScan<'a, R> {
         Ok(row)
     }
 
-    /// Goes on behind the block that could not be read.
+    /// Skips the block that could not be read.
     pub fn skip_block(&mut self) {
         self.buffer.rows.clear();
         self.at = 0;
         self.next_block = self.next_block.saturating_add(1);
     }
 
-    /// The block in which the row shown last stands.
+    /// The block of the last returned row.
     pub fn block(&self) -> u32 {
         self.block
     }
 
-    /// The rows of all blocks before `end`, in as few pieces as may be.
+    /// Reads the rows of all blocks before `end`, in as few pieces as possible.
     fn read_up_to(mut self, end: u32, into: &mut Vec<R>) -> Result<(), Box<DamagedBlock>> {
         self.read_blocks = end.saturating_sub(self.next_block);
         into.clear();
@@ -172,7 +172,7 @@ impl<'a, R: Row> RowScan<'a, R> {
         Ok(())
     }
 
-    /// Has `block` in `buffer.bytes`, or as much of it as the file holds.
+    /// Reads `block` into `buffer.bytes`, or as much of it as the file has.
     fn read_ahead(&mut self, block: u32) -> Result<(), Box<DamagedBlock>> {
         let held = u32::try_from(self.buffer.bytes.len() / BLOCK_BYTES).unwrap_or(u32::MAX);
         if block >= self.bytes_from && block.saturating_sub(self.bytes_from) < held {
@@ -195,8 +195,8 @@ impl<'a, R: Row> RowScan<'a, R> {
 }
 
 impl Run {
-    /// All rows of the group of blocks in which `key` stands, if anywhere; returns the group.
-    /// A look-up of sorted keys asks once for each group.
+    /// Reads all rows of the group of blocks that would have `key`, and returns the group. A look-up of
+    /// sorted keys calls this once for each group.
     pub fn read_group<R: Row>(
         &self,
         key: RowKey,
@@ -212,10 +212,10 @@ impl Run {
         Ok(group)
     }
 
-    /// All rows of `count` blocks from `block` on, read at once.
+    /// Reads all rows of `count` blocks from `block` on, in one read.
     ///
     /// # Errors
-    /// The first of them that cannot be read.
+    /// The first block that cannot be read.
     pub fn read_blocks<R: Row>(
         &self,
         block: u32,
@@ -226,18 +226,18 @@ impl Run {
         RowScan::from_block(self, block, None, buffer).read_up_to(block.saturating_add(count), into)
     }
 
-    /// Asks the disk for blocks that will be read soon, without waiting for it.
+    /// Prefetches blocks that will be read soon, without waiting for the disk.
     pub fn prefetch(&self, block: u32, count: u32) {
         let length = u64::from(count).saturating_mul(BLOCK_BYTES as u64);
         self.file.prefetch(Self::block_offset(block), length);
     }
 
-    /// The block from which on a row with `key` is to be looked for.
+    /// The first block that may have the row with `key`.
     pub fn first_block(&self, key: RowKey) -> u32 {
         self.block_of_group(self.group_of(key))
     }
 
-    /// The group of blocks in which `key` stands, if anywhere.
+    /// The group of blocks that would have `key`.
     pub fn group(&self, key: RowKey) -> u32 {
         self.group_of(key)
     }

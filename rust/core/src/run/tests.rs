@@ -50,7 +50,7 @@ fn write<R: Row>(storage: &TestStorage, rows: &[R]) -> Result<Run> {
     writer.finish(storage)
 }
 
-/// Rows with payloads in the run for every other one.
+/// Writes a run in which every other row has its payload.
 fn write_with_payloads(storage: &TestStorage, rows: &mut [ScheduleRow]) -> Run {
     let head = RunHead { number: NUMBER, stream: STREAM, row_count: rows.len() as u64 };
     let mut writer = RunWriter::create(storage, head).unwrap();
@@ -203,7 +203,7 @@ fn a_damaged_block_costs_its_own_rows_only() {
     assert_eq!(faults(&run).len(), 1);
 }
 
-/// What keeps a flipped bit from being believed.
+/// The check that finds a flipped bit, counted.
 #[derive(Default, Debug)]
 struct Found {
     opening: usize,
@@ -253,8 +253,8 @@ fn every_flipped_bit_of_a_small_run_is_found() {
         }
         storage.edit(&path, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
     }
-    // Harmless to who reads rows, and named: the header block, which nobody reads, the zeros behind a payload
-    // record, and the cells, in place of which rows are counted.
+    // Readers of rows ignore these bits, and a verification reports them: those of the header block, which is
+    // not read, of the zeros after a payload record, and of the cells, which are replaced by counting rows.
     let padding = |at: usize| {
         rows.iter().step_by(2).any(|row| {
             let end = row.location.offset() as usize + row.length as usize;

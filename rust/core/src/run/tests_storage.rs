@@ -1,4 +1,4 @@
-//! A storage for the tests of runs and views: files in memory, no faults but what a test plants.
+//! A storage for tests of runs and views: files in memory, and only the faults that a test plants.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ struct Contents {
     bytes: Vec<u8>,
     /// Ranges that were read.
     read: Vec<Range<u64>>,
-    /// Ranges that were asked for ahead.
+    /// Ranges that were prefetched.
     asked: Vec<Range<u64>>,
 }
 
@@ -42,7 +42,7 @@ impl TestStorage {
         contents.lock().unwrap().bytes.clone()
     }
 
-    /// What was read of a file and what was asked for ahead, since this was asked last.
+    /// The ranges of a file that were read and prefetched since the last call.
     pub(crate) fn take_reads(&self, path: &str) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
         let contents = self.files.lock().unwrap().get(path).cloned().unwrap();
         let mut contents = contents.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Checking a run whole.
+//! Checks a whole run.
 
 use super::RunKind;
 use super::block::BLOCK_BYTES;
@@ -16,23 +16,23 @@ use crate::storage::read_upto;
 use crate::units::{LocationFile, padded};
 
 impl Run {
-    /// Reads everything and tells `report` what is damaged: header, blocks, their order, fences,
-    /// counts, and each record of the payload area with the zeros behind it. A damaged block is
-    /// reported once, and the rest is checked. Returns how many rows were read.
+    /// Reads everything and reports all damage to `report`: header, blocks, their order, fences, counts, and
+    /// each record of the payload area with the zeros after it. A damaged block is reported once, and the
+    /// rest is checked. Returns the number of rows that were read.
     ///
     /// # Errors
-    /// None of its own; what cannot be read is reported.
+    /// None. Anything that cannot be read is reported.
     pub fn verify<R: Row>(&self, report: &mut dyn FnMut(Error)) -> u64 {
         self.verify_past::<R>(&RunHoles::default(), report)
     }
 
-    /// As [`Self::verify`], but for payloads in these holes.
+    /// Like [`Self::verify`], except for payloads in these holes.
     pub fn verify_past<R: Row>(&self, holes: &RunHoles, report: &mut dyn FnMut(Error)) -> u64 {
         self.verify_each::<R>(holes, report, &mut |_, _| Ok(()))
     }
 
-    /// As [`Self::verify_past`], and shows each row whose record lies in the run and is whole, with that; what is found
-    /// of them is reported, too.
+    /// Like [`Self::verify_past`], and passes each row with a whole record in the run to `show`, with the
+    /// record. Errors of `show` are also reported.
     pub(super) fn verify_each<R: Row>(
         &self,
         holes: &RunHoles,
@@ -86,7 +86,7 @@ impl Run {
         gathered.row_count
     }
 
-    /// The cells must be those of the rows.
+    /// Checks that the cells are those of the rows.
     fn verify_cells(&self, counted: &[Cell], report: &mut dyn FnMut(Error)) {
         let mut kept = Vec::new();
         if let Err(error) = self.each_cell(None, &mut |cell| kept.push(cell)) {
@@ -109,7 +109,7 @@ impl Run {
     fn verify_header(&self) -> Result<()> {
         let head = RunHead { number: self.file_number(), stream: self.file_stream(), row_count: self.row_count() };
         let found = read_upto(self.file.as_ref(), 0, BLOCK_BYTES)?;
-        // Its own check covers the format that it says.
+        // The header's own check covers the format that it states.
         let format = found.get(8..12).and_then(|bytes| bytes.first_chunk::<4>());
         let newest = written_format();
         let format = format.map_or(newest, |bytes| u32::from_le_bytes(*bytes).clamp(1, newest));
@@ -122,7 +122,7 @@ impl Run {
         Err(Error::corrupt(self.file.path(), at as u64, byte(&expected), byte(&found)))
     }
 
-    /// Payloads that were copied stand one behind the other in the order of the rows.
+    /// Checks one payload. Copied payloads follow each other in the order of the rows.
     fn verify_payload<R: Row>(
         &self,
         row: &R,

@@ -1,4 +1,4 @@
-//! Writing a run.
+//! Writes a run.
 //!
 //! | offset in the header | bytes | field |
 //! |---|---|---|
@@ -33,7 +33,7 @@ use crate::record::written_format;
 use crate::storage::{Storage, StorageFile};
 use crate::units::{LocationFile, RunNumber};
 
-/// What is gathered before it is written.
+/// Bytes that are buffered before a write.
 const WRITE_BYTES: usize = 64 << 10;
 pub(super) const HEADER_MAGIC: [u8; 8] = *b"DMQRUN__";
 pub(super) const HEADER_CHECK_OFFSET: usize = BLOCK_BYTES - 4;
@@ -51,18 +51,18 @@ struct RunHeader {
     payload_start: U64,
 }
 
-/// Who a run is.
+/// The identity of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunHead {
     /// Its number.
     pub number: RunNumber,
     /// The stream that it belongs to.
     pub stream: [u8; 16],
-    /// How many rows it will hold; not zero.
+    /// The number of rows that it will have, not zero.
     pub row_count: u64,
 }
 
-/// The header block's bytes.
+/// Encodes the header block.
 pub(super) fn encode_header(head: &RunHead, format: u32, kind: u32) -> Vec<u8> {
     let header = RunHeader {
         magic: HEADER_MAGIC,
@@ -80,7 +80,7 @@ pub(super) fn encode_header(head: &RunHead, format: u32, kind: u32) -> Vec<u8> {
     block
 }
 
-/// Bytes that are gathered and written one after the other.
+/// Buffered bytes that are written one after the other.
 struct Stream {
     offset: u64,
     buffer: Vec<u8>,
@@ -103,7 +103,7 @@ impl Stream {
     }
 }
 
-/// Where a run is written to.
+/// The path of a run that is being written.
 struct Place {
     folder: &'static str,
     path: String,
@@ -115,7 +115,7 @@ impl Place {
     }
 }
 
-/// A run that is being written: first its payloads, if it has any, then its rows, then the end.
+/// A run that is being written: first its payloads, if any, then its rows, then the end.
 pub struct RunWriter<R: Row> {
     place: Place,
     file: Arc<dyn StorageFile>,
@@ -127,14 +127,14 @@ pub struct RunWriter<R: Row> {
     block: Vec<u8>,
     block_index: u32,
     cells: CellGatherer,
-    /// Of a staged run: over the checks of all that it holds.
+    /// In a staged run: over the checks of all blocks and records.
     contents: Option<crc32fast::Hasher>,
     last_key: Option<RowKey>,
     row: PhantomData<R>,
 }
 
 impl<R: Row> RunWriter<R> {
-    /// Begins a run under its temporary name; what has that name is removed.
+    /// Begins a run under its temporary name. A file with that name is removed.
     pub fn create(storage: &dyn Storage, head: RunHead) -> Result<Self> {
         let place = Place { folder: RUN_FOLDER, path: run_path(head.number) };
         Self::create_at(storage, place, head, R::KIND as u32)
@@ -165,8 +165,8 @@ impl<R: Row> RunWriter<R> {
         })
     }
 
-    /// Adds a whole record to the payload area and says where it begins; `None` where no
-    /// location can name that place. `record` is padded to 8 bytes.
+    /// Adds a whole record to the payload area and returns its offset. `None` if the offset is too large for
+    /// a location. `record` is padded to 8 bytes.
     pub fn push_payload(&mut self, record: &[u8]) -> Result<Option<u32>> {
         debug_assert!(record.len().is_multiple_of(8));
         let Ok(offset) = u32::try_from(self.payloads.end()) else { return Ok(None) };
@@ -181,8 +181,8 @@ impl<R: Row> RunWriter<R> {
     /// Adds the next row.
     ///
     /// # Errors
-    /// `InvalidArgument` where its key is not above the one before, or there are more rows than
-    /// were announced: then the run would be unreadable.
+    /// `InvalidArgument` if its key is not above the previous one, or if there are more rows than announced:
+    /// the run would then be unreadable.
     pub fn push_row(&mut self, row: &R) -> Result<()> {
         let key = row.key();
         if self.last_key.is_some_and(|last| last >= key) || self.footer.row_count >= self.head.row_count {
@@ -206,21 +206,21 @@ impl<R: Row> RunWriter<R> {
         Ok(())
     }
 
-    /// The run holds this file, although no payload of its rows may lie there.
+    /// Records that the run needs this file, even if no payload of its rows is there.
     pub fn hold(&mut self, file: LocationFile) {
         self.references.entry(file_code(file)).or_default();
     }
 
-    /// Makes what was written durable, so that the last sync has little left to do.
+    /// Makes the written bytes durable, so that the last sync has little left to do.
     pub fn sync(&mut self) -> Result<()> {
         self.file.sync_data()
     }
 
-    /// Writes the end, syncs, gives the run its name, and opens it.
+    /// Writes the end, syncs, renames the run to its final name, and opens it.
     ///
     /// # Errors
-    /// `InvalidArgument` where rows are missing. After any error the run does not exist, or is
-    /// whole and unknown to everybody.
+    /// `InvalidArgument` if rows are missing. After any error the run does not exist, or it is whole and
+    /// nothing refers to it.
     pub fn finish(mut self, storage: &dyn Storage) -> Result<Run> {
         self.write_end(storage)?;
         Run::open(storage, self.head.number, R::KIND, &self.head.stream)
@@ -261,12 +261,12 @@ impl<R: Row> RunWriter<R> {
         storage.sync_folder(self.place.folder)
     }
 
-    /// The planted fault that leaves a run of this kind to luck.
+    /// The planted fault that skips the sync of a run of this kind.
     fn forgets_to_sync(&self) -> Planted {
         if self.contents.is_some() { Planted::StagedUnsynced } else { Planted::CheckpointBeforeRuns }
     }
 
-    /// Gives up and removes what was written.
+    /// Removes the unfinished run.
     pub fn abandon(self, storage: &dyn Storage) -> Result<()> {
         storage.remove(&self.place.temporary())
     }
@@ -284,15 +284,15 @@ impl<R: Row> RunWriter<R> {
 }
 
 impl RunWriter<ScheduleRow> {
-    /// Begins a schedule run that lies among what was staged until somebody gives it its place.
+    /// Begins a schedule run in the folder of staged runs, from which it is moved to its place later.
     pub fn create_beside(storage: &dyn Storage, name: &LoadName, head: RunHead) -> Result<Self> {
         Self::create_at(storage, Place { folder: LOAD_FOLDER, path: name.path() }, head, RunKind::Schedule as u32)
     }
 
-    /// As [`Self::finish`] of one that was begun by [`Self::create_beside`].
+    /// Like [`Self::finish`], for a run that [`Self::create_beside`] began.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// Like [`Self::finish`].
     pub fn finish_beside(mut self, storage: &dyn Storage, name: &LoadName) -> Result<Run> {
         self.write_end(storage)?;
         Run::open_beside(storage, name, self.head.number, &self.head.stream)
@@ -304,9 +304,9 @@ impl RunWriter<ScheduleRow> {
         Self::create_at(storage, Place { folder: LOAD_FOLDER, path: name.path() }, head, STAGED_KIND)
     }
 
-    /// As [`Self::finish`], with the names of the subjects that rows and records have by their places.
+    /// Like [`Self::finish`], with the subject names to which the places in rows and records refer.
     pub(super) fn finish_staged(mut self, storage: &dyn Storage, name: &LoadName, names: Vec<String>) -> Result<Run> {
-        // The last block is part of the content.
+        // The check of the content includes the last block.
         if !self.block.is_empty() {
             self.end_block()?;
         }

@@ -1,4 +1,4 @@
-//! A staged run that was adopted is, for whoever reads it, the run that the store would have written itself.
+//! An adopted staged run reads like the run that the store would have written itself.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ struct Given {
     body: Vec<u8>,
 }
 
-/// Names in an order that is not that of the numbers.
+/// The order of the names differs from that of the numbers.
 const SUBJECTS: [(&str, u32); 5] = [("e", 9), ("d", 2), ("c", 700), ("b", 31), ("a", 30)];
 
 fn number_of(name: &str) -> Option<SubjectNumber> {
@@ -49,7 +49,7 @@ fn adopt(storage: &TestStorage, named: &StagedRun, base: u64) -> Run {
     Run::open_adopted(storage, named, (NUMBER, &STREAM), (Sequence(base), PUBLISHED), &number_of).unwrap()
 }
 
-/// What the store itself would write of these messages, had they come by the log from `base` on.
+/// Writes the run that the store itself would write if these messages came through the log, from `base` on.
 fn written(storage: &TestStorage, rows: &[Given], base: u64) -> Run {
     let mut sorted = rows.to_vec();
     sorted.sort_by_key(|row| row.due);
@@ -163,7 +163,7 @@ fn a_record_of_an_adopted_run_is_no_other_one() {
     let mut bytes = Vec::new();
     for sequence in [0, 1, 999, 1_001, 1_002] {
         let read = run.read_payload(u64::from(rows[0].location.offset()), Sequence(sequence), None, &mut bytes);
-        // What stands below the base has no place in the file, and is not taken for its first record.
+        // A sequence below the base has no record in the file, and is not taken for the first one.
         assert!(matches!(read, Err(Error::DamagedPayload { .. })), "{sequence}: {read:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Checking a staged run whole, before anybody relies on it.
+//! Checks a whole staged run before it is used.
 
 use super::stager::{StagedMessage, check_message};
 use super::{StagedRun, StagedTail, header_check_of};
@@ -9,25 +9,25 @@ use crate::run::{Run, RunHoles, ScheduleRow};
 use crate::storage::{Storage, read_upto};
 use crate::units::{Millis, Sequence};
 
-/// A staged run of which every byte was read and is as it was written.
+/// A staged run whose bytes were all read and checked.
 #[derive(Debug)]
 pub struct Staged {
-    /// It, opened.
+    /// The open run.
     pub run: Run,
-    /// When the first of its messages is due.
+    /// The due time of its first message.
     pub first_due: Millis,
-    /// When the last one is.
+    /// The due time of its last message.
     pub last_due: Millis,
 }
 
 impl Staged {
-    /// The names of its subjects; rows have their places, from 1.
+    /// The names of its subjects. Rows have places in this list, from 1.
     pub fn subjects(&self) -> &[String] {
         self.run.staged_tail().map(|tail| tail.names.as_slice()).unwrap_or_default()
     }
 }
 
-/// Looks once more, by its footer alone, whether a staged run that was checked is there.
+/// Checks again that a checked staged run is still there, by its footer alone.
 ///
 /// # Errors
 /// `MissingFile`, `Corrupt`, `NewerFormat`, `Storage`.
@@ -35,11 +35,11 @@ pub fn check_still_staged(storage: &dyn Storage, named: &StagedRun) -> Result<()
     named.check(&Run::open_staged(storage, &named.name)?)
 }
 
-/// Reads every byte of a staged run: it must be the one that is named, whole, and each of its rows a message that
-/// staging takes. Whether due times are in range is for who knows the time.
+/// Reads every byte of a staged run and checks that it is the named one, that it is whole, and that each row
+/// is a message that staging takes. The caller checks the range of due times, since this needs the time.
 ///
 /// # Errors
-/// `MissingFile`, `NewerFormat`, `Storage`; `Corrupt` with the first place where something else stands.
+/// `MissingFile`, `NewerFormat`, `Storage`; `Corrupt` with the first place that is wrong.
 pub fn check_staged(storage: &dyn Storage, named: &StagedRun) -> Result<Staged> {
     let run = Run::open_staged(storage, &named.name)?;
     let path = run.file().path();
@@ -66,10 +66,10 @@ pub fn check_staged(storage: &dyn Storage, named: &StagedRun) -> Result<Staged> 
     Ok(Staged { run, first_due, last_due })
 }
 
-/// What was expected, and what was found.
+/// The expected and the found value.
 type Misfit = (String, String);
 
-/// What was seen of the rows so far, in their order.
+/// The state after the rows read so far, in their order.
 struct Seen<'a> {
     names: &'a [String],
     is_used: Vec<bool>,
@@ -91,7 +91,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The next row, and its record, which fits its own checks.
+    /// Checks the next row, with its record, which has passed its own checks.
     fn check(&mut self, row: &ScheduleRow, bytes: &[u8]) -> std::result::Result<(), Misfit> {
         let place = Sequence(self.rows);
         let found = (row.key.sequence, row.payload_sequence, row.attempt);
@@ -123,7 +123,7 @@ impl<'a> Seen<'a> {
         Ok(())
     }
 
-    /// Each row was shown, and each name is that of some row, and of no other place.
+    /// Checks that every row was shown, and that each name is used by a row and listed once.
     fn check_all(&self, run: &Run, tail: &StagedTail) -> std::result::Result<(), Misfit> {
         if self.rows != run.row_count() {
             return Err((format!("{} rows with their records", run.row_count()), self.rows.to_string()));
@@ -140,7 +140,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The checks of all records were taken in as they were read; those of the blocks follow.
+/// Checks the content: the checks of all records were added as they were read, and those of the blocks
+/// follow.
 fn check_contents(run: &Run, mut contents: crc32fast::Hasher, said: u32) -> Result<()> {
     for block in 0..run.block_count() {
         contents.update(&read_upto(run.file().as_ref(), Run::block_offset(block), 4)?);

@@ -1,4 +1,4 @@
-//! The runs of a store that were loaded, for whoever reads payloads.
+//! The loaded runs of a store, for readers of payloads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,18 +6,19 @@ use std::sync::Arc;
 use crate::run::Run;
 use crate::units::{LocationFile, RunNumber};
 
-/// Loaded runs by number: payloads in them are read by them, since their files say other sequences and subjects.
+/// Loaded runs by number. Payloads in them must be read through the run, since their files have other
+/// sequences and subjects.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedRuns(Arc<BTreeMap<RunNumber, Arc<Run>>>);
 
 impl LoadedRuns {
-    /// Those among some runs.
+    /// The loaded runs among `runs`.
     pub fn among<'a>(runs: impl Iterator<Item = &'a Arc<Run>>) -> Self {
         let loaded = runs.filter(|run| run.relation().is_some());
         Self(Arc::new(loaded.map(|run| (run.number(), Arc::clone(run))).collect()))
     }
 
-    /// The loaded run in which a payload lies, if it is in one.
+    /// The loaded run that has a payload, if it is in one.
     #[inline]
     pub fn get(&self, file: LocationFile) -> Option<&Arc<Run>> {
         match file {
@@ -26,7 +27,7 @@ impl LoadedRuns {
         }
     }
 
-    /// All of them, by number.
+    /// All loaded runs, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.0.values()
     }

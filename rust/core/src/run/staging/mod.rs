@@ -1,13 +1,13 @@
-//! Staged runs: messages that are to be stored all at once, written beside the log by who has them, before anybody
-//! knows which sequences they will have.
+//! Staged runs: messages to be stored all at once. Their producer writes them outside the log, before their
+//! sequences are known.
 //!
-//! A staged run has the layout of a schedule run. Its rows are sorted by due time, and among equal ones by the order
-//! in which they came; the row at place `i` has sequence `i`, and its record is sealed under `i`. Subjects are places
-//! in a table of names at the end of the footer, from 1. Its number is 0, and where another run has its stream stands
-//! what tells it from every other staged run. The digest of its footer covers all of its content.
+//! A staged run has the layout of a schedule run. Its rows are sorted by due time, then by order of arrival.
+//! The row at place `i` has sequence `i`, and its record is sealed with `i`. Subjects are places, from 1, in
+//! a table of names at the end of the footer. The run's number is 0, and instead of a stream it has a random
+//! nonce. The digest of its footer covers its whole content.
 //!
-//! Nothing of the store changes by staging: what nobody adopts is garbage, and its name says how old it is. See
-//! `docs/decisions/0031-loads.md`.
+//! Staging does not change the store. A staged run that is never adopted is garbage, and its name says how
+//! old it is. See `docs/decisions/0031-loads.md`.
 
 mod check;
 mod loaded_runs;
@@ -30,21 +30,21 @@ pub use relation::Relation;
 pub use stager::{RowRefused, StagedMessage, Stager, StagingLimits};
 pub(super) use tail::{StagedTail, header_check_of};
 
-/// The folder of what was staged.
+/// The folder of staged runs.
 pub const LOAD_FOLDER: &str = "loads";
-/// The kind of file that a staged run is: a schedule run that no store has yet.
+/// The kind of a staged run in its file: a schedule run that no store has adopted.
 pub(super) const STAGED_KIND: u32 = 3;
-/// Rows of a staged run at most; so many neighbours are merged into one at most, too.
+/// The most rows of a staged run. By default, a merged run has the same limit.
 pub const STAGED_ROWS_MAX: u32 = 1 << 20;
-/// Names of subjects that it has at most.
+/// The most subject names of a staged run.
 const STAGED_NAMES_MAX: u32 = 1 << 16;
-/// Bytes of its records at most: they are sorted in memory.
+/// The most bytes of its records, which are sorted in memory.
 const STAGED_RECORD_BYTES_MAX: u32 = 256 << 20;
 
-/// What tells a staged run from every other one, and how old it is.
+/// The unique name of a staged run, with its age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LoadName {
-    /// When it was begun, by the clock of who staged it.
+    /// The time when it was begun, by the clock of the staging process.
     pub staged: Millis,
     /// Random bytes.
     pub nonce: [u8; 16],
@@ -62,7 +62,7 @@ impl LoadName {
         format!("{:013}-{digits}.run", self.staged.0)
     }
 
-    /// The name that stands in the name of a file; `None` for every text that [`Self::file_name`] does not give.
+    /// Parses a file name. `None` for any text that [`Self::file_name`] does not produce.
     pub fn parse(file_name: &str) -> Option<Self> {
         let (staged, digits) = file_name.strip_suffix(".run")?.split_once('-')?;
         let mut nonce = [0; 16];
@@ -74,15 +74,15 @@ impl LoadName {
     }
 }
 
-/// A staged run as who adopts it names it.
+/// A staged run, as named by a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StagedRun {
     /// Its name.
     pub name: LoadName,
     /// Bytes of the file.
     pub length: u64,
-    /// The check of its footer, which covers all of its content.
+    /// The check of its footer, which covers its whole content.
     pub digest: u32,
-    /// How many messages it has.
+    /// The number of its messages.
     pub rows: u64,
 }

@@ -1,28 +1,28 @@
-//! What a staged run is in the store that adopted it: which sequences, subjects and times its own ones stand for.
+//! The relation of a staged run to the store that adopted it: translates its sequences, subjects and times.
 
 use super::LoadName;
 use crate::record::message::adopt_message;
 use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
 
-/// Translates what stands in a staged run into what the store means by it.
+/// Translates the contents of a staged run for the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relation {
     /// The name of its file.
     pub name: LoadName,
-    /// The number that the store has given it.
+    /// The number that the store has given the run.
     pub number: RunNumber,
     /// The sequence of its first row.
     pub base: Sequence,
-    /// When its messages count as published: the trusted time of the fact.
+    /// The publish time of its messages: the trusted time of the fact.
     pub published: Millis,
-    /// The subjects, by their places.
+    /// The store's subjects, by their places in the file.
     subjects: Vec<SubjectNumber>,
-    /// The same with their places, by number.
+    /// The store's subjects with their places, sorted by subject.
     places: Vec<(SubjectNumber, SubjectNumber)>,
 }
 
 impl Relation {
-    /// `subjects` stand for the names of the file, in their order, each once.
+    /// `subjects` are the store's numbers for the names of the file, in their order, each once.
     pub(in crate::run) fn new(
         name: LoadName,
         number: RunNumber,
@@ -41,14 +41,14 @@ impl Relation {
         &self.subjects
     }
 
-    /// The place in the file of what has this sequence in the store, which is its sequence there; `None` for one below
-    /// the base.
+    /// The sequence, and place, in the file of a message with this sequence in the store. `None` for a
+    /// sequence below the base.
     #[inline]
     pub fn relative(&self, sequence: Sequence) -> Option<Sequence> {
         sequence.0.checked_sub(self.base.0).map(Sequence)
     }
 
-    /// The subject at a place; 0, which no subject has, for one that is not there.
+    /// The subject at a place. 0, which is not a subject, if there is no such place.
     #[inline]
     pub fn subject_at(&self, place: SubjectNumber) -> SubjectNumber {
         let at = (place.0 as usize).checked_sub(1);
@@ -61,14 +61,14 @@ impl Relation {
         self.places.get(at).map(|(_, place)| *place)
     }
 
-    /// A sequence of the file as one of the store.
+    /// Translates a sequence of the file to one of the store.
     #[inline]
     pub(in crate::run) fn sequence(&self, relative: Sequence) -> Sequence {
         self.base.plus(relative.0)
     }
 
-    /// A whole record that was read under its own sequence becomes what the log would have under `sequence`; `None`
-    /// where it is none.
+    /// Changes a whole record, read with its own sequence, to the record that the log would have with
+    /// `sequence`. `None` if it is not a message.
     pub(in crate::run) fn record(&self, bytes: &mut [u8], sequence: Sequence) -> Option<()> {
         adopt_message(bytes, self.published, &|place| self.subject_at(place), sequence)
     }

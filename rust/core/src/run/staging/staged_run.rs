@@ -1,11 +1,11 @@
-//! A run on disk is held against its name.
+//! Compares a run on disk with the name that a load gives it.
 
 use super::StagedRun;
 use crate::error::{Error, Result};
 use crate::run::Run;
 
 impl StagedRun {
-    /// The run that was opened must be the one that is named here.
+    /// Checks that `run` is the run that is named here.
     pub(crate) fn check(&self, run: &Run) -> Result<()> {
         let (expected, found) = ((self.length, self.digest, self.rows), (run.length(), run.digest(), run.row_count()));
         if expected == found && self.rows > 0 {

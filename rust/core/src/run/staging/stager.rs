@@ -1,4 +1,4 @@
-//! Writing staged runs: rows in any order, sorted file by file.
+//! Writes staged runs: rows come in any order, and each file is sorted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use crate::run::{Run, RunWriter, ScheduleRow};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, Millis, RunNumber, Sequence, SubjectNumber, padded};
 
-/// A message that is to be loaded.
+/// A message to be loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StagedMessage<'a> {
-    /// When it is due.
+    /// Its due time.
     pub due: Millis,
     /// Its subject.
     pub subject: &'a str,
-    /// Its id, tags and attributes, encoded as in an opaque message; empty where it has none.
+    /// Its id, tags and attributes, encoded as in an opaque message. Empty if it has none.
     pub meta: &'a [u8],
     /// Its body.
     pub body: &'a [u8],
 }
 
-/// What a row and a file may be at most.
+/// The limits of a row and of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StagingLimits {
-    /// No message is due later.
+    /// The latest due time of a message.
     pub due_max: Millis,
-    /// Rows of a file.
+    /// The most rows of a file.
     pub rows_max: u32,
-    /// Names of subjects in a file.
+    /// The most subject names of a file.
     pub names_max: u32,
-    /// Bytes of the records of a file.
+    /// The most bytes of the records of a file.
     pub record_bytes_max: u32,
 }
 
 impl StagingLimits {
-    /// Files as large as they may be.
+    /// The greatest limits of a file.
     pub fn until(due_max: Millis) -> Self {
         Self {
             due_max,
@@ -52,12 +52,12 @@ impl StagingLimits {
     }
 }
 
-/// A row that is no message, and was not taken: who gave it may go on without it.
+/// A row that is not a valid message and was not taken. The caller may continue without it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowRefused {
-    /// How many rows were given before it, those that were refused included.
+    /// The number of rows given before it, refused ones included.
     pub row: u64,
-    /// `InvalidArgument` or `TooLarge`, whose argument is the column.
+    /// `InvalidArgument` or `TooLarge`, with the column as the argument.
     pub error: Error,
 }
 
@@ -65,14 +65,14 @@ pub struct RowRefused {
 #[derive(Clone, Copy)]
 struct Held {
     due: Millis,
-    /// Where its record begins among those of the file.
+    /// The offset of its record among the records of the file.
     offset: u32,
     length: u32,
     subject: SubjectNumber,
     size: u32,
 }
 
-/// Where files are written: who stages a few rows lends it, who keeps a stager for long has it in common with it.
+/// The storage for the files: borrowed to stage a few rows, or shared with a stager that is kept for long.
 enum Place<'a> {
     Lent(&'a dyn Storage),
     Shared(Arc<dyn Storage>),
@@ -89,7 +89,7 @@ impl Place<'_> {
 
 /// Takes rows in any order and writes them as staged runs.
 ///
-/// What it has written is whole and durable; the rows that it holds are nowhere until [`Self::finish`].
+/// Written files are whole and durable. Rows that are held in memory are lost without [`Self::finish`].
 pub struct Stager<'a> {
     place: Place<'a>,
     next_name: Box<dyn FnMut() -> LoadName + Send + 'a>,
@@ -98,14 +98,14 @@ pub struct Stager<'a> {
     rows: Vec<Held>,
     names: Vec<String>,
     places: HashMap<String, SubjectNumber>,
-    /// Neighbours are mostly of one subject.
+    /// The subject of the last row: neighbouring rows are mostly of one subject.
     last: SubjectNumber,
     written: Vec<StagedRun>,
     given: u64,
 }
 
 impl Stager<'static> {
-    /// As [`Self::new`], of a storage that others have, too.
+    /// Like [`Self::new`], with a shared storage.
     pub fn sharing(
         storage: Arc<dyn Storage>,
         limits: StagingLimits,
@@ -116,8 +116,8 @@ impl Stager<'static> {
 }
 
 impl<'a> Stager<'a> {
-    /// Nothing is written yet. `next_name` gives each file a name that no other one has. Limits above those of
-    /// [`StagingLimits::until`] count as these.
+    /// Makes a stager that has written nothing. `next_name` gives each file a unique name. Limits above those
+    /// of [`StagingLimits::until`] are lowered to them.
     pub fn new(
         storage: &'a dyn Storage,
         limits: StagingLimits,
@@ -147,11 +147,11 @@ impl<'a> Stager<'a> {
         }
     }
 
-    /// Takes a row, or says what it is refused for.
+    /// Takes a row, or returns why it is refused.
     ///
     /// # Errors
-    /// Those of the storage, where a file had to be written first. Then the row was not taken, and nothing that was
-    /// taken before is lost: it may be given again.
+    /// Those of the storage, if a file had to be written first. Then the row was not taken, no row taken
+    /// before is lost, and the row may be given again.
     pub fn push(&mut self, message: &StagedMessage<'_>) -> Result<std::result::Result<(), RowRefused>> {
         if let Err(error) = check_message(message).and_then(|()| check_due(message.due, self.limits.due_max)) {
             let row = self.given;
@@ -166,19 +166,19 @@ impl<'a> Stager<'a> {
         Ok(Ok(()))
     }
 
-    /// Writes what it holds, and says what it has written in all, file by file.
+    /// Writes the rows in memory, and returns all files that were written.
     ///
     /// # Errors
-    /// Those of the storage; it may be tried again.
+    /// Those of the storage. The call may be repeated.
     pub fn finish(&mut self) -> Result<Vec<StagedRun>> {
         self.write()?;
         Ok(std::mem::take(&mut self.written))
     }
 
-    /// Removes the files that were written, and lets go of all rows.
+    /// Removes the written files, and drops all rows.
     ///
     /// # Errors
-    /// Those of the storage: what is left is garbage, and goes by its age.
+    /// Those of the storage. Files that are left are garbage, and are removed by their age.
     pub fn abandon(mut self) -> Result<()> {
         for run in std::mem::take(&mut self.written) {
             self.place.storage().remove(&run.name.path())?;
@@ -187,7 +187,7 @@ impl<'a> Stager<'a> {
     }
 
     fn has_room_for(&self, message: &StagedMessage<'_>) -> bool {
-        // A record is never as long as this, whatever its kind.
+        // Every record is shorter than this, whatever its kind.
         let longest = message.meta.len().saturating_add(message.body.len()).saturating_add(64);
         let is_known = self.is_last(message.subject) || self.places.contains_key(message.subject);
         self.rows.is_empty()
@@ -230,7 +230,7 @@ impl<'a> Stager<'a> {
                 body: message.body,
             },
         );
-        // All of these are below 2^32 by the limits of a file and of a record.
+        // The limits of a file and of a record keep all of these below 2^32.
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         let length = self.records.get(offset..).and_then(|record| record.first_chunk::<4>());
         self.rows.push(Held {
@@ -242,16 +242,17 @@ impl<'a> Stager<'a> {
         });
     }
 
-    /// Writes what is held as one staged run; does nothing where nothing is.
+    /// Writes the rows in memory as one staged run, if there are any.
     fn write(&mut self) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
-        // Records lie in the order in which rows came.
+        // Records are in the order in which rows came.
         self.rows.sort_unstable_by_key(|held| (held.due, held.offset));
         let name = (self.next_name)();
         let run = self.write_as(&name).inspect_err(|_| {
-            // It is tried again under another name. Where this fails as well, what is left goes by its age.
+            // It is tried again under another name. If the removal also fails, the files are removed by their
+            // age.
             for path in [format!("{}.tmp", name.path()), name.path()] {
                 drop(self.place.storage().remove(&path));
             }
@@ -302,14 +303,14 @@ fn too_far(held: &Held) -> Error {
     Error::TooLarge { argument: "records", limit: u64::from(u32::MAX), found: u64::from(held.offset) }
 }
 
-/// What a message that is loaded must be, wherever it is asked.
+/// Checks a message to be loaded. Staging and verification use the same check.
 pub(super) fn check_message(message: &StagedMessage<'_>) -> Result<()> {
     check_name("subject", message.subject)?;
     check_body(message.body.len())?;
     check_meta(message.meta)
 }
 
-/// No message is due later than `due_max`.
+/// Checks that a message is not due later than `due_max`.
 fn check_due(due: Millis, due_max: Millis) -> Result<()> {
     if due <= due_max {
         return Ok(());

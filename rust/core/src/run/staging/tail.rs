@@ -1,17 +1,17 @@
-//! What the footer of a staged run has behind that of a schedule run.
+//! The end of a staged run's footer, after the fields of a schedule run.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | `contents`: CRC-32 of the header checks of all records, then of the checks of all blocks, in order |
 //! | 4 | 4 | `name_count` |
-//! | 8 | any | names: `length u16`, then so many bytes; rows have their places, from 1 |
+//! | 8 | any | names: `length u16`, then its bytes; rows have the places of names, from 1 |
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::STAGED_NAMES_MAX;
 
-/// Where the header check stands in a record, as in a block.
+/// The range of the header check in a record.
 const HEADER_CHECK: std::ops::Range<usize> = 12..16;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -22,7 +22,7 @@ struct StagedTailHead {
 }
 const _: () = assert!(size_of::<StagedTailHead>() == 8);
 
-/// See the module.
+/// The fields of the tail; see the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::run) struct StagedTail {
     pub(in crate::run) contents: u32,
@@ -40,7 +40,7 @@ impl StagedTail {
         }
     }
 
-    /// Takes it off the front of `rest`; `None` where its parts are not there, or no text.
+    /// Takes the tail off the front of `rest`. `None` if parts are missing or a name is not text.
     pub(in crate::run) fn take(rest: &mut &[u8]) -> Option<Self> {
         let (head, mut tail) = StagedTailHead::read_from_prefix(rest).ok()?;
         if head.name_count.get() > STAGED_NAMES_MAX {
@@ -58,7 +58,7 @@ impl StagedTail {
     }
 }
 
-/// The header check of an encoded record, as it stands there.
+/// The header check of an encoded record.
 pub(in crate::run) fn header_check_of(record: &[u8]) -> &[u8] {
     record.get(HEADER_CHECK).unwrap_or_default()
 }

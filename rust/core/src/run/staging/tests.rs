@@ -50,7 +50,7 @@ fn no_limits() -> StagingLimits {
     StagingLimits::until(Millis(u64::MAX))
 }
 
-/// All messages of a staged run that was checked, in its order.
+/// All messages of a checked staged run, in its order.
 fn messages(staged: &Staged) -> Vec<Given> {
     let (run, mut found) = (&staged.run, Vec::new());
     let mut buffer = ScanBuffer::default();
@@ -89,7 +89,8 @@ fn rows() -> impl Strategy<Value = Vec<Given>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever comes is there once, in files that are sorted each for itself and follow each other as it came.
+    /// Every given message is staged once, in files that are each sorted and follow each other in the order
+    /// of arrival.
     #[test]
     fn what_is_given_is_staged_sorted_and_whole(
         rows in rows(), rows_max in 1_u32..300, names_max in 1_u32..7, record_bytes_max in 0_u32..9_000
@@ -175,7 +176,7 @@ fn each_changed_byte_of_a_staged_run_is_found() {
     check_staged(&storage, &named).unwrap();
 }
 
-/// Two attempts of one job, whose rows differ in a body alone.
+/// Two attempts of one job, whose rows differ only in a body.
 #[test]
 fn a_file_of_the_same_shape_has_another_digest() {
     let storage = TestStorage::default();
@@ -197,13 +198,13 @@ fn a_file_of_the_same_shape_has_another_digest() {
     check_staged(&storage, &first).unwrap();
     let missing = StagedRun { name: LoadName { staged: Millis(1), ..first.name }, ..first };
     assert!(matches!(check_staged(&storage, &missing), Err(Error::MissingFile { .. })));
-    // Under the name of another one it is not that one.
+    // A file with another file's name is not that file.
     let renamed = StagedRun { name: LoadName { nonce: [2; 16], ..first.name }, ..first };
     storage.rename(&first.name.path(), &renamed.name.path()).unwrap();
     assert!(matches!(check_staged(&storage, &renamed), Err(Error::Corrupt { .. })));
 }
 
-/// One row as its writer would have it, to be changed before it is written with right checks.
+/// One valid row, which is changed before it is written with correct checks.
 struct Crafted {
     row: ScheduleRow,
     message: Given,
@@ -233,7 +234,7 @@ impl Crafted {
         }
     }
 
-    /// What checking says of it.
+    /// The fault that checking reports.
     fn fault(mut self) -> Option<String> {
         let storage = TestStorage::default();
         let name = LoadName { staged: Millis(DUE), nonce: [3; 16] };
@@ -336,7 +337,7 @@ fn a_name_that_stands_at_two_places_is_refused() {
     assert!(found.contains("each name once"), "{found}");
 }
 
-/// The footer and the trailer are made right over it.
+/// The checks of footer and trailer are corrected after the change.
 #[test]
 fn a_digest_that_is_not_of_the_contents_is_refused() {
     let storage = TestStorage::default();
@@ -345,7 +346,7 @@ fn a_digest_that_is_not_of_the_contents_is_refused() {
     storage.edit(&named.name.path(), |bytes| {
         let trailer = bytes.len() - 40;
         let footer = u64::from_le_bytes(*bytes[trailer..].first_chunk().unwrap()) as usize;
-        // Before the one name of one byte, with its length, stands the number of names.
+        // The number of names is before the only name, which has a length and one byte.
         bytes[trailer - 11] ^= 1;
         digest = crc32fast::hash(&bytes[footer..trailer]);
         bytes[trailer + 16..trailer + 20].copy_from_slice(&digest.to_le_bytes());
