@@ -1,6 +1,6 @@
 //! The dispatch log: the ready messages, by subject and number. Messages that became ready since the last
-//! checkpoint are in memory, and older ones too as far as they fit. Older ones are in runs, sorted by
-//! (subject, number).
+//! checkpoint are in memory, with as many older ones as fit. All older ones are in runs, sorted by (subject,
+//! number).
 
 mod by_subject;
 mod pages;

@@ -199,7 +199,7 @@ impl Schedule {
     /// Like [`Self::find`], for an entry in any state. `None` if its row is no longer kept.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// Like [`Self::find`].
     pub fn row(&mut self, key: DueKey) -> Found {
         let found = self.raw_row(key)?;
         found.map(|entry| self.resolved(entry)).transpose()

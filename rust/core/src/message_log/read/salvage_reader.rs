@@ -69,7 +69,7 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, holes: &Holes, show: &mu
 /// `to`. A writer may be writing after that.
 ///
 /// # Errors
-/// As [`sift`].
+/// Like [`sift`].
 pub fn sift_segment(
     storage: &Arc<dyn Storage>,
     stream: Stream,

@@ -30,7 +30,7 @@ impl Scanner {
     /// Like [`Self::new`], for a log with these holes, which it skips.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Like [`Self::new`].
     pub fn past(storage: Arc<dyn Storage>, stream: Stream, start: &ScanStart, holes: &Holes) -> Result<Self> {
         let ending = Survey::run(&storage, stream, start, holes)?;
         let batches = BatchReader::new(storage, stream, start.location, ending.end).past(holes.clone());

@@ -138,7 +138,7 @@ impl MergeWriter {
         &self.plan
     }
 
-    /// Reads and writes about `budget_bytes`. Call it until the run is written or given up.
+    /// Reads and writes about `budget_bytes`. Call it until the run is written or abandoned.
     ///
     /// # Errors
     /// `Storage` with `Stopped` if the storage was stopped. Any other failure only abandons the merge.
