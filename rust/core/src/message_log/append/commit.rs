@@ -63,7 +63,7 @@ pub struct GroupCommitOptions {
     pub start: Mark,
     /// Bytes of a segment. This limits the size of one submission.
     pub segment_bytes: u32,
-    /// A batch that has this many bytes takes no further submission.
+    /// A submission does not join a batch that would then exceed this many bytes.
     pub batch_bytes_max: usize,
     /// Growing submissions wait while more bytes than this are queued.
     pub queue_bytes_max: usize,

@@ -44,7 +44,8 @@ impl FreeMarks {
 pub struct RoomChange {
     /// The free room has fallen below the first mark.
     pub is_low_now: bool,
-    /// True if growing submissions are refused from now on, false if they are accepted again.
+    /// True if growing submissions are refused from now on, false if they are accepted again. `None` if
+    /// neither changed.
     pub refuses_now: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads a piece of the log that is known to be durable, batch by batch, but may be damaged. The reader shows
+//! Reads, batch by batch, a piece of the log that is known to be durable but may be damaged. The reader shows
 //! everything that can be read, and each place that cannot.
 
 use std::sync::Arc;
