@@ -1,13 +1,14 @@
-//! The trusted clock: readings go in, the time that may be acted on comes out. Pure.
+//! The trusted clock turns readings of the wall clock and the boot-time clock into a time that never goes back.
+//! Pure.
 //!
-//! Between two readings it follows the machine's boot-time clock, which runs evenly and through
-//! sleep; the wall clock says where it should be. It never goes back:
+//! Between two readings it follows the machine's boot-time clock, which runs evenly, also during sleep. The wall
+//! clock decides which time is the right one:
 //!
 //! | the wall clock | the trusted clock |
 //! |---|---|
 //! | agrees, or is ahead by at most [`STEP_AHEAD_MS_MAX`] | takes the wall's time |
 //! | is further ahead, while running | goes on by boot time; dispatch is held |
-//! | is further ahead, at open, of what an opening before knew since the machine started | the same |
+//! | at open, is further ahead of a time that an earlier opening saved since the machine started | the same |
 //! | is behind the floor, at open | goes on from the floor by boot time; dispatch is held |
 //! | is behind, while running | goes on a sixteenth slower until they meet |
 //!
@@ -19,16 +20,15 @@ use crate::units::Millis;
 
 /// How far the wall clock may jump ahead between two readings and still be believed.
 pub const STEP_AHEAD_MS_MAX: u64 = 5_000;
-/// Steps of the wall clock of at least so much, ahead or back, are counted and told.
+/// Steps of the wall clock of at least this size, ahead or back, are counted and reported.
 pub const STEP_TOLD_MS_MIN: u64 = 1_000;
-/// Over time that nobody watched the wall clock may have been slewed ahead by one part in so many:
-/// the kernel slews by no more.
+/// While no process reads the wall clock, the kernel may slew it ahead by at most one part in this many.
 const SLEWED_BY: u64 = 2_000;
-/// Where the wall clock is behind, one in so many nanoseconds is left out until they meet.
+/// While the wall clock is behind, the trusted clock leaves out one in this many nanoseconds until they meet.
 const SLOWER_BY: u64 = 16;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// What the trusted clock says.
+/// One reading of the trusted clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// The trusted time; never less than any reading before.
@@ -42,7 +42,7 @@ pub struct Reading {
 pub enum Hold {
     /// The wall clock is behind the last time that the log knows.
     BehindFloor {
-        /// The wall clock must reach this.
+        /// The wall clock must reach this time.
         floor: Millis,
     },
     /// The wall clock stepped ahead by more than [`STEP_AHEAD_MS_MAX`].
@@ -52,7 +52,7 @@ pub enum Hold {
     },
 }
 
-/// What an opening before knew of the time, while the machine has not been started anew since.
+/// The time that an earlier opening saved. Valid only while the machine has not been restarted since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remembered {
     /// The trusted time then.
@@ -66,7 +66,7 @@ pub struct Remembered {
 pub struct Steps {
     /// How many.
     pub count: u64,
-    /// By how many milliseconds the last one went ahead; less than 0 where it went back.
+    /// By how many milliseconds the last one went ahead; less than 0 if it went back.
     pub last_ms: i64,
 }
 
@@ -92,8 +92,8 @@ impl TrustedClock {
         Self { now_ns: nanos(wall.max(floor)), boot_ns, wall, hold, believe_next: false, steps: Steps::default() }
     }
 
-    /// As [`Self::new`], of a machine that has run ever since `remembered`: a wall clock that stepped
-    /// ahead meanwhile, or before and was not believed, is not believed for having been met at an open.
+    /// Like [`Self::new`], on a machine that has run since `remembered`. A step ahead that happened in between, or
+    /// that was not believed before, is not believed at this open either.
     pub fn resumed(floor: Millis, wall: Millis, boot_ns: u64, remembered: Remembered) -> Self {
         let mut clock = Self::new(floor, wall, boot_ns);
         let Some(elapsed) = boot_ns.checked_sub(remembered.boot_ns) else { return clock };
@@ -106,7 +106,7 @@ impl TrustedClock {
         clock
     }
 
-    /// Takes in two readings made together and says what time it is.
+    /// Takes in two readings made together and returns the trusted time.
     pub fn read(&mut self, wall: Millis, boot_ns: u64) -> Reading {
         let elapsed = boot_ns.saturating_sub(self.boot_ns);
         self.boot_ns = self.boot_ns.max(boot_ns);
@@ -121,7 +121,7 @@ impl TrustedClock {
             _ if believe => None,
             Some(Hold::BehindFloor { floor }) if wall < floor => self.hold,
             Some(Hold::SteppedAhead { .. }) if ahead_ms > STEP_AHEAD_MS_MAX => self.hold,
-            // The wall passed the floor: wherever it jumped to is where it belongs.
+            // The wall clock passed the floor: its time is accepted, however far it jumped.
             Some(Hold::BehindFloor { .. }) => None,
             _ if ahead_ms > STEP_AHEAD_MS_MAX => Some(Hold::SteppedAhead { by_ms: ahead_ms }),
             _ => None,
@@ -137,7 +137,7 @@ impl TrustedClock {
         self.reading()
     }
 
-    /// What the last reading said.
+    /// The result of the last reading.
     pub fn reading(&self) -> Reading {
         Reading { now: Millis(millis(self.now_ns)), held: self.hold.is_some() }
     }
@@ -156,13 +156,13 @@ impl TrustedClock {
         self.steps
     }
 
-    /// Why dispatch is held, where it is.
+    /// Why dispatch is held; `None` if it is not.
     pub fn hold(&self) -> Option<Hold> {
         self.hold
     }
 
-    /// The log was found to know a later time: the clock moves up to it, and holds where the wall
-    /// clock is behind it.
+    /// Moves the clock up to a later time that was found in the log. Dispatch is held if the wall clock is behind
+    /// that time.
     pub fn raise_floor(&mut self, floor: Millis) {
         if nanos(floor) <= self.now_ns {
             return;
@@ -173,7 +173,7 @@ impl TrustedClock {
         }
     }
 
-    /// Ends a hold: from the next reading on the wall clock is believed, wherever it stands.
+    /// Ends a hold: the next reading of the wall clock is believed, whatever it is.
     pub fn release(&mut self) {
         if self.hold.take().is_some() {
             self.believe_next = true;

@@ -1,19 +1,18 @@
-//! Everything that can go wrong in the core, in one closed enum, so that a new failure does not
-//! build until the binding has a word for it.
+//! All failures of the core in one closed enum: a new failure does not compile until the binding maps it.
 
 use thiserror::Error;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a storage call failed with.
+/// The cause of a failed storage call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StorageFault {
     /// The disk or a quota is full.
     NoSpace,
-    /// The named file or folder is not there.
+    /// The named file or folder does not exist.
     NotFound,
-    /// The named file is there already.
+    /// The named file already exists.
     AlreadyExists,
     /// The operating system does not allow it.
     PermissionDenied,
@@ -35,7 +34,7 @@ pub enum Error {
         path: String,
         /// The kind of failure.
         fault: StorageFault,
-        /// The operating system's words.
+        /// The operating system's message.
         message: String,
     },
     /// Bytes that were durable are damaged.
@@ -55,7 +54,7 @@ pub enum Error {
     MissingFile {
         /// The file, relative to the store.
         path: String,
-        /// Who needs it.
+        /// Why the file is needed.
         reason: String,
     },
     /// The files were written by a newer format than this release reads.
@@ -63,19 +62,19 @@ pub enum Error {
     NewerFormat {
         /// The file, relative to the store.
         path: String,
-        /// Where in it the format is said.
+        /// Where in it the format is stored.
         offset: u64,
         /// The format found.
         found: u32,
-        /// The newest that is understood.
+        /// The newest format that this release reads.
         supported: u32,
     },
-    /// The folder holds something else than a store.
+    /// The folder holds something other than a store.
     #[error("{path} is not a delaymq store: found {found}")]
     NotAStore {
         /// The folder.
         path: String,
-        /// What stands there.
+        /// What the folder holds.
         found: String,
     },
     /// Another process has the store open.
@@ -90,15 +89,15 @@ pub enum Error {
         /// What failed first.
         reason: String,
     },
-    /// There is no room for new messages; what is stored goes on being delivered.
+    /// There is no room for new messages; stored messages are still delivered.
     #[error("the disk is full: new messages are refused until there is room")]
     DiskFull,
-    /// Less is free on the disk than the mark below which messages are refused.
+    /// Free disk space is below the mark under which messages are refused.
     #[error("new messages are refused while less than {mark_bytes} bytes of the disk are free: {free_bytes} are")]
     BelowMark {
-        /// So much was free.
+        /// The free bytes.
         free_bytes: u64,
-        /// So much must be.
+        /// The bytes that must be free.
         mark_bytes: u64,
     },
     /// The store is closed, or closing.
@@ -112,7 +111,7 @@ pub enum Error {
         /// The process that called.
         caller: u32,
     },
-    /// An argument is not what it must be; nothing was stored.
+    /// An argument is invalid; nothing was stored.
     #[error("{argument}: expected {expected}, found {found}")]
     InvalidArgument {
         /// The argument's name.
@@ -132,12 +131,12 @@ pub enum Error {
         /// What was given.
         found: u64,
     },
-    /// The key of a message is taken by one that is pending; nothing was stored.
+    /// A pending message already has the key; nothing was stored.
     #[error("the key is taken by a pending message: {receipt}")]
     KeyTaken {
         /// The receipt of the message that has it, as text.
         receipt: String,
-        /// The place of the message that was refused in its batch, from 0.
+        /// The position of the refused message in its batch, from 0.
         index: u64,
     },
     /// There is no room for one more key, or id; nothing was stored.
@@ -167,17 +166,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// True where the failure is a full disk or quota, or what is free is below its mark.
+    /// True if the disk or quota is full, or the free space is below its mark.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::DiskFull | Self::BelowMark { .. } | Self::Storage { fault: StorageFault::NoSpace, .. })
     }
 
-    /// True where a file was not found.
+    /// True if a file was not found.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Storage { fault: StorageFault::NotFound, .. })
     }
 
-    /// A damaged place, with the words for what belongs there and what is there.
+    /// Damage at a place in a file, with the expected and the found content as texts.
     #[expect(clippy::needless_pass_by_value, reason = "callers hand over numbers and texts alike")]
     pub fn corrupt(path: &str, offset: u64, expected: impl ToString, found: impl ToString) -> Self {
         Self::Corrupt { path: path.to_owned(), offset, expected: expected.to_string(), found: found.to_string() }

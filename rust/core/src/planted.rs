@@ -1,5 +1,5 @@
-//! Planted faults: mistakes that a test turns on one at a time, to prove that it finds them. Without
-//! the feature `planted` every question is answered `false` when it is compiled.
+//! Planted faults: deliberate mistakes that a test turns on one at a time to prove that it finds them. Without the
+//! feature `planted`, [`is_on`] is `false` at compile time.
 
 pub mod failpoint;
 pub mod lowered;
@@ -14,16 +14,16 @@ macro_rules! faults {
         }
 
         impl Planted {
-            /// All of them, by name.
+            /// All faults, by name.
             pub const ALL: &[(Self, &str)] = &[$((Self::$name, stringify!($name)),)+];
         }
     };
 }
 
 faults! {
-    /// What is written counts as visible before it was synced.
+    /// Written batches count as visible before they are synced.
     AckBeforeSync,
-    /// The scan takes a batch of which only the header is whole.
+    /// The scan accepts a batch of which only the header is whole.
     TornTailAccepted,
     /// A message is dispatched one millisecond before it is due.
     OneTickEarly,
@@ -43,231 +43,233 @@ faults! {
     CancelledBitNotSaved,
     /// A cancel leaves its subject's count of what is pending as it was.
     CountNotLowered,
-    /// What ended while a checkpoint wrote its run is counted by the forecast for ever.
+    /// The forecast permanently counts entries that ended while a checkpoint wrote their run.
     EndedMeanwhileLost,
-    /// What ended of a run, and was too much to keep, is counted by the forecast for ever.
+    /// The forecast permanently counts ended entries that were too many to keep.
     ForgottenEndedCounted,
     /// A cancel leaves the forecast's total of its minute as it was.
     ForecastNotLowered,
-    /// A list of what is pending goes on behind the millisecond in which its last page ended.
+    /// The list of pending messages continues after the millisecond in which its last page ended, and skips the
+    /// rest of that millisecond.
     ListGoesOnByTime,
-    /// A dead letter is brought back again although it was before.
+    /// A dead letter that was already redriven is redriven again.
     RedriveUnjudged,
-    /// QMQ's D5: what is refused for good is left out of the list of what was not stored.
+    /// QMQ's D5: a message that is refused permanently is left out of the list of messages that were not stored.
     RefusedCalledStored,
-    /// QMQ's D8 and R6: what a consumer reads is not compared with its check.
+    /// QMQ's D8 and R6: a payload that a consumer reads is not compared with its check.
     DamageHandedOver,
-    /// QMQ's D24: what was dispatched is dispatched again by a fact that says so twice.
+    /// QMQ's D24: an entry that was dispatched is dispatched again by a second ready fact.
     ReadyUnjudged,
     /// QMQ's D26: one bad message fails the whole request, after the others were stored.
     BatchFailsWhole,
-    /// QMQ's D30: many messages that nobody took hold back the wheel.
+    /// QMQ's D30: many messages that no consumer took hold back the wheel.
     FullQueueHoldsDispatch,
     /// QMQ's D31: one subject that is not consumed holds back all others.
     SlowSubjectHoldsDispatch,
     /// QMQ's D32: a subject that leads nowhere is waited for.
     UnroutedSubjectHoldsDispatch,
-    /// QMQ's D33: what is refused for good is said to be refused for now.
+    /// QMQ's D33: a permanent refusal is reported as a temporary one.
     RefusedForNow,
-    /// QMQ's D35: a message without the delay bit is due ten seconds after it came.
+    /// QMQ's D35: a message without the delay bit becomes due ten seconds after it was received.
     UndelayedWaits,
     /// QMQ's D37: a checkpoint that cannot be read stops the start.
     CheckpointStopsStart,
-    /// QMQ's R1: what an acknowledgement passes over is done with.
+    /// QMQ's R1: messages that an acknowledgement passes over count as finished.
     PassedOverIsDone,
-    /// QMQ's R2: a restart applies no acknowledgements behind its checkpoint.
+    /// QMQ's R2: a restart does not apply the acknowledgements after its checkpoint.
     AcknowledgementsForgotten,
-    /// QMQ's R4: what cannot be read is passed over without a word.
+    /// QMQ's R4: unreadable messages are passed over and not reported.
     DamageUncounted,
-    /// QMQ's R4: what one group has finished is kept for no other.
+    /// QMQ's R4: messages that one group has finished are not kept for the other groups.
     FinishedByOneIsByAll,
-    /// QMQ's R6: the check of what a producer sends is not verified.
+    /// QMQ's R6: the check that a producer sends is not verified.
     SentUnverified,
-    /// A consumer's pull offsets begin with 0, although others of its group had them before.
+    /// A consumer's pull offsets begin at 0, although earlier consumers of its group used them.
     OffsetsBeginAnew,
-    /// A server answers when something is in the log's queue, and does not wait until it is visible.
+    /// A server answers when a fact is in the log's queue, and does not wait until the fact is visible.
     AnswerBeforeVisible,
-    /// A flush is answered before what was acknowledged is in the log's queue.
+    /// A flush is answered before the acknowledgements are in the log's queue.
     AcknowledgedUnwritten,
-    /// A server settles what came together on a connection in another order.
+    /// A server reorders settlements that came together on one connection.
     SettledOutOfOrder,
-    /// What is written counts as durable before the sector that it ends in was synced.
+    /// Written bytes count as durable before the sector that they end in was synced.
     PartialSectorNotSynced,
-    /// A folder counts as synced and is not: a new file's name, a rename or a removal may be lost.
+    /// A folder counts as synced although it is not: a new file's name, a rename or a removal may be lost.
     FolderNotSynced,
-    /// A suspect tail is sealed where it stands, and not copied: the log goes on over old bytes.
+    /// A suspect tail is sealed in place and not copied: the log is then written over old bytes.
     OldTailAppendedOver,
-    /// An opening goes on under the epoch of the one before, and gives its lost sequences out again.
+    /// An opening reuses the epoch of the previous one, and gives its lost sequences out again.
     SequenceReused,
-    /// A sync that failed counts as one that worked.
+    /// A failed sync counts as a successful one.
     SyncErrorSwallowed,
     /// A pull is answered under offsets whose reserve is not durable.
     PulledBeforeReserved,
-    /// QMQ's R1: what a consumer holds is done with when its lease ends.
+    /// QMQ's R1: messages that a consumer holds count as finished when its lease ends.
     LeaseEndIsDone,
-    /// A sign of life of QMQ's clients acknowledges what they hold.
+    /// A heartbeat of QMQ's clients acknowledges the messages that they hold.
     HeartbeatAcknowledges,
-    /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
+    /// QMQ's R2: a consumer that returns and reports that it received nothing does not get its messages again.
     LostFromReceived,
-    /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait
-    /// until that is durable.
+    /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait until
+    /// the end is durable.
     ForgottenBeforeEnd,
-    /// Who waits for a position is not woken when it is reached.
+    /// A thread that waits for a position is not woken when the position is reached.
     WaiterNotWoken,
-    /// Whether anybody waits for a position is looked up before the position is told.
+    /// The count of waiting threads is read before the position is published.
     WaitersCountedFirst,
-    /// Who lets go of the log's writer does not look at what was queued meanwhile.
+    /// The thread that releases the log's writer does not check for facts queued meanwhile.
     QueueLeftBehind,
-    /// Who lets go of the owner does not look at what arrived meanwhile.
+    /// The thread that releases the owner does not check for arrivals meanwhile.
     InboxLeftBehind,
-    /// A failure of the log is not told to those who wait for a position.
+    /// A failure of the log is not reported to threads that wait for a position.
     FailureUntold,
-    /// What became ready is told to no consumer.
+    /// Consumers are not woken when messages become ready.
     ConsumersNotTold,
-    /// A cancel of what is dispatched already is answered as one that came in time.
+    /// A cancel of a message that is already dispatched is answered as if it came in time.
     CancelUnjudged,
-    /// What a consumer gives back begins again although the consumer does not hold it any more.
+    /// A retry begins a new entry although the consumer no longer holds the message.
     RetryUnjudged,
-    /// An entry that begins again says that its payload stands under its own sequence.
+    /// A new entry for an old payload says that the payload has the entry's own sequence.
     PayloadSequenceLost,
-    /// An entry that begins again is ordered by the sequence that its message had before.
+    /// A new entry for an old payload is ordered by the old sequence of its message.
     MovedKeepsSequence,
-    /// What is given back is not finished where it was.
+    /// A message that is given back is not finished in its old place.
     GivenBackStays,
-    /// What is ready by its own fact is pending in the bits of its window.
+    /// An entry that is ready by its own fact is pending in the bits of its window.
     AtOnceLeftPending,
-    /// Whether a message is due at once is judged by how far the feed has come, and not by its batch.
+    /// The position of the feed, and not the time of the batch, decides whether a message is due at once.
     DueByAnotherClock,
-    /// What comes while dispatch is held is judged as if it were not.
+    /// Entries that arrive while dispatch is held are judged as if it were not.
     HeldNotInHeader,
-    /// The clock begins without the last time that the log knows.
+    /// The clock starts without the last time in the log.
     ClockFloorForgotten,
     /// A wall clock that steps ahead is believed.
     StepBelieved,
-    /// A batch calls durable what was written before it, synced or not.
+    /// A batch reports earlier batches as durable, synced or not.
     WrittenVouchedFor,
-    /// What stands behind a cut in the log is left there.
+    /// Segments after a cut in the log are not removed.
     LaterSegmentsLeft,
     /// A full segment is not synced before the next one is used.
     RolledUnsynced,
-    /// A checkpoint, or an identity, has its name before its bytes are durable.
+    /// A checkpoint or an identity is renamed into place before its bytes are durable.
     NamedBeforeSynced,
-    /// The folder of a checkpoint, or of an identity, is not synced behind the rename.
+    /// The folder of a checkpoint or of an identity is not synced after the rename.
     RenameNotSynced,
-    /// QMQ's D11: a checkpoint's position is read after its run was written: what came between is in no
-    /// run, and is not replayed.
+    /// QMQ's D11: a checkpoint's position is read after its run was written. Facts in between are in no run and are
+    /// not replayed.
     CheckpointAfterFlush,
-    /// What is decided about entries while their run is written is forgotten.
+    /// Changes to entries while their run is written are lost.
     DecidedMeanwhileLost,
-    /// What is decided about entries while their windows are merged is forgotten.
+    /// Changes to entries while their windows are merged are lost.
     MergedAsFrozen,
-    /// What is to be loaded gets its name before it was synced.
+    /// A staged run gets its name before it was synced.
     StagedUnsynced,
-    /// A job that comes again is adopted again, and so is a staged run.
+    /// A job that is loaded again is adopted again, and so is a staged run.
     AdoptsTwice,
-    /// An adopted run goes with the checkpoint that was newest when it came, though a replay opens it.
+    /// An adopted run is removed with the checkpoint that was newest at its load, though a replay opens it.
     AdoptedGoesEarly,
-    /// A merged run does not hold the runs that its payloads lie in.
+    /// A merged run does not hold the runs that contain its payloads.
     MergeHoldsNothing,
-    /// A newer checkpoint that cannot be used is left where it is.
+    /// A newer checkpoint that is unusable is left in place.
     NewerCheckpointLeft,
-    /// An opening trusts folders as it finds them, and syncs none of checkpoints before it removes files.
+    /// An opening does not sync the folder of checkpoints before it removes files.
     FoldersTrustedUnsynced,
     /// Only the newer of the two kept checkpoints holds files back.
     NewestHoldsAlone,
-    /// What is old enough is removed, finished or not.
+    /// Old messages are removed, finished or not.
     RetentionByAge,
-    /// What is finished is kept for one time, whichever subject it is of.
+    /// Finished messages of all subjects are kept for the same time.
     RetentionForgetsSubjects,
-    /// An open knows of no subject that the segments of its checkpoint have.
+    /// An open loads no subjects for the segments of its checkpoint.
     FileSubjectsNotSaved,
-    /// QMQ's D3: an opening knows the two newest windows of the schedule, and none before.
+    /// QMQ's D3: an opening loads only the two newest windows of the schedule.
     TwoNewestRecovered,
-    /// QMQ's D4: what arrives within the slice that was loaded last is left to the feed, which has
-    /// read past it.
+    /// QMQ's D4: an arrival within the slice that was loaded last is left to the feed, which has already read past
+    /// it.
     CursorRace,
-    /// What was reserved and not assigned before a crash is given out again.
+    /// Reserved numbers that were not assigned before a crash are given out again.
     ReserveNotVoid,
     /// In `os` mode a reserve counts before it was synced.
     ReserveUnsynced,
-    /// What may have been handed over before a crash comes again without a mark.
+    /// A message that may have been delivered before a crash is delivered again without the redelivered mark.
     MarkForgotten,
     /// The first retry does not make its group a group of the retry subject.
     RetryGroupNotMade,
-    /// What lies below a group's start counts as unfinished by it.
+    /// Messages below a group's start count as unfinished by the group.
     StartHoldsBack,
-    /// A group may start with what is gone.
+    /// A group may start at messages that were removed.
     StartBelowFloor,
-    /// What is put away as a dead letter, as after too many attempts, is nowhere.
+    /// A dead letter is not stored, also after too many attempts.
     DeadLetterDropped,
-    /// An idle log, and one that is closed, does not say how far it is durable.
+    /// An idle or closed log does not write how far it is durable.
     WitnessNotWritten,
-    /// On a full disk nothing can be finished, either.
+    /// On a full disk, messages cannot be finished either.
     FullDiskStopsFinishing,
-    /// Once less was free than the mark, messages are refused for good.
+    /// Once free space was below the mark, messages are refused permanently.
     RefusedForGood,
-    /// A receipt of what was lost with its epoch is taken for one of what has its sequence now.
+    /// A receipt of a message that was lost with its epoch is accepted for the message that now has the sequence.
     LostReceiptTaken,
     /// Arrivals below the feed's position stay in memory, however many there are.
     WheelUnbounded,
-    /// What is due of a subject that floods goes before what is due of all others.
+    /// The due messages of a flooding subject go before those of all other subjects.
     FloodGoesFirst,
-    /// Subjects that got a lane of the feed together share it for as long as it lasts.
+    /// Subjects that got a lane of the feed together share the lane as long as it lasts.
     LaneNeverParts,
-    /// A batch is taken for the next one although its chain does not go on from the one before.
+    /// A batch is accepted as the next one although its chain does not continue the previous one.
     ChainNotCompared,
     /// A record's header is not compared with its check.
     RecordUnchecked,
-    /// What is moved to another time stays where it was, too.
+    /// A moved message also stays at its old time.
     MovedStaysToo,
-    /// A run is let go of when all of it was moved away, though that is in no other run yet.
+    /// A run is released when all its messages were moved away, though they are in no other run yet.
     MoveLosesPayload,
-    /// A move that comes again is answered as one of a message that is not known.
+    /// A repeated move is answered as a move of an unknown message.
     MoveForgotten,
-    /// What is moved is not found by its key any more.
+    /// A moved message cannot be found by its key.
     MovedLosesKey,
-    /// What is replaced under its key stays pending, too.
+    /// A message that is replaced under its key stays pending.
     ReplacedStays,
-    /// A checkpoint saves no keys of what is pending.
+    /// A checkpoint does not save the keys of pending messages.
     KeysNotSaved,
-    /// What is ready has its key as long as nobody else comes with it.
+    /// A ready message keeps its key until another message takes it.
     ReadyKeepsKey,
-    /// A move by a key moves whatever has it by then, and not what it names.
+    /// A move by key moves whichever message has the key when it is applied, and not the one that it names.
     MovedByKeyUnjudged,
-    /// A command by a key that comes again under its id is judged again.
+    /// A command by key that is repeated under its id is judged again.
     CommandByKeyForgotten,
-    /// What is asked of the first message, or command, of a batch holds for all of it.
+    /// The terms of the first message, or command, of a batch apply to the whole batch.
     FirstTermsForAll,
-    /// Commands by keys are done although there was no room for their ids.
+    /// Commands by key are done although there was no room for their ids.
     DoneWithoutRoomForIds,
-    /// A checkpoint saves no ids of what was published lately.
+    /// A checkpoint does not save the ids of recent publishes.
     IdsNotSaved,
-    /// An occurrence is stored whatever its series waits for.
+    /// An occurrence is stored even if it is not the next one of its series.
     OccurrenceUnjudged,
-    /// That a series owes its next occurrence is told to nobody.
+    /// No thread is notified that the next occurrence of a series is pending.
     OwingUntold,
-    /// A checkpoint saves nothing of what recurs.
+    /// A checkpoint does not save the series.
     RecurringNotSaved,
-    /// A hole of a segment is punched when the newest checkpoint names it, though an older one may be used that does not.
+    /// A hole of a segment is punched when the newest checkpoint names it, though an older one that does not may be
+    /// used.
     HolePunchedBeforeBothCheckpoints,
-    /// The same of a hole of a run.
+    /// The same for a hole of a run.
     RunHolePunchedBeforeBothCheckpoints,
-    /// A hole is planned where something unfinished has its payload.
+    /// A hole covers the payload of an unfinished message.
     HoleIgnoresUnfinished,
-    /// What is needed of a run's payloads is told by its own rows alone, though others point into it, too.
+    /// Only a run's own rows decide which of its payloads are needed, though other runs point into it.
     HoleAsksOwnRowsAlone,
-    /// A payload that was copied out of a run is a hole, though what was moved meanwhile has it there yet.
+    /// A payload that was copied out of a run becomes a hole, though a moved entry still points to it.
     HoleForgetsCopied,
-    /// What becomes ready while its payload is copied does not hold the file that it is copied out of.
+    /// A message that becomes ready while its payload is copied does not hold the file of the original.
     ReadyForgetsCopied,
-    /// What an archive has not got yet goes as if nobody waited for it.
+    /// Retention removes messages that an archive has not read yet.
     ArchiveMarkIgnored,
-    /// Zeros are taken for a record.
+    /// Zeros are accepted as a record.
     ZerosAccepted,
 }
 
 impl Planted {
-    /// The one of this name.
+    /// The fault with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, other)| *other == name).map(|(fault, _)| *fault)
     }
@@ -278,7 +280,7 @@ thread_local! {
     static CHOSEN: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
-/// The fault of all threads, as its place in [`Planted`] and one more; 0 is none.
+/// The fault of all threads, as its index in [`Planted`] plus 1; 0 is none.
 #[cfg(feature = "planted")]
 static EVERYWHERE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
@@ -288,7 +290,7 @@ pub fn plant(fault: Option<Planted>) {
     CHOSEN.set(fault);
 }
 
-/// Turns on one fault for all threads of this process, or none; for what starts its own threads.
+/// Turns on one fault for all threads of this process, or none; for tests of code that starts threads.
 #[cfg(feature = "planted")]
 pub fn plant_everywhere(fault: Option<Planted>) {
     EVERYWHERE.store(fault.map_or(0, number_of), std::sync::atomic::Ordering::SeqCst);
@@ -299,14 +301,14 @@ const fn number_of(fault: Planted) -> u32 {
     fault as u32 + 1
 }
 
-/// True where this fault was turned on, for this thread or for all.
+/// True if this fault is turned on, for this thread or for all.
 #[cfg(feature = "planted")]
 #[inline]
 pub fn is_on(fault: Planted) -> bool {
     CHOSEN.get() == Some(fault) || EVERYWHERE.load(std::sync::atomic::Ordering::Relaxed) == number_of(fault)
 }
 
-/// True where this fault was turned on, which this build cannot do.
+/// Always false: this build has no planted faults.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the question must vanish from builds without the feature")]

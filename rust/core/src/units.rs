@@ -1,4 +1,4 @@
-//! Numbers with a meaning. No signature of this crate takes a bare `u64` where one of these fits.
+//! Numbers with a unit. No signature of this crate takes a bare `u64` where one of these types fits.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ macro_rules! number {
                 Self(self.0.saturating_add(by))
             }
 
-            /// How far `self` lies above `earlier`; zero where it does not.
+            /// The distance from `earlier` up to `self`; zero if `self` is lower.
             #[inline]
             pub const fn since(self, earlier: Self) -> $inner {
                 self.0.saturating_sub(earlier.0)
@@ -78,15 +78,15 @@ number! {
 }
 
 number! {
-    /// A minute since 1970-01-01T00:00:00Z; the last one has all that lies behind it, too.
+    /// A minute since 1970-01-01T00:00:00Z; the last one also stands for all later minutes.
     Minute, u32
 }
 
-/// Milliseconds of a minute.
+/// Milliseconds per minute.
 const MINUTE_MS: u64 = 60_000;
 
 impl Millis {
-    /// The minute that this lies in.
+    /// The minute that contains this time.
     #[inline]
     pub const fn minute(self) -> Minute {
         let minute = self.0 / MINUTE_MS;
@@ -101,12 +101,12 @@ impl Minute {
     }
 }
 
-/// How many messages, and how many bytes their bodies have together.
+/// A number of messages and the bytes of their bodies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Messages.
     pub messages: u64,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies, together.
     pub bytes: u64,
 }
 
@@ -117,38 +117,38 @@ impl Tally {
         Self { messages: 1, bytes: bytes as u64 }
     }
 
-    /// Takes more in.
+    /// Adds `more`.
     #[inline]
     pub const fn add(&mut self, more: Self) {
         self.messages = self.messages.saturating_add(more.messages);
         self.bytes = self.bytes.saturating_add(more.bytes);
     }
 
-    /// Takes out what is gone.
+    /// Subtracts `gone`.
     #[inline]
     pub const fn take(&mut self, gone: Self) {
         self.messages = self.messages.saturating_sub(gone.messages);
         self.bytes = self.bytes.saturating_sub(gone.bytes);
     }
 
-    /// True where there is nothing.
+    /// True if there are no messages.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.messages == 0 && self.bytes == 0
     }
 }
 
-/// Where a record lies: a file and a byte offset. Also a position in the log, since locations
-/// within segments compare in log order.
+/// Where a record is: a file and a byte offset. Also a position in the log, since locations within segments compare
+/// in log order.
 ///
-/// Packed as `run flag (1 bit) | file number (31 bits) | offset (32 bits)`; runs are numbered below
-/// [`RunNumber::END`], so that the bit above a run's number is clear. Where it is set, this is no
-/// place: see [`Self::of_row`].
+/// Packed as `run flag (1 bit) | file number (31 bits) | offset (32 bits)`. Run numbers are below
+/// [`RunNumber::END`], so the bit above a run's number is clear. If that bit is set, the value is no place: see
+/// [`Self::of_row`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Location(pub u64);
 
 impl RunNumber {
-    /// No run has this number or one above.
+    /// All run numbers are below this one.
     pub const END: Self = Self(1 << 30);
 }
 
@@ -162,11 +162,11 @@ pub enum LocationFile {
 }
 
 impl Location {
-    /// No place at all: what points here cannot be read, and is voided by who tries.
+    /// No place: a read at it fails, and the message is voided.
     pub const NOWHERE: Self = Self(0);
 
     const RUN: u64 = 1 << 63;
-    /// Set beside `RUN` where a row says where the payload is; its due time stands below.
+    /// The mark of [`Self::of_row`], set together with `RUN`; the low bits hold the row's due time.
     const OF_ROW: u64 = Self::RUN | (1 << 62);
     const NUMBER_MASK: u64 = 0x7FFF_FFFF;
 
@@ -182,14 +182,14 @@ impl Location {
         Self(Self::RUN | ((run.0 as u64 & Self::NUMBER_MASK) << 32) | offset as u64)
     }
 
-    /// Where the row of another entry, due at `due`, says that its payload is: a place that is not
-    /// looked up yet. It only stands in memory, in entries that were moved away from a run.
+    /// A place that is not looked up yet: the row of another entry, due at `due`, says where the payload is. Exists
+    /// only in memory, in entries that were moved away from a run.
     #[inline]
     pub const fn of_row(due: Millis) -> Self {
         Self(Self::OF_ROW | (due.0 & !Self::OF_ROW))
     }
 
-    /// The due time of that row, where this is [`Self::of_row`].
+    /// The due time of that row, if this is [`Self::of_row`].
     #[inline]
     pub const fn row_due(self) -> Option<Millis> {
         if self.0 & Self::OF_ROW == Self::OF_ROW { Some(Millis(self.0 & !Self::OF_ROW)) } else { None }
@@ -253,7 +253,7 @@ impl DueKey {
     }
 }
 
-/// A time as people write it: ISO 8601, in UTC, with milliseconds where there are some.
+/// A time as text: ISO 8601, in UTC, with milliseconds unless they are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Utc(pub Millis);
 
@@ -279,7 +279,7 @@ impl fmt::Display for Utc {
     }
 }
 
-/// A time that passes, as people write it: the largest unit first, without those that are zero.
+/// A duration as text: the largest unit first, without units that are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span(pub u64);
 
@@ -297,7 +297,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// How many bytes `length` takes when padded to the log's alignment of 8.
+/// The bytes that `length` takes when padded to the log's alignment of 8.
 #[inline]
 pub const fn padded(length: usize) -> usize {
     length.saturating_add(7) & !7

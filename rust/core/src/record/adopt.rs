@@ -1,6 +1,6 @@
-//! Staged runs are adopted: adopt (kind 16). All messages of a load are stored by one fact, which names the runs that
-//! have them. It is the last record of its batch and takes one sequence for each message, run after run, the first of
-//! which is its own.
+//! Adoption of staged runs: adopt (kind 16). One fact stores all messages of a load, and names the runs that
+//! contain them. The fact is the last record of its batch. It takes one sequence for each message, run after run;
+//! the first sequence is its own.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,9 +12,9 @@ use crate::units::Millis;
 
 /// The kind byte of an adoption.
 pub const KIND_ADOPT: u8 = 16;
-/// Runs of one load at most: its fact is one record.
+/// The most runs of one load: its fact is one record.
 pub const LOAD_RUNS_MAX: usize = 4_096;
-/// Messages of one load at most: what became of each takes two bits of memory.
+/// The most messages of one load: the state of each takes two bits of memory.
 pub const LOAD_ROWS_MAX: u64 = 1 << 28;
 
 /// Fixed part of an adoption.
@@ -24,7 +24,7 @@ pub const LOAD_ROWS_MAX: u64 = 1 << 28;
 /// | 0 | 8 | `job_low` |
 /// | 8 | 8 | `job_high` |
 /// | 16 | 4 | `rows`: messages of all runs, and sequences that the fact takes |
-/// | 20 | 4 | `runs`: how many there are |
+/// | 28 | 4 | `runs`: the number of runs |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct AdoptFixed {
@@ -39,10 +39,10 @@ const _: () = assert!(size_of::<AdoptFixed>() == 24);
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
-/// | 0 | 8 | `staged_ms`: when it was begun, by the clock of who staged it |
-/// | 8 | 16 | `nonce`: with the time before it, its name |
+/// | 0 | 8 | `staged_ms`: when its staging began, by the clock of the process that staged it |
+/// | 8 | 16 | `nonce`: the run's name, together with `staged_ms` |
 /// | 24 | 8 | `length`: bytes of the file |
-/// | 32 | 4 | `digest`: the check of its footer |
+/// | 32 | 4 | `digest`: the check of the file's footer |
 /// | 36 | 4 | `rows` |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -69,10 +69,10 @@ pub struct AdoptedRun {
     pub rows: u32,
 }
 
-/// All messages of these runs are stored.
+/// Stores all messages of these runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Adopt<'a> {
-    /// The job: whoever comes with it again is answered as the first.
+    /// The job: a load that repeats it gets the answer of the first.
     pub job: NameHash,
     /// Messages of all runs.
     pub rows: u32,
@@ -97,7 +97,7 @@ fn run_of(bytes: &[u8]) -> Option<AdoptedRun> {
     })
 }
 
-/// Appends an adoption of runs that have as many messages together as a load may.
+/// Appends an adoption. The runs have together at most as many messages as a load may have.
 pub fn encode_adopt(out: &mut Vec<u8>, job: NameHash, runs: &[AdoptedRun]) {
     let rows = runs.iter().fold(0_u32, |rows, run| rows.saturating_add(run.rows));
     let fixed = AdoptFixed {
@@ -120,7 +120,7 @@ pub fn encode_adopt(out: &mut Vec<u8>, job: NameHash, runs: &[AdoptedRun]) {
     encode_record(out, KIND_ADOPT, 0, fixed.as_bytes(), &[&payload]);
 }
 
-/// Reads an adoption: of one run at least, each with a message, and of as many together as it says.
+/// Reads an adoption. It has at least one run, each run has a message, and their sum is the count in the fact.
 pub fn decode_adopt<'a>(record: &RawRecord<'a>) -> Option<Adopt<'a>> {
     let fixed: AdoptFixed = read_struct(record.fixed)?;
     let count = fixed.runs.get() as usize;
@@ -138,7 +138,7 @@ pub fn decode_adopt<'a>(record: &RawRecord<'a>) -> Option<Adopt<'a>> {
     fits.then_some(adopt)
 }
 
-/// How many sequences a record takes, as its header and fixed part say: one, or those of an adoption.
+/// The number of sequences that a record takes, by its header and fixed part: one, or those of an adoption.
 pub fn sequences_of(record: &RawRecord<'_>) -> u64 {
     if record.header.kind != KIND_ADOPT {
         return 1;

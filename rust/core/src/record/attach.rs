@@ -1,6 +1,5 @@
-//! A consumer that a client named begins, or is there already: attach (kind 20). It is the facts of a
-//! group, a consumer and a reserve in one, since none of these can be written before the one before it
-//! was applied.
+//! A named consumer begins, or exists already: attach (kind 20). One fact does the work of a group, a consumer and
+//! a reserve, since each of these could be written only after the one before was applied.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -19,7 +18,7 @@ pub const KIND_ATTACH: u8 = 20;
 /// |---|---|---|
 /// | 0 | 4 | `subject`: its number |
 /// | 4 | 4 | `start`: where the group starts if it is new: 0 earliest, 1 latest |
-/// | 8 | 4 | `block`: so many offsets and numbers are reserved |
+/// | 8 | 4 | `block`: the number of offsets and ready numbers to reserve |
 /// | 12 | 4 | `group_length`: bytes of the group's name |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -31,8 +30,8 @@ struct AttachFixed {
 }
 const _: () = assert!(size_of::<AttachFixed>() == 16);
 
-/// The group begins where it is not there, then the consumer, which outlives an open; then `block`
-/// offsets above the consumer's next one and as many numbers above the group's cursor are reserved.
+/// Creates the group and the consumer if they do not exist; the consumer outlives an open. Then reserves `block`
+/// offsets above the consumer's next one, and as many numbers above the group's cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the table above describes every field")]
 pub struct Attach<'a> {

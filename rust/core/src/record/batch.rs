@@ -6,7 +6,7 @@
 //! | 8 | 4 | `length`: header and records, a multiple of 8 | yes |
 //! | 12 | 4 | `epoch` | yes |
 //! | 16 | 8 | `base_sequence` | yes |
-//! | 24 | 4 | `count`: sequences taken: as many as records, but for an adoption, which is the last | yes |
+//! | 24 | 4 | `count`: sequences taken; equals the records, except for an adoption, which is the last | yes |
 //! | 28 | 4 | `record_count` | yes |
 //! | 32 | 8 | `trusted_ms`: the trusted clock at the write | yes |
 //! | 40 | 4 | `flags`: bit 0 dispatch is held | yes |
@@ -20,10 +20,10 @@
 //! | 80 | 4 | `reserved`: zero | |
 //! | 84 | 4 | `header_check`: CRC-32 of bytes 0..84 | |
 //!
-//! `chain` is the CRC-32 of the stream's 16 bytes, bytes 8..48 of the header and the header check
-//! of each record in order. It proves the logical content and its place in the history; what
-//! stands outside it belongs to this copy alone. A witness and a seal are batches without records:
-//! they take no sequence, and their `chain` equals `chain_before`.
+//! `chain` is the CRC-32 of the stream's 16 bytes, bytes 8..48 of the header and the header check of each record in
+//! order. It proves the logical content and its place in the history; fields outside it belong to this copy alone.
+//! A witness and a seal are batches without records: they take no sequence, and their `chain` equals
+//! `chain_before`.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -41,10 +41,10 @@ const LOGICAL_START: usize = 8;
 const LOGICAL_END: usize = 48;
 const HEADER_CHECK_OFFSET: usize = 84;
 
-/// Where its kind stands in a record.
+/// Offset of the kind in a record.
 const KIND_OFFSET: usize = 4;
 
-/// Flag: while this was written, dispatch was held.
+/// Flag: dispatch was held while this was written.
 pub const FLAG_HELD: u32 = 1;
 /// Local flag: an empty batch that says how far the log is synced.
 pub const LOCAL_WITNESS: u32 = 1;
@@ -76,7 +76,7 @@ pub struct BatchHeader {
 }
 const _: () = assert!(size_of::<BatchHeader>() == BATCH_HEADER_BYTES);
 
-/// What a commit says about itself; [`seal_batch`] turns it into a header.
+/// The fields of a commit; [`seal_batch`] turns them into a header.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the module's table describes every field")]
 pub struct BatchFields {
@@ -94,9 +94,9 @@ pub struct BatchFields {
     pub local_flags: u32,
 }
 
-/// Completes a batch in place: `bytes` starts with [`BATCH_HEADER_BYTES`] of room and holds
-/// freshly encoded records behind it. Gives each record its sequence, writes the header, and
-/// returns the batch's chain; `None` where the records do not fill the bytes exactly.
+/// Completes a batch in place: `bytes` starts with [`BATCH_HEADER_BYTES`] of room, followed by freshly encoded
+/// records. Gives each record its sequence, writes the header, and returns the batch's chain. `None` if the records
+/// do not fill the bytes exactly.
 pub fn seal_batch(bytes: &mut [u8], fields: &BatchFields) -> Option<u32> {
     let length = u32::try_from(bytes.len()).ok()?;
     let mut header = BatchHeader {
@@ -156,12 +156,12 @@ pub fn chain_of(stream: &[u8; 16], header: &BatchHeader, record_checks: &[u8]) -
 }
 
 impl BatchHeader {
-    /// The check that the header's other bytes give.
+    /// The check computed from the header's other bytes.
     pub fn expected_check(&self) -> u32 {
         crc32fast::hash(self.as_bytes().get(..HEADER_CHECK_OFFSET).unwrap_or_default())
     }
 
-    /// Reads a header where `bytes` starts with a whole, checked one.
+    /// Reads a header if `bytes` starts with a whole one whose check is right.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (header, _) = Self::read_from_prefix(bytes).ok()?;
         let whole = header.magic == BATCH_MAGIC
@@ -171,7 +171,7 @@ impl BatchHeader {
         whole.then_some(header)
     }
 
-    /// True where dispatch was held while this was written.
+    /// True if dispatch was held while this was written.
     pub fn is_held(&self) -> bool {
         self.flags.get() & FLAG_HELD != 0
     }

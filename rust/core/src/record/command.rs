@@ -1,5 +1,5 @@
-//! Facts about single messages and about the log itself: cancel (kind 2), move (kind 3), void (kind
-//! 14) and epoch start (kind 15). Kind 16 is kept for the adoption of loaded runs.
+//! Facts about single messages and about the log: cancel (kind 2), move (kind 3), void (kind 14) and epoch start
+//! (kind 15).
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,7 +12,7 @@ use crate::units::{DueKey, Epoch, Millis, ReadyNumber, Sequence, SubjectNumber};
 pub const KIND_CANCEL: u8 = 2;
 /// The kind byte of a move.
 pub const KIND_MOVE: u8 = 3;
-/// Flag of a move: a delay was asked for, and not a time.
+/// Flag of a move: the caller gave a delay, and not a time.
 pub const FLAG_RELATIVE: u8 = 1;
 /// The kind byte of a void.
 pub const KIND_VOID: u8 = 14;
@@ -30,7 +30,7 @@ struct CancelFixed {
 }
 const _: () = assert!(size_of::<CancelFixed>() == 24);
 
-/// A cancel of the entry with this key. Subject and size are what its receipt says of them.
+/// A cancel of the entry with this key. Subject and size come from its receipt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cancel {
     /// The entry's due time and own sequence.
@@ -65,8 +65,8 @@ pub fn decode_cancel(record: &RawRecord<'_>) -> Option<Cancel> {
 /// |---|---|---|
 /// | 0 | 8 | `target_due_ms` |
 /// | 8 | 8 | `target_sequence` |
-/// | 16 | 8 | `due_ms`: when the entry is due from now on |
-/// | 24 | 8 | `delay_ms`: with `FLAG_RELATIVE` the delay that was asked for, else 0 |
+/// | 16 | 8 | `due_ms`: the new due time |
+/// | 24 | 8 | `delay_ms`: with `FLAG_RELATIVE` the delay that the caller gave, else 0 |
 /// | 32 | 4 | `subject` |
 /// | 36 | 4 | `size` |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -81,25 +81,25 @@ struct MoveFixed {
 }
 const _: () = assert!(size_of::<MoveFixed>() == 40);
 
-/// The entry with this key ends, and one for the same payload begins under this fact's own sequence,
-/// due at another time.
+/// The entry with this key ends. An entry for the same payload begins under this fact's own sequence, with another
+/// due time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The entry's due time and own sequence.
     pub target: DueKey,
-    /// When the new one is due.
+    /// The new due time.
     pub due: Millis,
-    /// The delay that was asked for, in milliseconds; `None` where a time was.
+    /// The delay that the caller gave, in milliseconds; `None` if it gave a time.
     pub delay_ms: Option<u64>,
-    /// Its subject, as its receipt has it.
+    /// Its subject, from its receipt.
     pub subject: SubjectNumber,
-    /// Bytes of its body, as its receipt has it.
+    /// Bytes of its body, from its receipt.
     pub size: u32,
 }
 
 impl Move {
-    /// True where the other command asked for the same: the same delay, or the same time. What a delay came
-    /// to when the command was stored says nothing, since it is another time whenever it is sent.
+    /// True if both commands ask for the same delay, or for the same time. With a delay, the due times are not
+    /// compared: each sending of the same delay gives another time.
     pub fn asks_the_same(&self, due: Millis, delay_ms: Option<u64>) -> bool {
         self.delay_ms == delay_ms && (delay_ms.is_some() || self.due == due)
     }
@@ -132,8 +132,8 @@ pub fn decode_move(record: &RawRecord<'_>) -> Option<Move> {
     })
 }
 
-/// Fixed part of a void: `subject u32 | what u32 (0 ready number, 1 pending entry) |
-/// number u64 (0) or sequence u64 (1)`.
+/// Fixed part of a void: `subject u32 | what u32 (0 ready number, 1 pending entry) | number u64 (0) or sequence u64
+/// (1)`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct VoidFixed {
@@ -142,19 +142,19 @@ struct VoidFixed {
     number: U64,
 }
 
-/// A message whose bytes are damaged: it is given up, by name, for every group.
+/// Ends a message whose bytes are damaged, for every group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Void {
-    /// The ready message of this number of the subject.
+    /// The ready message with this number of the subject.
     Ready {
         /// The subject.
         subject: SubjectNumber,
         /// Its number there.
         number: ReadyNumber,
     },
-    /// The pending entry of this sequence.
+    /// The pending entry with this sequence.
     Pending {
-        /// The subject, 0 where it cannot be known any more.
+        /// The subject; 0 if it cannot be known.
         subject: SubjectNumber,
         /// The entry's own sequence.
         sequence: Sequence,
@@ -225,7 +225,7 @@ pub struct EpochStart {
     pub previous_chain: u32,
     /// The last sequence before this fact.
     pub previous_sequence: Sequence,
-    /// The furthest due time ahead of publication that is accepted.
+    /// The furthest due time that is accepted, in milliseconds after the publish.
     pub delay_ms_max: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The fact by which an operator gives up messages that nobody took for too long: expire (kind 18).
+//! Expire (kind 18): an operator ends ready messages that no consumer took for too long.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -11,8 +11,8 @@ use crate::units::{Millis, SubjectNumber};
 /// The kind byte of an expire.
 pub const KIND_EXPIRE: u8 = 18;
 
-/// Fixed part of an expire: `subject u32 | reserved u32 | due_before_ms u64`. The payload is ranges
-/// of ready numbers.
+/// Fixed part of an expire: `subject u32 | reserved u32 | due_before_ms u64`. The payload is ranges of ready
+/// numbers.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ExpireFixed {
@@ -22,8 +22,8 @@ struct ExpireFixed {
 }
 const _: () = assert!(size_of::<ExpireFixed>() == 16);
 
-/// These ready messages of the subject are finished for every group that does not hold them, and
-/// for groups to come. All were due before `due_before`.
+/// Finishes these ready messages of the subject for every group that does not hold them, and for later groups. All
+/// were due before `due_before`.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "said above")]
 pub struct Expire<'a> {

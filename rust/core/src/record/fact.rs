@@ -1,4 +1,4 @@
-//! Every kind of fact under one name, so that who adds a kind is led to each place that must know.
+//! Every kind of fact in one enum, so that a new kind does not compile until each place handles it.
 
 use super::adopt::{Adopt, KIND_ADOPT, decode_adopt};
 use super::attach::{Attach, KIND_ATTACH, decode_attach};
@@ -53,19 +53,19 @@ pub enum Fact<'a> {
     Adopt(Adopt<'a>),
 }
 
-/// What a fact moves, if it is one that moves.
+/// The move that a fact makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moving {
-    /// The entry that it ends.
+    /// The entry that ends.
     pub target: DueKey,
-    /// When the one that it makes is due.
+    /// The due time of the new entry.
     pub due: Millis,
     /// The subject of both.
     pub subject: SubjectNumber,
 }
 
 impl Fact<'_> {
-    /// The entry that this fact moves where it is applied and that is pending, asked by its receipt or by its key.
+    /// The move that this fact makes when applied, by receipt or by key; `None` if it is no move.
     pub fn as_move(&self) -> Option<Moving> {
         match *self {
             Self::Move(Move { target, due, subject, .. }) => Some(Moving { target, due, subject }),
@@ -77,16 +77,15 @@ impl Fact<'_> {
     }
 }
 
-/// Makes of one list both [`KINDS`] and [`decode`], so that neither knows a kind that the other does
-/// not.
+/// Makes both [`KINDS`] and [`decode`] from one list, so that they have the same kinds.
 macro_rules! facts_by_kind {
     ($record:ident: $($kind:ident => $decoded:expr,)+) => {
         /// Every kind of record that this release reads, once each.
         pub const KINDS: &[u8] = &[$($kind),+];
 
-        /// Decodes a record whose header was checked. `None`: the kind is unknown or its parts do
-        /// not fit, which in a checked record means a newer writer or a defect. The payload of a
-        /// message is not checked here; that of every other kind must have been.
+        /// Decodes a record whose header was checked. `None`: the kind is unknown or its parts do not fit, which in
+        /// a checked record means a newer writer or a defect. The payload of a message is not checked here; the
+        /// payload of every other kind must be checked before.
         pub fn decode<'a>($record: &RawRecord<'a>) -> Option<Fact<'a>> {
             match $record.header.kind {
                 $($kind => $decoded,)+

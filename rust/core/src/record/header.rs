@@ -11,10 +11,9 @@
 //! | 16 | `fixed_length` | fixed part, by kind |
 //! | … | … | payload |
 //!
-//! Integers are little-endian. A record takes its length rounded up to 8; the padding is zero. A
-//! record's sequence is its batch's base sequence plus its ordinal and is not written, but the
-//! header check proves it: it carries the mark of the sequence, so a record found under another
-//! sequence fails, also in a run.
+//! Integers are little-endian. A record takes its length rounded up to 8; the padding is zero. A record's sequence
+//! is its batch's base sequence plus its ordinal. It is not written, but the header check includes the mark of the
+//! sequence, so a record under a wrong sequence fails the check, also in a run.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -49,18 +48,18 @@ const _: () = assert!(size_of::<RecordHeader>() == RECORD_HEADER_BYTES);
 /// The largest record, in bytes: a body of 4 MiB with all its attributes fits.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// What the low half of a sequence is multiplied with, and what undoes that.
+/// The factor for the low half of a sequence, and its inverse modulo 2^32.
 const MARK_FACTOR: u32 = 0x9E37_79B1;
 const MARK_INVERSE: u32 = 0x0E8B_2F51;
 const _: () = assert!(MARK_FACTOR.wrapping_mul(MARK_INVERSE) == 1);
 
-/// What a sequence adds to a header check: a bijection of its low 32 bits, so neighbours differ.
+/// The part of a header check that the sequence adds: a bijection of its low 32 bits, so neighbours differ.
 #[inline]
 pub const fn sequence_mark(sequence: Sequence) -> u32 {
     ((sequence.0 & 0xFFFF_FFFF) as u32).wrapping_mul(MARK_FACTOR) ^ ((sequence.0 >> 32) as u32)
 }
 
-/// A record as it lies in memory, header already checked against its sequence.
+/// A record in memory, with its header already checked against its sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecord<'a> {
     /// The sequence it was checked against.
@@ -74,7 +73,7 @@ pub struct RawRecord<'a> {
 }
 
 impl RawRecord<'_> {
-    /// True where the payload is what its producer computed the check over.
+    /// True if the payload matches its check.
     #[inline]
     pub fn payload_is_whole(&self) -> bool {
         crc32fast::hash(self.payload) == self.header.payload_check.get()
@@ -84,15 +83,15 @@ impl RawRecord<'_> {
 /// Why bytes are not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordFault {
-    /// Fewer bytes than the header or its length say.
+    /// Fewer bytes than the header, or than its length field says.
     Short,
     /// A length that no record has.
     Length(u32),
-    /// The header check does not fit bytes and sequence.
+    /// The header check does not match the bytes and the sequence.
     HeaderCheck {
-        /// What the bytes give.
+        /// The check computed from the bytes.
         expected: u32,
-        /// What stands there.
+        /// The check that is stored.
         found: u32,
     },
 }
@@ -127,9 +126,9 @@ fn read_parts(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, RecordF
     Ok(RawRecord { sequence, header, fixed, payload })
 }
 
-/// Reads the record at the front of `bytes` under the sequence that its own check proves, which is
-/// taken to have the upper half of `near`. Any bytes with a record's lengths prove some sequence:
-/// the caller knows which ones can be meant.
+/// Reads the record at the front of `bytes` under the sequence that its own check implies, with the upper half of
+/// `near`. Any bytes with a record's lengths imply some sequence: the caller must know which sequences are
+/// possible.
 pub fn read_any_record(bytes: &[u8], near: Sequence) -> Option<RawRecord<'_>> {
     let (header, _) = RecordHeader::read_from_prefix(bytes).ok()?;
     let mark = check_of(bytes, usize::from(header.fixed_length.get()))? ^ header.header_check.get();
@@ -153,7 +152,7 @@ pub fn encode_record(out: &mut Vec<u8>, kind: u8, flags: u8, fixed: &[u8], paylo
     encode_checked_record(out, (kind, flags), fixed, payload, check_of_parts(payload));
 }
 
-/// As [`encode_record`], with the check of the payload that is known.
+/// Like [`encode_record`], with a check of the payload that is already computed.
 pub(super) fn encode_checked_record(
     out: &mut Vec<u8>,
     (kind, flags): (u8, u8),
@@ -195,7 +194,7 @@ pub(super) fn check_of_parts(parts: &[&[u8]]) -> u32 {
 }
 
 /// Completes the check of the freshly encoded record at the front of `bytes` for its sequence.
-/// Returns its padded length and its final header check, or `None` where the bytes end early.
+/// Returns its padded length and its final header check, or `None` if the bytes end early.
 pub fn seal_record(bytes: &mut [u8], sequence: Sequence) -> Option<(usize, u32)> {
     let (header, _) = RecordHeader::mut_from_prefix(bytes).ok()?;
     let check = header.header_check.get() ^ sequence_mark(sequence);
@@ -203,8 +202,8 @@ pub fn seal_record(bytes: &mut [u8], sequence: Sequence) -> Option<(usize, u32)>
     Some((padded(header.length.get() as usize), check))
 }
 
-/// Makes the header check of the record at the front of `bytes` what it is for its header, its fixed part and `sequence`;
-/// `None` where the bytes end early.
+/// Recomputes the header check of the record at the front of `bytes` for its header, its fixed part and `sequence`;
+/// `None` if the bytes end early.
 pub(super) fn reseal_record(bytes: &mut [u8], sequence: Sequence) -> Option<()> {
     let (header, _) = RecordHeader::ref_from_prefix(bytes).ok()?;
     let check = check_of(bytes, usize::from(header.fixed_length.get()))? ^ sequence_mark(sequence);
@@ -228,7 +227,7 @@ impl<'a> Records<'a> {
         Self { bytes, offset: 0, next: base, is_checked: false }
     }
 
-    /// The same records where each has passed its check already, which is not compared again.
+    /// The same records, without comparing their checks: the caller has checked each record.
     pub fn checked(bytes: &'a [u8], base: Sequence) -> Self {
         Self { is_checked: true, ..Self::new(bytes, base) }
     }

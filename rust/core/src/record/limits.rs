@@ -1,5 +1,5 @@
-//! What a message may be, in one place: the embedded store and the server ask here, so that what one
-//! of them refuses, the other refuses with the same words.
+//! The limits of a message, in one place: the embedded store and the server call these checks, so that both refuse
+//! the same messages with the same texts.
 
 use super::meta::MetaView;
 use crate::error::{Error, Result};
@@ -16,13 +16,13 @@ pub const TAGS_MAX: usize = 10;
 pub const WORD_BYTES_MAX: usize = 255;
 /// The most attributes of one opaque message.
 pub const ATTRIBUTES_MAX: usize = 1_000;
-/// The most that keys and values of the attributes of one opaque message take together, in bytes.
-/// A QMQ message's attributes are its body, and count as that.
+/// The most bytes that keys and values of the attributes of one opaque message take together. A QMQ message's
+/// attributes are its body, and count as body.
 pub const ATTRIBUTE_BYTES_MAX: usize = 32 << 10;
 
-/// What begins the name of a retry subject.
+/// The prefix of the name of a retry subject.
 pub const RETRY_PREFIX: &str = "%RETRY%";
-/// What begins the name of a dead-letter subject.
+/// The prefix of the name of a dead-letter subject.
 pub const DEAD_LETTER_PREFIX: &str = "%DEAD_RETRY%";
 
 /// Checks a subject, group or message id given by a user: 1 to 100 characters, none of them a
@@ -36,7 +36,7 @@ pub fn check_name(argument: &'static str, name: &str) -> Result<()> {
         expected: format!("1 to {NAME_CHARACTERS_MAX} characters without white space, control characters, '/' and '%'"),
         found,
     };
-    // A name of 100 characters takes at most 400 bytes: a long text is not walked to its end.
+    // A name of 100 characters takes at most 400 bytes: counting stops there for a longer text.
     let characters = name.chars().take(NAME_CHARACTERS_MAX * 4).count();
     if characters == 0 || characters > NAME_CHARACTERS_MAX {
         return Err(refused(format!("{characters} characters")));
@@ -68,8 +68,8 @@ pub fn group_subject(name: &str) -> Option<GroupSubject<'_>> {
     (!subject.is_empty() && !group.is_empty()).then_some(GroupSubject { is_dead, subject, group })
 }
 
-/// Checks the subject of a command of QMQ, whose clients also send to the retry and dead-letter
-/// subjects of their groups; such a name may be longer, its parts may not.
+/// Checks the subject of a QMQ command. QMQ's clients also send to the retry and dead-letter subjects of their
+/// groups: such a name may be longer, but its parts may not.
 ///
 /// # Errors
 /// `InvalidArgument` naming `argument`.
@@ -139,8 +139,7 @@ pub fn check_attributes<'a>(attributes: impl Iterator<Item = (&'a str, &'a [u8])
     at_most("attributes", ATTRIBUTE_BYTES_MAX, bytes)
 }
 
-/// Checks the encoded meta of an opaque message: nothing, or message id, tags and attributes within
-/// their limits.
+/// Checks the encoded meta of an opaque message: empty, or message id, tags and attributes within their limits.
 ///
 /// # Errors
 /// `InvalidArgument` or `TooLarge` naming `meta`, `message_id`, `tags` or `attributes`.

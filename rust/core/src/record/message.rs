@@ -7,8 +7,8 @@
 //! | 16 | 4 | `subject`: the subject's number |
 //! | 20 | 4 | `meta_length`: bytes of the payload before the body |
 //!
-//! Flag bit 3 (value 8): the payload is opaque, which is meta and then the raw body. Without it the
-//! payload is a QMQ wire message, kept as it came. Meta of an opaque message:
+//! Flag bit 3 (value 8): the payload is opaque: meta, then the raw body. Without the flag the payload is a QMQ wire
+//! message, stored as received. Meta of an opaque message:
 //! `id length u16 | id | tag count u8 | (length u8 | tag)* | attribute count u16 |
 //! (key length u16 | key | value length u32 | value)*`, text in UTF-8.
 
@@ -24,7 +24,7 @@ use crate::units::{Millis, Sequence, SubjectNumber};
 
 /// The kind byte of a message.
 pub const KIND_MESSAGE: u8 = 1;
-/// Flag: meta, then raw bytes.
+/// Flag: the payload is meta, then raw bytes.
 pub const FLAG_OPAQUE: u8 = 8;
 
 /// The fixed part of a message record.
@@ -60,8 +60,8 @@ pub fn encode_message(out: &mut Vec<u8>, message: &Message<'_>) {
     encode_checked_message(out, message, check_of_parts(&[message.meta, message.body]));
 }
 
-/// As [`encode_message`], with the CRC-32 over meta and body that its producer computed and that was seen
-/// to be right: what is damaged between the two is found by whoever reads the message.
+/// Like [`encode_message`], with the CRC-32 over meta and body that the producer computed and the caller verified.
+/// A reader finds any later damage.
 pub fn encode_checked_message(out: &mut Vec<u8>, message: &Message<'_>, check: u32) {
     let fixed = MessageFixed {
         due_ms: U64::new(message.due.0),
@@ -73,7 +73,7 @@ pub fn encode_checked_message(out: &mut Vec<u8>, message: &Message<'_>, check: u
     encode_checked_record(out, (KIND_MESSAGE, flags), fixed.as_bytes(), &[message.meta, message.body], check);
 }
 
-/// Reads a message; `None` where the fixed part does not fit.
+/// Reads a message; `None` if the fixed part does not fit.
 #[inline]
 pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
     let fixed: MessageFixed = read_struct(record.fixed)?;
@@ -88,13 +88,13 @@ pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
     })
 }
 
-/// Where the fixed part has what an adoption decides.
+/// The fields of the fixed part that an adoption sets.
 const PUBLISHED: std::ops::Range<usize> = RECORD_HEADER_BYTES + 8..RECORD_HEADER_BYTES + 16;
 const SUBJECT: std::ops::Range<usize> = RECORD_HEADER_BYTES + 16..RECORD_HEADER_BYTES + 20;
 
-/// The whole message record at the front of `bytes` as it would have been encoded and sealed under `sequence`, had it
-/// been published then, in the subject that its own stands for. Its payload and the check of that stay as they are.
-/// `None` where the bytes are no message.
+/// Rewrites the whole message record at the front of `bytes` as if it had been published at `published`, in the subject
+/// that `subject_of` returns for its own, and sealed under `sequence`. Its payload and the payload's check stay the
+/// same. `None` if the bytes are no message.
 pub(crate) fn adopt_message(
     bytes: &mut [u8],
     published: Millis,
@@ -115,7 +115,7 @@ pub(crate) fn adopt_message(
 /// Message id, tags and attributes of an opaque message.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meta {
-    /// The producer's id for the message; empty where it gave none.
+    /// The producer's id for the message; empty if it gave none.
     pub message_id: String,
     /// Tags, at most 255.
     pub tags: Vec<String>,
@@ -123,8 +123,7 @@ pub struct Meta {
     pub attributes: Vec<(String, Vec<u8>)>,
 }
 
-/// Encodes meta. Limits are checked by the caller; longer parts than their length fields hold are
-/// cut by none, they make the result `None`.
+/// Encodes meta. The caller checks limits. `None` if a part is longer than its length field can express.
 pub fn encode_meta(meta: &Meta) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&u16::try_from(meta.message_id.len()).ok()?.to_le_bytes());
@@ -144,7 +143,7 @@ pub fn encode_meta(meta: &Meta) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decodes meta; `None` where it is malformed or has bytes left over.
+/// Decodes meta; `None` if it is malformed or has bytes left over.
 pub fn decode_meta(bytes: &[u8]) -> Option<Meta> {
     if bytes.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The meta of an opaque message, read where it lies: [`super::message`] has the table.
+//! The meta of an opaque message, borrowed from its bytes. [`super::message`] has the table.
 
 /// Message id, tags and attributes, each borrowed from the encoded bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,8 +11,7 @@ pub struct MetaView<'a> {
 }
 
 impl<'a> MetaView<'a> {
-    /// Reads meta; no bytes at all are meta without anything in it. `None` where it is malformed or
-    /// has bytes left over.
+    /// Reads meta; empty bytes are meta without anything in it. `None` if it is malformed or has bytes left over.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         if bytes.is_empty() {
@@ -35,7 +34,7 @@ impl<'a> MetaView<'a> {
         rest.is_empty().then_some(Self { message_id, tag_count, tags, attribute_count, attributes })
     }
 
-    /// The producer's id for the message; empty where it gave none.
+    /// The producer's id for the message; empty if it gave none.
     pub fn message_id(&self) -> &'a str {
         self.message_id
     }

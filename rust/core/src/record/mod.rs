@@ -1,5 +1,4 @@
-//! Bytes and facts: how a record, a batch and each kind of fact look on disk, both ways in one
-//! file each. No I/O.
+//! How records, batches and each kind of fact look on disk. One file encodes and decodes each. No I/O.
 //!
 //! To change what is on disk, follow the steps in CONTRIBUTING.md.
 

@@ -1,5 +1,5 @@
-//! Facts that bring names and who bears them into being and to an end: subject (kind 5), group
-//! (6), group end (7), consumer (8), consumer end (9), group reset (19). Names are UTF-8 payloads.
+//! Facts that begin and end named things: subject (kind 5), group (6), group end (7), consumer (8), consumer end
+//! (9), group reset (19). Names are UTF-8 payloads.
 //!
 //! A subject's number is given out before its fact is applied, so the fact carries it, and each
 //! publish repeats the fact until it has been applied. Groups and consumers get their numbers from
@@ -36,9 +36,9 @@ struct NameFixed {
 /// Where a new group starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupStart {
-    /// With the earliest message that is kept.
+    /// At the earliest message that is kept.
     Earliest,
-    /// With the next message that becomes ready.
+    /// At the next message that becomes ready.
     Latest,
 }
 
@@ -50,9 +50,9 @@ pub fn encode_subject(out: &mut Vec<u8>, number: SubjectNumber, name: &str) {
 /// How a group ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupEnd {
-    /// It alone, whoever consumes; what it gave back and its dead letters stay.
+    /// The group alone, even if consumers are active; its retries and dead letters stay.
     Alone,
-    /// With all that it gave back and all its dead letters, where nobody consumes.
+    /// The group with its retries and dead letters, if it has no consumer.
     WithItsRetries,
 }
 

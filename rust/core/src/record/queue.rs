@@ -1,5 +1,5 @@
-//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12). What ends a delivery and
-//! begins another is in [`super::retry`].
+//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12). Facts that end one delivery and begin
+//! another are in [`super::retry`].
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -27,8 +27,8 @@ struct ReserveFixed {
     number_end: U64,
 }
 
-/// From now on, offsets of the consumer below `offset_end` and numbers of the group below
-/// `number_end` may be handed out by assignments that are not synced yet.
+/// Allows assignments that are not synced yet to hand out offsets of the consumer below `offset_end` and numbers of
+/// the group below `number_end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "said above")]
 pub struct Reserve {
@@ -69,7 +69,7 @@ struct RangeBytes {
 }
 const _: () = assert!(size_of::<RangeBytes>() == RANGE_BYTES);
 
-/// `count` numbers from `first` on.
+/// `count` numbers, starting at `first`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "said above")]
 pub struct NumberRange {
@@ -133,7 +133,7 @@ struct RangesFixed {
     first_offset: U64,
 }
 
-/// Numbers given to a consumer: the first under `first_offset`, the next under the next one.
+/// Numbers given to a consumer: the first under `first_offset`, each next one under the next offset.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "said above")]
 pub struct Assign<'a> {

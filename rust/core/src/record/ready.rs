@@ -1,9 +1,9 @@
-//! Kind 4, the ready fact: entries whose time has come, in dispatch order.
+//! Kind 4, the ready fact: entries that became due, in dispatch order.
 //!
-//! Fixed part: `count u32 | reserved u32`. Payload: `count` times `due_ms u64 | sequence u64 |
-//! subject u32 | reserved u32`. No location stands in it: a replay finds each entry by its key, and
-//! skips what is not pending. The subject is there so that an entry takes its number even where its
-//! own bytes are damaged: else every later number of the subject would mean another message.
+//! Fixed part: `count u32 | reserved u32`. Payload: `count` times `due_ms u64 | sequence u64 | subject u32 |
+//! reserved u32`. It has no locations: a replay finds each entry by its key, and skips entries that are not
+//! pending. The subject is included so that an entry takes its number even if its own bytes are damaged: otherwise
+//! every later number of the subject would mean another message.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -46,7 +46,7 @@ impl<'a> ReadyList<'a> {
         self.payload.len() / READY_ENTRY_BYTES
     }
 
-    /// True where it lists none.
+    /// True if it lists none.
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty()
     }
@@ -78,7 +78,7 @@ pub fn encode_ready(out: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = (D
     encode_record(out, KIND_READY, 0, fixed.as_bytes(), &[&payload]);
 }
 
-/// Reads a ready fact; `None` where count and payload differ.
+/// Reads a ready fact; `None` if count and payload differ.
 pub fn decode_ready<'a>(record: &RawRecord<'a>) -> Option<ReadyList<'a>> {
     let fixed: ReadyFixed = read_struct(record.fixed)?;
     let fits = record.payload.len() == fixed.count.get() as usize * READY_ENTRY_BYTES;

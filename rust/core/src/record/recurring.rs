@@ -1,8 +1,8 @@
-//! What recurs (kind 23): a series of messages begins, in the place of another one, or ends. And what stands in front
-//! of a message that is an occurrence of a series (kind 24).
+//! Recurring messages (kind 23): a series begins, replaces another one, or ends. Kind 24 stands in front of a
+//! message that is an occurrence of a series.
 //!
-//! The rule and the zone are texts here: when an occurrence is due was found by who proposed it, and stands in the
-//! message, so that a replay needs no calendar.
+//! The rule and the zone are texts. The proposer computes when an occurrence is due and puts the time into the
+//! message, so a replay needs no calendar.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,51 +12,51 @@ use super::read_struct;
 use super::terms::IfExists;
 use crate::units::{Millis, Sequence, SubjectNumber};
 
-/// The kind byte of a series that begins or ends.
+/// The kind byte of a series fact: it begins or ends.
 pub const KIND_RECUR: u8 = 23;
-/// The kind byte of what makes the message behind it an occurrence.
+/// The kind byte of an occurrence fact: the next message is an occurrence.
 pub const KIND_OCCURRENCE: u8 = 24;
 
-/// What is done about occurrences whose time was over before they could be stored.
+/// The policy for occurrences whose time passed before they could be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CatchUp {
-    /// They happen once, at once.
+    /// One of them is stored, at once.
     #[default]
     One,
-    /// They do not happen.
+    /// None of them is stored.
     Skip,
-    /// Each of them happens.
+    /// Each of them is stored.
     All,
 }
 
 impl CatchUp {
-    /// The number that stands for it in facts and checkpoints.
+    /// The number of this policy in facts and checkpoints.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The one of a number.
+    /// The policy with this number.
     pub fn numbered(number: u32) -> Option<Self> {
         [Self::One, Self::Skip, Self::All].into_iter().find(|one| one.number() == number)
     }
 }
 
-/// A series as it is asked for.
+/// A series to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewSeries<'a> {
     /// The subject of its messages.
     pub subject: SubjectNumber,
     /// Its name in the subject.
     pub name: &'a str,
-    /// What becomes of it where the subject has one of its name.
+    /// What to do if the subject has a series of this name.
     pub if_exists: IfExists,
-    /// When it happens, as a text.
+    /// The rule of its occurrences, as a text.
     pub rule: &'a str,
-    /// The zone that the rule is in.
+    /// The time zone of the rule.
     pub zone: &'a str,
-    /// What is done about what is missed.
+    /// The policy for missed occurrences.
     pub catch_up: CatchUp,
-    /// Its first occurrence is the first one of the rule after this.
+    /// The first occurrence is the first one of the rule after this time.
     pub after: Millis,
     /// Message id, tags and attributes of each message.
     pub meta: &'a [u8],
@@ -64,31 +64,31 @@ pub struct NewSeries<'a> {
     pub body: &'a [u8],
 }
 
-/// A series begins or ends.
+/// A change to a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recur<'a> {
-    /// It begins.
+    /// A series begins.
     Begin(NewSeries<'a>),
-    /// The one of this name ends.
+    /// The series of this name ends.
     End {
         /// The subject.
         subject: SubjectNumber,
         /// The name.
         name: &'a str,
     },
-    /// One that does not happen any more ends.
+    /// A series without further occurrences ends.
     Over {
         /// The sequence of the fact that began it.
         series: Sequence,
     },
 }
 
-/// Fixed part of a series that begins or ends. The payload is the name, the rule, the zone, the meta and the body.
+/// Fixed part of a series fact. The payload is the name, the rule, the zone, the meta and the body.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
-/// | 0 | 8 | `after_ms`: of one that begins, its first occurrence comes after this; else 0 |
-/// | 8 | 8 | `series`: of one that is over, its number; else 0 |
+/// | 0 | 8 | `after_ms`: for a new series, its first occurrence comes after this; else 0 |
+/// | 8 | 8 | `series`: for a series that is over, its number; else 0 |
 /// | 16 | 4 | `subject` |
 /// | 20 | 4 | `what`: 0 begin and replace, 1 begin or keep, 2 begin or be refused, 3 end, 4 over |
 /// | 24 | 4 | `catch_up`: 0 one, 1 skip, 2 all |
@@ -120,7 +120,7 @@ fn length_of(part: &[u8]) -> U32 {
     U32::new(u32::try_from(part.len()).unwrap_or(u32::MAX))
 }
 
-/// Appends a series that begins or ends.
+/// Appends a series fact.
 pub fn encode_recur(out: &mut Vec<u8>, recur: &Recur<'_>) {
     let nothing = NewSeries {
         subject: SubjectNumber(0),
@@ -154,7 +154,7 @@ pub fn encode_recur(out: &mut Vec<u8>, recur: &Recur<'_>) {
     encode_record(out, KIND_RECUR, 0, fixed.as_bytes(), &parts);
 }
 
-/// Reads a series that begins or ends.
+/// Reads a series fact.
 pub fn decode_recur<'a>(record: &RawRecord<'a>) -> Option<Recur<'a>> {
     let fixed: RecurFixed = read_struct(record.fixed)?;
     let mut rest = record.payload;
@@ -179,17 +179,17 @@ pub fn decode_recur<'a>(record: &RawRecord<'a>) -> Option<Recur<'a>> {
     Some(Recur::Begin(NewSeries { subject, name, if_exists, rule, zone, catch_up, after, meta, body: rest }))
 }
 
-/// The message behind this fact is an occurrence.
+/// Marks the next message as an occurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Occurrence {
     /// The sequence of the fact that began its series.
     pub series: Sequence,
-    /// When the occurrence before it was due, as the rule has it; of the first, what the series begins after. Where
-    /// another one has come since, the message is not stored.
+    /// The due time of the occurrence before it; for the first one, the time that the series begins after. If
+    /// another occurrence has been stored since, the message is not stored.
     pub after: Millis,
 }
 
-/// Fixed part of what makes the message behind it an occurrence.
+/// Fixed part of an occurrence fact.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -203,13 +203,13 @@ struct OccurrenceFixed {
 }
 const _: () = assert!(size_of::<OccurrenceFixed>() == 16);
 
-/// Appends what makes the message behind it an occurrence.
+/// Appends an occurrence fact.
 pub fn encode_occurrence(out: &mut Vec<u8>, occurrence: Occurrence) {
     let fixed = OccurrenceFixed { series: U64::new(occurrence.series.0), after_ms: U64::new(occurrence.after.0) };
     encode_record(out, KIND_OCCURRENCE, 0, fixed.as_bytes(), &[]);
 }
 
-/// Reads what makes the message behind it an occurrence.
+/// Reads an occurrence fact.
 pub fn decode_occurrence(record: &RawRecord<'_>) -> Option<Occurrence> {
     let fixed: OccurrenceFixed = read_struct(record.fixed)?;
     Some(Occurrence { series: Sequence(fixed.series.get()), after: Millis(fixed.after_ms.get()) })
@@ -268,7 +268,7 @@ mod tests {
             decode_recur(&read_record(&bytes, Sequence(5)).unwrap()).is_some()
         };
         assert!(changed(0, 8), "another time is another series");
-        // Each length, longer than all that is there; the kind of fact, and the policy, one beyond the last.
+        // Each length is longer than the payload; the kind and the policy are one above the last.
         for (at, value) in [(28, 100), (32, 100), (36, 100), (40, 100), (20, 5), (24, 3)] {
             assert!(!changed(at, value), "{at}");
         }

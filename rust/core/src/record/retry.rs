@@ -1,5 +1,5 @@
-//! Facts by which a message goes on elsewhere: retry (kind 13), which also makes dead letters, and
-//! redrive (17). Each begins a new entry, under its own sequence, of the payload that it names.
+//! Facts that deliver a message again elsewhere: retry (kind 13), which also makes dead letters, and redrive (17).
+//! Each begins a new entry, under its own sequence, for the payload that it names.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -15,7 +15,7 @@ pub const KIND_REDRIVE: u8 = 17;
 /// The longest reason of a dead letter, in bytes of UTF-8.
 pub const REASON_BYTES_MAX: usize = 1024;
 
-/// `destination` of a retry that comes again.
+/// `destination` of a retry that is delivered again.
 const AGAIN: u32 = 0;
 /// `destination` of a retry that makes a dead letter.
 const DEAD_LETTER: u32 = 1;
@@ -28,11 +28,11 @@ const DEAD_LETTER: u32 = 1;
 /// | 4 | 4 | `consumer` |
 /// | 8 | 8 | `offset`: the consumer's pull offset that ends |
 /// | 16 | 8 | `number`: the group's number under that offset |
-/// | 24 | 8 | `due_ms` of the new entry; of a dead letter, when it died |
+/// | 24 | 8 | `due_ms` of the new entry; for a dead letter, when it became one |
 /// | 32 | 4 | `target`: the subject that the new entry goes to |
-/// | 36 | 4 | `attempt`: which delivery the next one will be; of a dead letter, how many there were |
+/// | 36 | 4 | `attempt`: the number of the next delivery; for a dead letter, the number of deliveries |
 /// | 40 | 8 | `payload_sequence`: the sequence of the message |
-/// | 48 | 4 | `destination`: 0 it comes again, 1 it is a dead letter |
+/// | 48 | 4 | `destination`: 0 deliver again, 1 dead letter |
 /// | 52 | 4 | `reserved` |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -50,20 +50,20 @@ struct RetryFixed {
 }
 const _: () = assert!(size_of::<RetryFixed>() == 56);
 
-/// What becomes of a message whose delivery ends.
+/// Where a message goes when its delivery ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination<'a> {
-    /// The group gets it again when it is due.
+    /// The group receives it again when it is due.
     Again,
-    /// It is put away among the group's dead letters, at once.
+    /// It becomes a dead letter of the group, at once.
     DeadLetter {
-        /// Why, in the words of who gave it up.
+        /// The reason, in the words of the caller.
         reason: &'a str,
     },
 }
 
-/// One delivery ends, and an entry for the same payload begins in the target subject under this
-/// fact's own sequence. The group becomes a group of the target, from number 0.
+/// One delivery ends. An entry for the same payload begins in the target subject under this fact's own sequence.
+/// The group becomes a group of the target, from number 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the table above describes every field")]
 pub struct Retry<'a> {
@@ -140,9 +140,9 @@ struct RedriveFixed {
 }
 const _: () = assert!(size_of::<RedriveFixed>() == 32);
 
-/// A dead letter is finished, and an entry for the same payload begins in the target subject under
-/// this fact's own sequence, its deliveries counted from 1 again. One that is finished already is
-/// not moved a second time.
+/// A dead letter is finished. An entry for the same payload begins in the target subject under this fact's own
+/// sequence, and its deliveries are counted from 1 again. A dead letter that is already finished is not moved
+/// again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the table above describes every field")]
 pub struct Redrive {

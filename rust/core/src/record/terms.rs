@@ -1,8 +1,8 @@
-//! Terms of messages (kind 21): which key each has, what becomes of it where that is taken, and by which id a
-//! repetition is told. And what is asked by a key (kind 22).
+//! Terms of messages (kind 21): the key of each, what to do if the key is taken, and the id that identifies
+//! repetitions. Commands by key (kind 22).
 //!
-//! A record of terms stands in front of the messages that it speaks of, in one submission with them, so that
-//! whether they are stored is judged where facts are applied and nowhere before.
+//! A record of terms stands in front of its messages, in one submission with them, so that `apply` alone decides
+//! whether they are stored.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,10 +13,10 @@ use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// The kind byte of terms.
 pub const KIND_TERMS: u8 = 21;
-/// The kind byte of what is asked by a key.
+/// The kind byte of a command by key.
 pub const KIND_BY_KEY: u8 = 22;
 
-/// Stands for a key, or for an id, in one subject: 128 bits, so that no two of them meet by accident.
+/// The hash of a key, or of an id, in one subject. It has 128 bits, so that collisions do not occur in practice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NameHash {
     /// The first 64 bits.
@@ -26,7 +26,7 @@ pub struct NameHash {
 }
 
 impl NameHash {
-    /// What stands for no name: no name has it.
+    /// Means no name: no name has this hash.
     const NONE: Self = Self { low: 0, high: 0 };
 
     fn known(self) -> Option<Self> {
@@ -34,18 +34,18 @@ impl NameHash {
     }
 }
 
-/// What becomes of a message whose key another one has that is pending.
+/// What to do if a pending message has the key of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IfExists {
-    /// The other one is cancelled, and this one stored.
+    /// The pending message is cancelled, and the new one stored.
     Replace,
-    /// The other one stays, and this one is not stored.
+    /// The pending message stays, and the new one is not stored.
     Keep,
-    /// Nothing of the whole batch is stored.
+    /// No message of the batch is stored.
     Refuse,
 }
 
-/// What is fixed for all messages that terms speak of.
+/// Limits for all messages of one record of terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TermsLimits {
     /// The most keys that pending messages may have.
@@ -69,9 +69,9 @@ pub struct MessageTerms {
     pub place: u32,
     /// Its key.
     pub key: Option<NameHash>,
-    /// What becomes of it where its key is taken.
+    /// What to do if its key is taken.
     pub if_exists: IfExists,
-    /// Its id, where a repetition shall be told by it.
+    /// The id that identifies a repetition of it, if it has one.
     pub id: Option<NameHash>,
 }
 
@@ -79,7 +79,7 @@ pub struct MessageTerms {
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
-/// | 0 | 4 | `messages`: so many records behind this one are stored whole or not at all |
+/// | 0 | 4 | `messages`: the number of records after this one that are stored whole or not at all |
 /// | 4 | 4 | `keys_max` |
 /// | 8 | 4 | `ids_max` |
 /// | 12 | 4 | `reserved` |
@@ -95,7 +95,7 @@ struct TermsFixed {
 }
 const _: () = assert!(size_of::<TermsFixed>() == 24);
 
-/// One message's terms in the payload; a key or an id of zeros is none.
+/// One message's terms in the payload; zeros mean no key, or no id.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -121,15 +121,15 @@ const _: () = assert!(size_of::<TermsRow>() == TERMS_ROW_BYTES);
 /// The terms of some messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// So many records behind this one are stored whole or not at all.
+    /// The number of records after this one that are stored whole or not at all.
     pub messages: u32,
-    /// What holds for all of them.
+    /// The limits for all of them.
     pub limits: TermsLimits,
     rows: &'a [u8],
 }
 
 impl Terms<'_> {
-    /// The terms of those that have some, in the order of their places.
+    /// The terms of messages that have terms, in the order of their places.
     pub fn rows(&self) -> impl Iterator<Item = MessageTerms> + '_ {
         self.rows.chunks_exact(TERMS_ROW_BYTES).filter_map(row_of)
     }
@@ -175,7 +175,7 @@ pub fn encode_terms(out: &mut Vec<u8>, messages: u32, limits: TermsLimits, rows:
     encode_record(out, KIND_TERMS, 0, fixed.as_bytes(), &[&payload]);
 }
 
-/// Reads terms; `None` where a row is none, or they are not in the order of their places.
+/// Reads terms; `None` if a row is invalid, or the rows are not in the order of their places.
 pub fn decode_terms<'a>(record: &RawRecord<'a>) -> Option<Terms<'a>> {
     let fixed: TermsFixed = read_struct(record.fixed)?;
     let limits = TermsLimits {
@@ -196,46 +196,46 @@ pub fn decode_terms<'a>(record: &RawRecord<'a>) -> Option<Terms<'a>> {
     rest.is_empty().then_some(Terms { messages, limits, rows })
 }
 
-/// What is asked of the message that has a key.
+/// A command for the message that has a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyCommand {
-    /// It is taken back.
+    /// Cancel it.
     Cancel,
-    /// It gets another due time.
+    /// Give it another due time.
     Move {
-        /// When it is due.
+        /// The new due time.
         due: Millis,
-        /// The delay that was asked for, in milliseconds; `None` where a time was.
+        /// The delay that the caller gave, in milliseconds; `None` if it gave a time.
         delay_ms: Option<u64>,
     },
 }
 
-/// Something that is asked by a key.
+/// A command by key.
 ///
-/// It says which entry had the key for who asked, so that who finds a move again in the log, long after, knows
-/// which message that moved, and of which subject.
+/// It names the entry that had the key when the command was proposed. A reader that finds a move in the log much
+/// later thus knows which message moved, and its subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ByKey {
     /// The key.
     pub key: NameHash,
     /// Its subject.
     pub subject: SubjectNumber,
-    /// The entry that had the key when it was asked; `None` where none had. A move is of this entry alone, a
-    /// cancel of whichever has the key when it is applied.
+    /// The entry that had the key when the command was proposed; `None` if no entry had it. A move applies to this
+    /// entry alone; a cancel applies to whichever entry has the key when it is applied.
     pub target: Option<DueKey>,
-    /// What is asked.
+    /// The command.
     pub command: KeyCommand,
 }
 
-/// Fixed part of what is asked by a key.
+/// Fixed part of a command by key.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
 /// | 0 | 16 | `key` |
-/// | 16 | 8 | `due_ms`: when a moved message is due; of a cancel 0 |
-/// | 24 | 8 | `delay_ms`: the delay that was asked for, else 0 |
-/// | 32 | 8 | `target_due_ms`: of the entry that had the key for who asked, else 0 |
-/// | 40 | 8 | `target_sequence`: of the same; 0 where none had |
+/// | 16 | 8 | `due_ms`: the new due time of a move; 0 for a cancel |
+/// | 24 | 8 | `delay_ms`: the delay that the caller gave, else 0 |
+/// | 32 | 8 | `target_due_ms`: of the entry that had the key at the proposal, else 0 |
+/// | 40 | 8 | `target_sequence`: of the same entry; 0 if there was none |
 /// | 48 | 4 | `what`: 0 cancel, 1 move to a time, 2 move by a delay |
 /// | 52 | 4 | `subject` |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -252,7 +252,7 @@ struct ByKeyFixed {
 }
 const _: () = assert!(size_of::<ByKeyFixed>() == 56);
 
-/// Appends what is asked by a key.
+/// Appends a command by key.
 pub fn encode_by_key(out: &mut Vec<u8>, asked: &ByKey) {
     let (due, delay_ms, what) = match asked.command {
         KeyCommand::Cancel => (Millis(0), 0, 0),
@@ -273,7 +273,7 @@ pub fn encode_by_key(out: &mut Vec<u8>, asked: &ByKey) {
     encode_record(out, KIND_BY_KEY, 0, fixed.as_bytes(), &[]);
 }
 
-/// Reads what is asked by a key.
+/// Reads a command by key.
 pub fn decode_by_key(record: &RawRecord<'_>) -> Option<ByKey> {
     let fixed: ByKeyFixed = read_struct(record.fixed)?;
     let due = Millis(fixed.due_ms.get());
