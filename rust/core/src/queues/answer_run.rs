@@ -1,9 +1,9 @@
-//! Which of a consumer's messages one answer of QMQ takes.
+//! Chooses the messages of a consumer that one answer of QMQ contains.
 //!
-//! The reader of an answer counts on from the offset of its first message, so an answer is one run of
-//! neighbouring offsets. What does not pass the consumer's filters is over for it wherever it stands:
-//! at the front and at the end that shortens the answer, in the middle it ends it, and what lies
-//! behind comes with the next one.
+//! The reader of an answer counts offsets from that of its first message, so an answer is one run of neighbouring
+//! offsets. Messages that do not pass the consumer's filters are finished wherever they are. At the front and at
+//! the end they shorten the answer. In the middle they end it, and the messages after them come with the next
+//! answer.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use crate::units::PullOffset;
 /// A message that may be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// Its offset; those of a list ascend.
+    /// Its offset; the offsets of a list ascend.
     pub offset: PullOffset,
-    /// True where the consumer's filters let it pass.
+    /// True if it passes the consumer's filters.
     pub passes: bool,
-    /// What it takes of the answer.
+    /// Its bytes in the answer.
     pub bytes: usize,
 }
 
-/// What an answer takes of a list of candidates.
+/// The answer chosen from a list of candidates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnswerRun {
-    /// Those that are answered, by their places in the list.
+    /// The answered messages, by their places in the list.
     pub answered: Range<usize>,
-    /// Those that do not pass, all of the list.
+    /// All messages of the list that do not pass.
     pub filtered: Vec<PullOffset>,
 }
 
-/// Chooses the answer: as long as it may be within `bytes_max`, one message in any case.
+/// Chooses the longest answer within `bytes_max`, but at least one message.
 pub fn choose(candidates: &[Candidate], bytes_max: usize) -> AnswerRun {
     let filtered = candidates.iter().filter(|one| !one.passes).map(|one| one.offset).collect();
     let first = candidates.iter().position(|one| one.passes).unwrap_or(candidates.len());
@@ -60,7 +60,7 @@ mod tests {
         let list = candidates(&[(3, false), (4, true), (5, true), (6, false), (7, true)]);
         let filtered = vec![PullOffset(3), PullOffset(6)];
         assert_eq!(choose(&list, 1_000), AnswerRun { answered: 1..3, filtered });
-        // 9 is nobody's.
+        // No message has offset 9.
         assert_eq!(choose(&candidates(&[(7, true), (8, true), (10, true)]), 1_000).answered, 0..2);
         let nothing = choose(&candidates(&[(3, false), (4, false)]), 1_000);
         assert!(nothing.answered.is_empty() && nothing.filtered.len() == 2);

@@ -1,35 +1,35 @@
-//! How far one consumer of QMQ is that gets every message of a subject.
+//! The cursor of one QMQ consumer that receives every message of a subject.
 //!
-//! Its pull offsets are the messages' own numbers, so what it says it received is all that has to be
-//! known to go on, over a restart, too. Where the end of an answer did not reach it, it gets that again;
-//! what it acknowledges is no matter. Nothing here is kept.
+//! Its pull offsets are the messages' ready numbers. The offset that it reports as received is enough to continue,
+//! also after a restart. If the end of an answer did not reach it, it receives that part again; acknowledgements
+//! change nothing. The cursor is never saved.
 
 use crate::units::{PullOffset, ReadyNumber};
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BroadcastCursor {
-    /// The first number that was not looked at.
+    /// The first number that was not examined.
     next: ReadyNumber,
-    /// Every number that was answered is below this.
+    /// All answered numbers are below this one.
     answered_below: ReadyNumber,
 }
 
 impl BroadcastCursor {
-    /// The cursor of a consumer that was not known, in a subject whose next message is `latest`: it
-    /// goes on behind what it received, or begins with the next message.
+    /// The cursor of a new consumer, in a subject whose next message is `latest`: it continues after the last
+    /// message that the consumer received, or begins with the next message.
     pub fn new(received: Option<PullOffset>, latest: ReadyNumber) -> Self {
         let behind = received.map(behind).filter(|behind| *behind <= latest);
         let next = behind.unwrap_or(latest);
         Self { next, answered_below: next }
     }
 
-    /// The number that its next answer begins with, or one behind it.
+    /// The first number that its next answer may contain.
     pub fn begin(&self, received: Option<PullOffset>) -> ReadyNumber {
         received.map(behind).filter(|behind| *behind < self.answered_below).unwrap_or(self.next)
     }
 
-    /// It was looked at everything below `next`, and this was the last that was answered.
+    /// Everything below `next` was examined; `answered` is the last number that was answered.
     pub fn went_on(&mut self, answered: Option<ReadyNumber>, next: ReadyNumber) {
         if let Some(answered) = answered {
             self.answered_below = answered.next();
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(BroadcastCursor::new(None, LATEST).begin(None), LATEST);
         assert_eq!(BroadcastCursor::new(Some(PullOffset(4)), LATEST).begin(Some(PullOffset(4))), ReadyNumber(5));
         assert_eq!(BroadcastCursor::new(Some(PullOffset(9)), LATEST).begin(Some(PullOffset(9))), LATEST);
-        // It speaks of another subject's life.
+        // The offset is from an earlier life of the subject.
         assert_eq!(BroadcastCursor::new(Some(PullOffset(10)), LATEST).begin(Some(PullOffset(10))), LATEST);
         assert_eq!(BroadcastCursor::new(Some(PullOffset(u64::MAX)), LATEST).begin(Some(PullOffset(u64::MAX))), LATEST);
     }

@@ -11,15 +11,15 @@ use crate::units::{ConsumerNumber, PullOffset};
 pub struct Consumer {
     /// Its number.
     pub number: ConsumerNumber,
-    /// Its name, unique in its group among those that are lasting, or among the others.
+    /// Its name, unique among the lasting consumers of its group, or among the others.
     pub name: String,
-    /// A client named it, so it outlives an open; the others are those of one epoch.
+    /// True if a client named it: it outlives an open. The others last one epoch.
     pub is_lasting: bool,
     /// The offset that its next assignment starts with.
     pub next_offset: PullOffset,
-    /// Offsets below this may have been handed out already, by assignments that a crash lost.
+    /// Offsets below this may have been handed out by assignments that a crash lost.
     pub reserved_offset: PullOffset,
-    /// What it holds, by offset.
+    /// The messages that it holds, by offset.
     pub held: HeldRuns,
 }
 
@@ -37,8 +37,7 @@ impl Consumer {
     }
 }
 
-/// The consumers of a group, by number, and by name: those that clients named have names of their own,
-/// which those of an epoch cannot take.
+/// The consumers of a group, by number and by name. Lasting consumers and those of one epoch have separate names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Consumers {
     by_number: BTreeMap<ConsumerNumber, Consumer>,
@@ -52,12 +51,12 @@ impl Consumers {
         if is_lasting { &self.lasting } else { &self.others }.get(name).copied()
     }
 
-    /// True where all are such that clients named, or there is none.
+    /// True if all consumers are lasting, or there are none.
     pub fn are_all_lasting(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Adds one whose number and name nobody has.
+    /// Adds a consumer whose number and name are unused.
     pub fn add(&mut self, consumer: Consumer) {
         let names = if consumer.is_lasting { &mut self.lasting } else { &mut self.others };
         names.insert(consumer.name.clone(), consumer.number);

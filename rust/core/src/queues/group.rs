@@ -9,13 +9,13 @@ use crate::planted::{Planted, is_on};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, SubjectNumber};
 
-/// Offsets and numbers that may be reserved ahead of what is assigned, at most.
+/// The most offsets and numbers that may be reserved ahead of the assigned ones.
 pub const RESERVE_MAX: u64 = 1 << 20;
 
 /// A group, as applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Its number; another life of the same name has another.
+    /// Its number; a later group of the same name gets another one.
     pub number: GroupNumber,
     /// The subject it consumes.
     pub subject: SubjectNumber,
@@ -23,21 +23,21 @@ pub struct Group {
     pub name: String,
     /// The next number that was never assigned.
     pub cursor: ReadyNumber,
-    /// Numbers below this may have been handed out already, by assignments that a crash lost.
+    /// Numbers below this may have been handed out by assignments that a crash lost.
     pub reserved_number: ReadyNumber,
     /// Numbers below this that are assigned from the cursor are marked as redelivered.
     pub marked_below: ReadyNumber,
     /// The number that it began with.
     pub start: ReadyNumber,
-    /// Numbers that are finished for this group. What lies below its start counts as finished.
+    /// Numbers that are finished for this group. Numbers below its start count as finished.
     pub done: RangeSet,
-    /// Numbers that a consumer gave back or left behind, with how often they were handed over.
+    /// Numbers that a consumer gave back or left when it ended, with their delivery counts.
     pub returned: BTreeMap<ReadyNumber, u32>,
     /// Its consumers.
     pub consumers: Consumers,
-    /// No consumer that begins now gets an offset below this.
+    /// No new consumer gets an offset below this.
     pub offset_floor: PullOffset,
-    /// When a consumer of it ended last, by the trusted time of that fact; 0 where none has.
+    /// The trusted time of the fact that last ended one of its consumers; 0 if none ended.
     pub consumer_ended: Millis,
 }
 
@@ -46,7 +46,7 @@ pub struct Group {
 pub struct Taken {
     /// The message's number in the subject.
     pub number: ReadyNumber,
-    /// How often it had been handed over.
+    /// How often it had been delivered.
     pub deliveries: u32,
 }
 
@@ -75,8 +75,8 @@ impl Group {
         }
     }
 
-    /// Applies a reserve; one of a consumer that is gone, or further ahead than any consumer may
-    /// hold, changes nothing.
+    /// Applies a reserve. It changes nothing if the consumer does not exist, or if it is further ahead than
+    /// [`RESERVE_MAX`].
     pub fn reserve(&mut self, reserve: &Reserve) {
         let too_far = reserve.number_end.since(self.cursor) > RESERVE_MAX;
         if let Some(consumer) = self.consumers.get_mut(reserve.consumer)
@@ -88,8 +88,8 @@ impl Group {
         }
     }
 
-    /// Applies an assignment. One that does not continue the consumer's offsets, or reaches beyond
-    /// what was reserved, changes nothing.
+    /// Applies an assignment. It changes nothing if it does not continue the consumer's offsets, or exceeds the
+    /// reserve.
     pub fn assign(&mut self, assign: &Assign<'_>) {
         let count = assign.numbers.iter().try_fold(0_u64, |count, range| count.checked_add(range.count));
         let end = count.and_then(|count| assign.first_offset.0.checked_add(count)).map(PullOffset);
@@ -118,8 +118,8 @@ impl Group {
         consumer.next_offset = end;
     }
 
-    /// Hands out the numbers from `first` on that are alike: how far they reach, at most to `end`, and how
-    /// often they were handed over with this time; `None` of those that somebody else was given.
+    /// Hands out the longest run of numbers from `first`, at most to `end`, that have the same delivery count.
+    /// Returns the end of the run and the count, this delivery included; `None` if another consumer has them.
     fn pass(&mut self, first: u64, end: u64) -> (u64, Option<u32>) {
         if let Some(before) = self.returned.remove(&ReadyNumber(first)) {
             return (first.saturating_add(1), Some(before.saturating_add(1)));
@@ -135,8 +135,8 @@ impl Group {
         (end, Some(if is_marked { 2 } else { 1 }))
     }
 
-    /// Applies an acknowledgement; offsets that the consumer does not hold change nothing. True
-    /// where the floor of what is done rose.
+    /// Applies an acknowledgement; offsets that the consumer does not hold change nothing. Returns true if the
+    /// floor of the finished numbers rose.
     pub fn acknowledge(&mut self, acknowledge: &Acknowledge<'_>) -> bool {
         let floor = self.done.below();
         let Some(consumer) = self.consumers.get_mut(acknowledge.consumer) else { return false };
@@ -149,8 +149,8 @@ impl Group {
         self.done.below() > floor
     }
 
-    /// Ends one delivery, whose message goes on elsewhere: `None`, and nothing changed, where the
-    /// consumer does not hold this number under this offset.
+    /// Ends one delivery, whose message continues elsewhere. `None`, and no change, if the consumer does not hold
+    /// this number under this offset.
     pub fn take(&mut self, consumer: ConsumerNumber, offset: PullOffset, number: ReadyNumber) -> Option<Taken> {
         let consumer = self.consumers.get_mut(consumer)?;
         let held = consumer.held.get(offset).filter(|held| held.number == number)?;
@@ -159,8 +159,8 @@ impl Group {
         Some(Taken { number, deliveries: held.deliveries })
     }
 
-    /// Ends a consumer: what it holds goes back to the group, and its offsets are never used again.
-    /// True where there was one. `now` is the trusted time of the fact that ends it.
+    /// Ends a consumer: its messages go back to the group, and its offsets are never used again. Returns true if
+    /// the consumer existed. `now` is the trusted time of the fact that ends it.
     pub fn end_consumer(&mut self, consumer: ConsumerNumber, now: Millis) -> bool {
         let Some(ended) = self.consumers.remove(consumer) else { return false };
         self.returned.extend(ended.held.iter().map(|(_, held)| (held.number, held.deliveries)));
@@ -169,7 +169,7 @@ impl Group {
         true
     }
 
-    /// Gives a message up: nobody of the group will get it any more.
+    /// Voids a message: no consumer of the group receives it any more.
     pub fn void(&mut self, number: ReadyNumber) {
         self.returned.remove(&number);
         for consumer in self.consumers.values_mut() {
@@ -178,8 +178,8 @@ impl Group {
         self.done.insert(number.0);
     }
 
-    /// An operator gives up `first..end`: what nobody holds is finished. What a consumer holds stays
-    /// its own; where it comes back, the group gets it again. Adds what is newly finished to `found`.
+    /// An operator expires `first..end`: numbers that no consumer holds are finished. A held number stays with its
+    /// consumer; if it is given back, the group receives it again. Adds the newly finished numbers to `found`.
     pub fn expire(&mut self, first: u64, end: u64, found: &mut Vec<(u64, u64)>) {
         let mut held: Vec<(u64, u64)> = self
             .consumers
@@ -200,18 +200,18 @@ impl Group {
         self.returned.retain(|number, _| !done.contains(number.0));
     }
 
-    /// How many messages below `next` it has not finished.
+    /// The number of messages below `next` that it has not finished.
     pub fn unfinished(&self, next: ReadyNumber) -> u64 {
         next.0.saturating_sub(self.done.count_below(next.0))
     }
 
-    /// How many messages its consumers hold.
+    /// The number of messages that its consumers hold.
     pub fn in_flight(&self) -> u64 {
         self.consumers.values().map(|consumer| consumer.held.len() as u64).sum()
     }
 
-    /// A new epoch begins: what was reserved and not assigned by a durable fact may have been
-    /// handed over. The offsets are void for ever, the numbers come again, marked.
+    /// A new epoch begins. Messages that were reserved, and not assigned by a durable fact, may have been
+    /// delivered: their offsets are void permanently, and their numbers are delivered again, marked.
     pub fn begin_epoch(&mut self) {
         for consumer in self.consumers.values_mut().filter(|_| !is_on(Planted::ReserveNotVoid)) {
             consumer.next_offset = consumer.reserved_offset;
@@ -288,12 +288,12 @@ mod tests {
     fn offsets_that_follow_each_other_are_done_by_their_own_numbers() {
         let mut group = group();
         reserve(&mut group, 8, 8);
-        // Numbers 4 and 5 went by before 1, and 2 and 3 to nobody.
+        // Numbers 4 and 5 were assigned before 1; no consumer got 2 and 3.
         assign(&mut group, 0, &[(0, 1), (4, 2)]);
         assert!(acknowledge(&mut group, 0, 3));
         assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6)]);
         assign(&mut group, 3, &[(6, 2)]);
-        // One that is not the lowest that it holds, and more than it holds.
+        // An offset that is not the lowest held, and more offsets than it holds.
         assert!(!acknowledge(&mut group, 4, 9));
         assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6), (7, 8)]);
         assert_eq!(group.consumers[&CONSUMER].held.iter().map(|(offset, _)| offset.0).collect::<Vec<_>>(), [3]);
@@ -347,7 +347,7 @@ mod tests {
         group.expire(0, 6, &mut found);
         assert_eq!(found, [(4, 6)]);
         assert_eq!((group.in_flight(), group.unfinished(ReadyNumber(6))), (3, 3));
-        // Its acknowledgement still works, and what comes back is the group's again.
+        // Its acknowledgement still works, and a number that is given back is the group's again.
         acknowledge(&mut group, 0, 1);
         assert_eq!(group.done.below(), 2);
         group.end_consumer(CONSUMER, Millis(7));

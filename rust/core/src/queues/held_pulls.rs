@@ -1,37 +1,36 @@
-//! Pulls that wait for a message, and who is woken when there is one.
+//! Parked pulls: which pulls wait for a message, and which are woken when there is one.
 //!
-//! Of a shared group one pull is woken, the one that waits longest; of a broadcast group all are,
-//! since each of its consumers gets every message. A pull that was woken is not held any more: where
-//! it finds nothing it is held again, until the same deadline. Where it was given as many messages as
-//! it may have, [`HeldPulls::wake_group`] wakes the next.
+//! A shared group wakes the pull that has waited longest. A broadcast group wakes all, since each of its consumers
+//! receives every message. A woken pull is no longer held: if it finds no message, it is held again, until the same
+//! deadline. If it received as many messages as it may, [`HeldPulls::wake_group`] wakes the next one.
 //!
-//! A wake takes the same time however many wait: those of a group are a list through one table.
-//! Deadlines are a heap whose stale parts are let be until they are most of it.
+//! A wake takes the same time however many pulls wait: the pulls of a group are a list within one table. Deadlines
+//! are a heap, whose stale entries stay until they are the majority.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use crate::units::{GroupNumber, Millis, SubjectNumber};
 
-/// Stale deadlines that are let be, at least.
+/// Fewer stale deadlines than this are never removed.
 const STALE_MIN: usize = 64;
 
 /// A pull to be held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldPull<T> {
-    /// Names it to who holds it.
+    /// The caller's name for the pull.
     pub owner: T,
-    /// The subject that it waits for.
+    /// The subject that it waits on.
     pub subject: SubjectNumber,
     /// The group that it pulls for.
     pub group: GroupNumber,
-    /// True where each consumer of the group gets every message.
+    /// True if each consumer of the group receives every message.
     pub is_broadcast: bool,
-    /// Until when it waits.
+    /// The end of its wait.
     pub deadline: Millis,
 }
 
-/// Names a held pull; means nothing once that is not held any more.
+/// Names a held pull; invalid once the pull is no longer held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HeldId {
     place: u32,
@@ -67,7 +66,7 @@ pub struct HeldPulls<T> {
 }
 
 impl<T: Copy> HeldPulls<T> {
-    /// Holds nothing, and never more than `count_max`.
+    /// An empty set that holds at most `count_max` pulls.
     pub fn new(count_max: u32) -> Self {
         Self {
             places: Vec::new(),
@@ -80,17 +79,17 @@ impl<T: Copy> HeldPulls<T> {
         }
     }
 
-    /// How many are held.
+    /// The number of held pulls.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True where none is held.
+    /// True if no pull is held.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Holds a pull; `None` where as many are held as may be.
+    /// Holds a pull; `None` if the maximum is held already.
     pub fn hold(&mut self, pull: HeldPull<T>) -> Option<HeldId> {
         if self.count >= self.count_max {
             return None;
@@ -99,7 +98,7 @@ impl<T: Copy> HeldPulls<T> {
             place
         } else {
             self.places.push(Place { life: 0, pull: None, before: None, after: None });
-            // No more places than pulls at once, whose number is a u32.
+            // There are no more places than pulls at once, whose number is a u32.
             self.places.len().saturating_sub(1) as u32
         };
         let last = self.groups.get(&pull.group).map(|waiting| waiting.last);
@@ -125,7 +124,7 @@ impl<T: Copy> HeldPulls<T> {
         Some(id)
     }
 
-    /// A pull is not held any more, because it was answered or its connection is gone.
+    /// Removes a pull, because it was answered or its connection is closed.
     pub fn cancel(&mut self, id: HeldId) -> Option<HeldPull<T>> {
         let pull = self.places.get_mut(id.place as usize).filter(|place| place.life == id.life)?.pull.take();
         let pull = pull?;
@@ -134,7 +133,7 @@ impl<T: Copy> HeldPulls<T> {
         Some(pull)
     }
 
-    /// Takes a place, whose pull is out already, from its list.
+    /// Removes a place from its list; its pull was already taken.
     fn unlink(&mut self, place: u32, pull: HeldPull<T>) {
         let Some(slot) = self.places.get_mut(place as usize) else { return };
         let (before, after) = (slot.before.take(), slot.after.take());
@@ -155,7 +154,7 @@ impl<T: Copy> HeldPulls<T> {
         }
     }
 
-    /// Nobody waits for this group any more.
+    /// Removes a group that no pull waits for any more.
     fn end_group(&mut self, group: GroupNumber) {
         let Some(waiting) = self.groups.remove(&group) else { return };
         if let Some(groups) = self.subjects.get_mut(&waiting.subject) {
@@ -166,7 +165,7 @@ impl<T: Copy> HeldPulls<T> {
         }
     }
 
-    /// Takes the pull out that is first in a group.
+    /// Takes the first pull of a group.
     fn take_first(&mut self, group: GroupNumber) -> Option<HeldPull<T>> {
         let place = self.groups.get(&group)?.first;
         let pull = self.places.get_mut(place as usize)?.pull.take()?;
@@ -174,8 +173,8 @@ impl<T: Copy> HeldPulls<T> {
         Some(pull)
     }
 
-    /// There may be a message for a group: one of its pulls goes and looks, or all where it is a
-    /// broadcast. They are appended to `woken`.
+    /// Wakes one pull of a group that may have a message, or all pulls of a broadcast group. They are appended to
+    /// `woken`.
     pub fn wake_group(&mut self, group: GroupNumber, woken: &mut Vec<HeldPull<T>>) {
         let is_broadcast = self.groups.get(&group).is_some_and(|waiting| waiting.is_broadcast);
         while let Some(pull) = self.take_first(group) {
@@ -187,7 +186,7 @@ impl<T: Copy> HeldPulls<T> {
         self.forget_stale();
     }
 
-    /// A subject has a message more: each of its groups is woken.
+    /// Wakes each group of a subject that has a new message.
     pub fn wake_subject(&mut self, subject: SubjectNumber, woken: &mut Vec<HeldPull<T>>) {
         let groups: Vec<GroupNumber> = self.subjects.get(&subject).into_iter().flatten().copied().collect();
         for group in groups {
@@ -195,7 +194,7 @@ impl<T: Copy> HeldPulls<T> {
         }
     }
 
-    /// When the next pull has waited long enough.
+    /// The earliest deadline.
     pub fn next_deadline(&mut self) -> Option<Millis> {
         while let Some(Reverse((deadline, id))) = self.deadlines.peek().copied() {
             if self.is_held(id) {
@@ -206,7 +205,7 @@ impl<T: Copy> HeldPulls<T> {
         None
     }
 
-    /// Takes out the pulls that have waited long enough, the longest over their time first.
+    /// Takes out the pulls whose deadline is over, earliest deadline first.
     pub fn expire(&mut self, now: Millis, expired: &mut Vec<HeldPull<T>>) {
         while let Some(deadline) = self.next_deadline() {
             if deadline > now {
@@ -222,8 +221,7 @@ impl<T: Copy> HeldPulls<T> {
         self.places.get(id.place as usize).is_some_and(|place| place.life == id.life && place.pull.is_some())
     }
 
-    /// Makes the heap of deadlines anew where most of it is stale, which happens once in as many
-    /// wakes as it takes steps.
+    /// Rebuilds the heap of deadlines when most of it is stale. This takes constant time per wake on average.
     fn forget_stale(&mut self) {
         if self.deadlines.len() > self.count.saturating_mul(2).saturating_add(STALE_MIN) {
             let mut deadlines = std::mem::take(&mut self.deadlines);

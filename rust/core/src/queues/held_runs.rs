@@ -1,5 +1,5 @@
-//! What a consumer holds, by its pull offsets. Messages are given in runs and mostly finished in runs,
-//! so they are kept as runs: giving a thousand costs what giving one does.
+//! The messages that a consumer holds, by its pull offsets. Messages are mostly given and finished in runs, so they
+//! are kept as runs: giving a thousand messages costs as much as giving one.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::units::{PullOffset, ReadyNumber};
 pub struct Held {
     /// The message's number in the subject.
     pub number: ReadyNumber,
-    /// How often this number was handed to consumers of the group, this time included.
+    /// How often this number was delivered to the group, this time included.
     pub deliveries: u32,
 }
 
-/// Messages with neighbouring numbers under neighbouring offsets, each handed over as often.
+/// Messages with neighbouring numbers under neighbouring offsets, and the same delivery count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     first: Held,
@@ -31,39 +31,38 @@ impl Run {
     }
 }
 
-/// See the module. Memory is by runs, not by messages.
+/// The held messages; see the module. Its memory depends on the number of runs, not of messages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HeldRuns {
-    /// By first offset; disjoint. Neighbours that could be one run are one, since runs are only added
-    /// behind the last.
+    /// By first offset; disjoint. Neighbours that can be joined are joined, since runs are only added at the end.
     runs: BTreeMap<PullOffset, Run>,
     count: usize,
 }
 
 impl HeldRuns {
-    /// How many messages.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True where it holds nothing.
+    /// True if it holds none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// What is held under an offset.
+    /// The message under an offset.
     pub fn get(&self, offset: PullOffset) -> Option<Held> {
         let (first, run) = self.runs.range(..=offset).next_back()?;
         let by = offset.since(*first);
         (by < run.count).then(|| run.held(by))
     }
 
-    /// All of it, by offset.
+    /// All messages, by offset.
     pub fn iter(&self) -> impl Iterator<Item = (PullOffset, Held)> + '_ {
         self.iter_from(PullOffset(0))
     }
 
-    /// What is held from an offset on.
+    /// The messages from an offset on.
     pub fn iter_from(&self, from: PullOffset) -> impl Iterator<Item = (PullOffset, Held)> + '_ {
         let before = self.runs.range(..from).next_back();
         let runs = before.into_iter().chain(self.runs.range(from..));
@@ -77,8 +76,8 @@ impl HeldRuns {
         self.runs.values().map(|run| (run.first.number, run.number_end()))
     }
 
-    /// Adds `count` messages from `first` on under the offsets from `offset` on. True where they lie
-    /// behind all that is held; otherwise nothing changes.
+    /// Adds `count` messages from `first` on under the offsets from `offset` on. Returns true if the offsets are above
+    /// all held ones; otherwise nothing changes.
     pub fn append(&mut self, offset: PullOffset, first: Held, count: u64) -> bool {
         let end = self.runs.last_key_value().map(|(start, run)| start.plus(run.count));
         if end.is_some_and(|end| offset < end) {
@@ -101,8 +100,8 @@ impl HeldRuns {
         true
     }
 
-    /// Takes what is held under the offsets from `first` up to `end`, not included: the numbers, as first
-    /// and end (exclusive), by offset.
+    /// Takes the messages under the offsets from `first` to `end` (exclusive): returns their numbers, as first and
+    /// end (exclusive), by offset.
     pub fn take(&mut self, first: PullOffset, end: PullOffset) -> Vec<(ReadyNumber, ReadyNumber)> {
         let mut taken = Vec::new();
         if first >= end {
@@ -112,7 +111,7 @@ impl HeldRuns {
         let touched: Vec<PullOffset> = self.runs.range(begin..end).map(|(start, _)| *start).collect();
         for start in touched {
             let Some(run) = self.runs.remove(&start) else { continue };
-            // Parts of this run: what stays in front, what is taken, what stays behind.
+            // Parts of this run: the front that stays, the part that is taken, and the end that stays.
             let from = first.since(start).min(run.count);
             let to = end.since(start).min(run.count);
             self.keep(start, run, 0, from);
@@ -125,7 +124,7 @@ impl HeldRuns {
         taken
     }
 
-    /// Lets go of a number, under whatever offset.
+    /// Removes a number, under whichever offset it is held.
     pub fn remove_number(&mut self, number: ReadyNumber) {
         let holds = |run: &Run| run.first.number <= number && number < run.number_end();
         let found = self.runs.iter().find(|(_, run)| holds(run));
@@ -141,7 +140,7 @@ impl HeldRuns {
         }
     }
 
-    /// How many runs, which is what it costs.
+    /// The number of runs, which determines the memory.
     #[cfg(test)]
     fn run_count(&self) -> usize {
         self.runs.len()
@@ -174,7 +173,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// So many offsets are left out, so many numbers, and so many messages given.
+        /// Skipped offsets, skipped numbers, number of messages, and their delivery count.
         Append(u64, u64, u64, u32),
         Take(u64, u64),
         RemoveNumber(u64),
@@ -227,7 +226,7 @@ mod tests {
                 }
                 let ranges = held_runs.number_ranges().flat_map(|(first, end)| first.0..end.0).collect::<Vec<_>>();
                 prop_assert_eq!(ranges, plain.values().map(|(number, _)| *number).collect::<Vec<_>>());
-                // The same content is equal, however it came to be.
+                // Equal content compares equal, however it was made.
                 let mut again = HeldRuns::default();
                 for (at, (number, times)) in &plain {
                     prop_assert!(again.append(PullOffset(*at), held(*number, *times), 1));

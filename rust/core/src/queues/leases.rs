@@ -1,6 +1,6 @@
-//! Who is silent for too long. Every sign of life costs the same, however many there are: the time to
-//! look at somebody is put into a queue once, and put off where it comes and there was a sign since.
-//! Who waits for an answer here is not silent, however long that takes.
+//! Finds consumers that were silent for a lease. Every heartbeat costs the same, however many consumers there are:
+//! each is queued once, and is queued again at its turn if there was a heartbeat since. A consumer that waits for
+//! an answer of the server is not silent, however long the answer takes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,12 +8,12 @@ use std::hash::Hash;
 
 use crate::units::Millis;
 
-/// What is known of somebody who stands in the queue.
+/// The state of one consumer in the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Signs {
-    /// When it was heard of last; `None` for one that ended.
+    /// Its last heartbeat; `None` if it ended.
     last: Option<Millis>,
-    /// For how many answers it waits here.
+    /// The number of answers that it waits for.
     waits: u32,
 }
 
@@ -27,22 +27,22 @@ pub struct Leases<K> {
 }
 
 impl<K: Copy + Eq + Ord + Hash> Leases<K> {
-    /// Nobody yet; each lives so long after a sign of life.
+    /// An empty set; a consumer lives `lease_ms` after a heartbeat.
     pub fn new(lease_ms: u64) -> Self {
         Self { lease_ms, heard: HashMap::new(), queue: BinaryHeap::new(), count: 0 }
     }
 
-    /// How many live.
+    /// The number of live consumers.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True where nobody lives.
+    /// True if no consumer lives.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// A sign of life. True where it is the first one, or the first since its lease ended.
+    /// Records a heartbeat. Returns true if it is the first one, or the first since the lease ended.
     pub fn renew(&mut self, who: K, now: Millis) -> bool {
         let queue = &mut self.queue;
         let lease_ms = self.lease_ms;
@@ -50,13 +50,13 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
             queue.push(Reverse((now.plus(lease_ms), who)));
             Signs::default()
         });
-        // Time never goes back, whoever tells it.
+        // Time never goes back, even if a caller reports an earlier time.
         let lived = signs.last.replace(signs.last.map_or(now, |before| before.max(now))).is_some();
         self.count = self.count.saturating_add(usize::from(!lived));
         !lived
     }
 
-    /// A sign of life of somebody who waits for an answer from now on, until [`Self::end_wait`].
+    /// Records a heartbeat of a consumer that waits for an answer from now until [`Self::end_wait`].
     pub fn begin_wait(&mut self, who: K, now: Millis) {
         self.renew(who, now);
         if let Some(signs) = self.heard.get_mut(&who) {
@@ -64,7 +64,7 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
         }
     }
 
-    /// It was answered: its lease counts from now on, where it waits for nothing else.
+    /// The answer is sent: the lease counts from now on, unless the consumer waits for another answer.
     pub fn end_wait(&mut self, who: K, now: Millis) {
         if let Some(signs) = self.heard.get_mut(&who) {
             signs.waits = signs.waits.saturating_sub(1);
@@ -72,25 +72,24 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
         }
     }
 
-    /// Somebody ended by its own word. True where it lived.
+    /// Ends a consumer at its own request. Returns true if it lived.
     pub fn end(&mut self, who: K) -> bool {
         let lived = self.heard.get_mut(&who).is_some_and(|signs| signs.last.take().is_some());
         self.count = self.count.saturating_sub(usize::from(lived));
         lived
     }
 
-    /// True where it lives.
+    /// True if it lives.
     pub fn lives(&self, who: K) -> bool {
         self.heard.get(&who).is_some_and(|signs| signs.last.is_some())
     }
 
-    /// When [`Self::expire`] is to be called next; it may find nobody then.
+    /// When to call [`Self::expire`] next; that call may find no ended lease.
     pub fn next_look(&self) -> Option<Millis> {
         self.queue.peek().map(|Reverse((look, _))| *look)
     }
 
-    /// Takes out who was silent for as long as a lease, in the order of their names where several
-    /// were so at once.
+    /// Takes out the consumers that were silent for a lease; those of one moment in the order of their names.
     pub fn expire(&mut self, now: Millis, ended: &mut Vec<K>) {
         while let Some(Reverse((look, who))) = self.queue.peek().copied() {
             if look > now {
@@ -156,7 +155,7 @@ mod tests {
         leases.end_wait(1, Millis(5_000));
         assert!(expired(&mut leases, 5_099).is_empty());
         assert_eq!(expired(&mut leases, 5_100), [1]);
-        // Who ended while it waited is over, and a late answer does not bring it back.
+        // A consumer that ended while it waited stays ended, and a late answer does not revive it.
         leases.begin_wait(2, Millis(6_000));
         assert!(leases.end(2));
         leases.end_wait(2, Millis(6_050));

@@ -1,9 +1,9 @@
-//! Who has what: groups with a shared cursor, consumers with what they hold.
+//! Delivery state: groups with a shared cursor, and consumers with the messages that they hold.
 //!
-//! Groups, consumers and ranges are changed by `apply` alone, in the order of the log; what is decided
-//! and not yet applied (assignments under way) lives in [`crate::store`] and is never saved. The public
-//! modules are what a server decides with: who waits, who lives, what was given under which offset,
-//! which messages pass. They are never saved either.
+//! Only `apply` changes groups, consumers and ranges, in log order. Decisions that are not applied yet (assignments
+//! under way) are in [`crate::store`] and are never saved. A server decides with the public modules: which pulls
+//! wait, which consumers live, which offsets were given, which messages pass a filter. Their state is never saved
+//! either.
 
 pub mod answer_run;
 pub mod broadcast;

@@ -1,8 +1,8 @@
-//! What one consumer of QMQ was given and has not acknowledged, by its pull offsets.
+//! The messages that one QMQ consumer was given and has not acknowledged, by its pull offsets.
 //!
-//! QMQ acknowledges ranges from the oldest on, and a consumer that comes back says how far it has
-//! received: it gets the rest again, under the same offsets. Offsets that are nobody's (void since a
-//! crash, or given up) are gaps: an answer never spans one, since its reader counts on from the first.
+//! QMQ acknowledges ranges from the oldest on. A consumer that returns reports how far it has received, and gets
+//! the rest again under the same offsets. Offsets without a message (void since a crash, or removed) are gaps. An
+//! answer never spans a gap, since its reader counts offsets from the first message.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,44 +10,44 @@ use std::ops::Range;
 use crate::planted::{Planted, is_on};
 use crate::units::PullOffset;
 
-/// See the module. `D` is what is known of a delivery.
+/// The log of one consumer; see the module. `D` is the data of a delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PullLog<D> {
     held: BTreeMap<PullOffset, D>,
-    /// Everything below is acknowledged, or went to the retry subject.
+    /// All offsets below this are acknowledged, or went to the retry subject.
     acknowledged_below: PullOffset,
-    /// Nothing from here on was given.
+    /// All given offsets are below this.
     given_below: PullOffset,
 }
 
-/// What an acknowledgement comes to.
+/// The effect of an acknowledgement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RangeSettled<D> {
-    /// The offsets that are done; empty where all of them were before.
+    /// The newly finished offsets; empty if all were finished before.
     pub done: Range<PullOffset>,
-    /// What lies below and was neither acknowledged nor given back: it comes again as a retry.
+    /// Lower offsets that were neither acknowledged nor given back: their messages come again as retries.
     pub passed_over: Vec<(PullOffset, D)>,
 }
 
 impl<D> PullLog<D> {
-    /// The log of a consumer whose next offset is `next` and that holds these.
+    /// The log of a consumer whose next offset is `next` and that holds these deliveries.
     pub fn new(next: PullOffset, held: BTreeMap<PullOffset, D>) -> Self {
         let first = held.keys().next().copied().unwrap_or(next);
         let last = held.keys().next_back().map_or(next, |last| last.next());
         Self { held, acknowledged_below: first.min(next), given_below: next.max(last) }
     }
 
-    /// How many messages it holds.
+    /// The number of messages that it holds.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// True where it holds none.
+    /// True if it holds none.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// These were given, from `first` on.
+    /// Records deliveries, from `first` on.
     pub fn given(&mut self, first: PullOffset, deliveries: impl IntoIterator<Item = D>) {
         let mut offset = first.max(self.given_below);
         for delivery in deliveries {
@@ -57,13 +57,13 @@ impl<D> PullLog<D> {
         self.given_below = offset;
     }
 
-    /// A message was given up, or went on elsewhere: its offset is a gap.
+    /// Removes a message that was voided or continues elsewhere: its offset becomes a gap.
     pub fn remove(&mut self, offset: PullOffset) -> Option<D> {
         self.held.remove(&offset)
     }
 
-    /// What a consumer that has received up to `received` has lost, at most `count_max` of it: one run
-    /// of neighbouring offsets. `None` where it has all.
+    /// The deliveries that a consumer which received up to `received` has lost: at most `count_max` of them, in one
+    /// run of neighbouring offsets. `None` if it has lost none.
     pub fn lost(&self, received: Option<PullOffset>, count_max: usize) -> Option<(PullOffset, Vec<&D>)> {
         let below = if is_on(Planted::LostFromReceived) { self.given_below } else { self.acknowledged_below };
         let from = received.map_or(below, |last| last.next().max(self.acknowledged_below));
@@ -74,8 +74,8 @@ impl<D> PullLog<D> {
         (!run.is_empty()).then_some((*first, run))
     }
 
-    /// The offsets `first` to `last` are done. What was done before is no matter; what lies between
-    /// what was done and `first` is passed over. Nothing is done that was never given.
+    /// Finishes the offsets `first` to `last`. Offsets that were finished before are ignored; held ones below
+    /// `first` are passed over. Offsets that were never given are not finished.
     pub fn acknowledge(&mut self, first: PullOffset, last: PullOffset) -> RangeSettled<D> {
         let begin = first.max(self.acknowledged_below);
         let end = last.next().min(self.given_below);
@@ -92,7 +92,7 @@ impl<D> PullLog<D> {
         RangeSettled { done: begin..end, passed_over: below.into_iter().collect() }
     }
 
-    /// Takes all that it holds, where the consumer was silent for too long.
+    /// Takes all deliveries, after the consumer was silent for a lease.
     pub fn take_all(&mut self) -> Vec<(PullOffset, D)> {
         self.acknowledged_below = self.given_below;
         std::mem::take(&mut self.held).into_iter().collect()

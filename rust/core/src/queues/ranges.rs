@@ -1,9 +1,8 @@
-//! A set of numbers that fills up from below: a floor under which everything is in, and ranges
-//! above it.
+//! A set of numbers that fills up from below: a floor, below which all numbers are in the set, and ranges above it.
 
 use std::collections::BTreeMap;
 
-/// Numbers that are done. Memory is by ranges, not by numbers.
+/// Numbers that are finished. Its memory depends on the number of ranges, not of numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RangeSet {
     below: u64,
@@ -13,12 +12,12 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// A set that holds everything below `below`.
+    /// The set of all numbers below `below`.
     pub fn starting_at(below: u64) -> Self {
         Self { below, above: BTreeMap::new() }
     }
 
-    /// Everything below this number is in the set, and this number is not.
+    /// The floor: the lowest number that is not in the set.
     pub fn below(&self) -> u64 {
         self.below
     }
@@ -28,22 +27,22 @@ impl RangeSet {
         self.above.iter().map(|(first, end)| (*first, *end))
     }
 
-    /// All ranges, what is below the floor included, ascending.
+    /// All ranges, including the one below the floor, ascending.
     pub fn all_ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         std::iter::once((0, self.below)).chain(self.ranges())
     }
 
-    /// How many ranges lie above the floor.
+    /// The number of ranges above the floor.
     pub fn range_count(&self) -> usize {
         self.above.len()
     }
 
-    /// True where `number` is in the set.
+    /// True if `number` is in the set.
     pub fn contains(&self, number: u64) -> bool {
         number < self.below || self.above.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
     }
 
-    /// How many numbers are in the set below `end`.
+    /// The count of numbers in the set below `end`.
     pub fn count_below(&self, end: u64) -> u64 {
         let above = self.above.range(..end).map(|(first, last)| end.min(*last).saturating_sub(*first));
         above.fold(self.below.min(end), u64::saturating_add)
@@ -67,7 +66,7 @@ impl RangeSet {
         gaps
     }
 
-    /// Adds one number. True where it was not in the set.
+    /// Adds one number. Returns true if it was not in the set.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.contains(number) {
             return false;
@@ -76,7 +75,7 @@ impl RangeSet {
         true
     }
 
-    /// Adds `first..end`, which may touch or overlap what is there.
+    /// Adds `first..end`, which may touch or overlap existing ranges.
     pub fn insert_range(&mut self, first: u64, end: u64) {
         let (mut first, mut end) = (first.max(self.below), end);
         if first >= end {

@@ -1,16 +1,16 @@
-//! Which messages of a subject a consumer wants.
+//! Filters: the conditions of a consumer on the messages of a subject.
 
 use crate::record::limits::WORD_BYTES_MAX;
 
 /// The most tags that a consumer may ask for.
 pub const ASKED_TAGS_MAX: usize = 127;
 
-/// The most bytes of a tag or a text that a consumer asks for: no tag of a message is longer.
+/// The most bytes of a tag or text in a filter: no tag of a message is longer.
 pub const ASKED_WORD_BYTES_MAX: usize = WORD_BYTES_MAX;
-/// The most bytes of all tags and texts that a consumer asks for together.
+/// The most bytes of all tags and texts in a consumer's filters together.
 pub const ASKED_BYTES_MAX: usize = 32 << 10;
 
-/// What an allocator takes for itself of a small piece of memory, about.
+/// The approximate overhead of an allocator for a small piece of memory.
 const ALLOCATED_BYTES: usize = 16;
 
 /// The attribute that names a message's environment.
@@ -18,7 +18,7 @@ pub const ENVIRONMENT_KEY: &str = "qmq_env";
 /// The attribute that names its part of that environment.
 pub const SUB_ENVIRONMENT_KEY: &str = "qmq_subEnv";
 
-/// How many of the asked tags a message must have.
+/// How many of the filter's tags a message must have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TagRule {
     /// At least one.
@@ -30,36 +30,36 @@ pub enum TagRule {
 /// A condition on messages.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Filter {
-    /// By tags. With no tags asked for, every message passes; with some, one without tags never does.
+    /// By tags. A filter without tags passes every message; a filter with tags passes no message without tags.
     Tags {
         /// How many of them a message must have.
         rule: TagRule,
         /// The tags.
         tags: Vec<String>,
     },
-    /// By environment: a message that names none is for everybody, and one that does for those who
-    /// name the same.
+    /// By environment: a message without an environment passes for every consumer; any other passes for consumers
+    /// of the same environment.
     SubEnvironment {
         /// The environment.
         environment: String,
-        /// The part of it.
+        /// The part of the environment.
         part: String,
     },
 }
 
-/// What filters look at in a message.
+/// The fields of a message that filters read.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a, T> {
     /// Its tags.
     pub tags: T,
-    /// Its environment, where it names one.
+    /// Its environment, if it names one.
     pub environment: Option<&'a str>,
-    /// Its part of the environment, where it names one.
+    /// Its part of the environment, if it names one.
     pub part: Option<&'a str>,
 }
 
 impl Filter {
-    /// True where a message with these labels passes.
+    /// True if a message with these labels passes.
     pub fn passes<'a, T: Iterator<Item = &'a str> + Clone>(&self, labels: &Labels<'a, T>) -> bool {
         match self {
             Self::Tags { tags: asked, .. } if asked.is_empty() => true,
@@ -76,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// The tags, or the texts, that it asks for.
+    /// The tags or texts in the filter.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let (tags, texts) = match self {
             Self::Tags { tags, .. } => (tags.as_slice(), [None, None]),
@@ -85,19 +85,19 @@ impl Filter {
         tags.iter().chain(texts.into_iter().flatten()).map(String::as_str)
     }
 
-    /// How many bytes of memory it takes, about.
+    /// The approximate bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
         let word = size_of::<String>().saturating_add(ALLOCATED_BYTES);
         self.words().fold(size_of::<Self>(), |bytes, one| bytes.saturating_add(word).saturating_add(one.len()))
     }
 
-    /// True where every message passes.
+    /// True if every message passes.
     pub fn passes_all(&self) -> bool {
         matches!(self, Self::Tags { tags, .. } if tags.is_empty())
     }
 }
 
-/// True where a message passes each of these.
+/// True if a message passes all of these filters.
 pub fn pass_all<'a, T: Iterator<Item = &'a str> + Clone>(filters: &[Filter], labels: &Labels<'a, T>) -> bool {
     filters.iter().all(|filter| filter.passes(labels))
 }
