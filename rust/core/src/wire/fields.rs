@@ -5,7 +5,7 @@ use bytes::BufMut;
 use crate::error::Result;
 use crate::record::limits::at_most;
 
-/// The longest text behind QMQ's signed 16-bit length.
+/// The longest text after QMQ's signed 16-bit length.
 pub const TEXT_BYTES_MAX: usize = 32_767;
 
 /// Appends QMQ's `str`.
@@ -19,7 +19,7 @@ pub fn put_text(out: &mut Vec<u8>, field: &'static str, text: &str) -> Result<()
     Ok(())
 }
 
-/// Appends bytes behind an unsigned 32-bit length of at most `limit`.
+/// Appends bytes after an unsigned 32-bit length of at most `limit`.
 ///
 /// # Errors
 /// `TooLarge` naming `field`.

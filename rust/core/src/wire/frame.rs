@@ -1,15 +1,15 @@
-//! The frame around every request and answer.
+//! The frame of every request and answer.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | `total`: bytes that follow it, 20 + body |
 //! | 4 | 2 | `header_size`: 18 |
 //! | 6 | 4 | `magic`: `0xDEC10ADE` |
-//! | 10 | 2 | `code`: of a request its command, of an answer how it went |
+//! | 10 | 2 | `code`: the command of a request, the result code of an answer |
 //! | 12 | 2 | `version` |
-//! | 14 | 4 | `opaque`: names the request on its connection; the answer has the same |
+//! | 14 | 4 | `opaque`: identifies the request on its connection; the answer has the same |
 //! | 18 | 4 | `flags`: bit 0 (1) answer, bit 1 (2) no answer wanted |
-//! | 22 | 2 | `request_code`: of an answer the command that it answers |
+//! | 22 | 2 | `request_code`: in an answer, the command of the request |
 //! | 24 | … | body |
 //!
 //! Integers are big-endian.
@@ -21,7 +21,7 @@ use super::reader::Reader;
 use crate::error::Result;
 use crate::record::limits::at_most;
 
-/// What stands in every frame.
+/// The magic number of every frame.
 pub const MAGIC: u32 = 0xDEC1_0ADE;
 /// The largest frame, in bytes, its first field included.
 pub const FRAME_BYTES_MAX: usize = 8 << 20;
@@ -37,17 +37,17 @@ pub const FLAG_ANSWER: i32 = 1;
 /// Flag: no answer is wanted.
 pub const FLAG_ONE_WAY: i32 = 2;
 
-/// How requests of QMQ are answered.
+/// The codes of answers to QMQ requests.
 pub mod answer {
     /// It was done.
     pub const SUCCESS: i16 = 0;
-    /// Nobody here knows that command.
+    /// The command is unknown.
     pub const UNKNOWN_CODE: i16 = 3;
-    /// A pull found nothing.
+    /// A pull found no message.
     pub const NO_MESSAGE: i16 = 4;
-    /// It was not done, and may be tried again.
+    /// The request failed, and may be tried again.
     pub const BROKER_ERROR: i16 = 51;
-    /// A client that reads this turns away from the server for good: it is never sent.
+    /// Never sent: a client that reads it leaves the server permanently.
     pub const BROKER_REJECT: i16 = 52;
     /// An argument is refused.
     pub const PARAM_ERROR: i16 = 53;
@@ -56,15 +56,15 @@ pub mod answer {
 /// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Of a request its command, of an answer how it went.
+    /// The command of a request, the result code of an answer.
     pub code: i16,
     /// The version of the layout of the body.
     pub version: i16,
-    /// Names the request on its connection.
+    /// Identifies the request on its connection.
     pub opaque: i32,
     /// [`FLAG_ANSWER`] and [`FLAG_ONE_WAY`].
     pub flags: i32,
-    /// Of an answer the command that it answers.
+    /// In an answer, the command of the request.
     pub request_code: i16,
 }
 
@@ -84,7 +84,7 @@ impl Header {
         self.flags & FLAG_ANSWER != 0
     }
 
-    /// True where no answer is wanted.
+    /// True if no answer is wanted.
     pub const fn is_one_way(&self) -> bool {
         self.flags & FLAG_ONE_WAY != 0
     }
@@ -106,7 +106,7 @@ impl Frame {
     }
 }
 
-/// A header, and how many bytes its frame takes.
+/// A header, and the size of its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// The header.
@@ -115,9 +115,8 @@ pub struct Head {
     pub frame_bytes: usize,
 }
 
-/// Reads the head of the frame at the front of `bytes`; `None` while it is not all there. What is
-/// there is checked at once, so that garbage and lengths over the limit are refused by their first
-/// bytes, before room is made for more.
+/// Reads the head of the frame at the front of `bytes`; `None` if it is incomplete. Each field is checked as soon
+/// as its bytes are there, so that garbage and lengths over the limit are refused before more memory is allocated.
 ///
 /// # Errors
 /// `Value` naming `frame`, `header` or `magic`; `TooLarge` naming `frame`.
@@ -171,7 +170,7 @@ pub fn read_frame(bytes: &Bytes) -> Read<Frame> {
 /// Appends a frame whose body `fill` appends.
 ///
 /// # Errors
-/// What `fill` fails with; `TooLarge` naming `frame`. `out` is as it was then.
+/// The error of `fill`; `TooLarge` naming `frame`. `out` is then unchanged.
 pub fn put_frame(out: &mut Vec<u8>, header: Header, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
     let start = out.len();
     out.put_u32(0);

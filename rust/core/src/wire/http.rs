@@ -1,5 +1,5 @@
-//! The few plain HTTP/1.1 requests that a server answers beside its frames: a head is read, a body is
-//! not. Percent signs are resolved where a part is asked for.
+//! The few plain HTTP/1.1 requests that a server answers in addition to its frames. Heads are read, bodies are
+//! refused. Percent escapes are decoded when a part is read.
 
 use std::borrow::Cow;
 
@@ -40,21 +40,21 @@ impl HttpFault {
 pub struct HttpRequest<'a> {
     /// `GET`, `POST`, …
     pub method: &'a str,
-    /// What stands before the question mark, as it came.
+    /// The path before the question mark, not decoded.
     pub path: &'a str,
-    /// What stands behind it, as it came.
+    /// The query after the question mark, not decoded.
     pub query: &'a str,
-    /// True where further requests may follow on the connection.
+    /// True if more requests may follow on the connection.
     pub keeps_alive: bool,
     /// Bytes of the head.
     pub head_bytes: usize,
     headers: Vec<(&'a str, &'a str)>,
 }
 
-/// Reads the request at the front of `bytes`; `None` while its head is not all there.
+/// Reads the request at the front of `bytes`; `None` if its head is incomplete.
 ///
 /// # Errors
-/// Why it is refused; the connection is to be closed after the answer.
+/// The reason of the refusal; the caller closes the connection after the answer.
 pub fn read_http(bytes: &[u8]) -> Result<Option<HttpRequest<'_>>, HttpFault> {
     const END: &[u8] = b"\r\n\r\n";
     let seen = bytes.get(..HTTP_HEAD_BYTES_MAX).unwrap_or(bytes);
@@ -114,12 +114,12 @@ fn read_headers<'a>(lines: std::str::Split<'a, &str>) -> Result<Vec<(&'a str, &'
 }
 
 impl<'a> HttpRequest<'a> {
-    /// The value of the first field of this name, whatever its case.
+    /// The value of the first field of this name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The value of the first parameter of this name; `None` where there is none, or it is no text.
+    /// The value of the first parameter of this name; `None` if there is none, or it is not UTF-8.
     pub fn parameter(&self, name: &str) -> Option<Cow<'a, str>> {
         let pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let mut named = pairs.filter(|(key, _)| resolved(key).is_some_and(|key| key == name));
@@ -127,7 +127,7 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-/// Text with its percent signs and plus signs resolved.
+/// Text with its percent escapes and plus signs decoded.
 fn resolved(part: &str) -> Option<Cow<'_, str>> {
     if !part.contains(['%', '+']) {
         return Some(Cow::Borrowed(part));

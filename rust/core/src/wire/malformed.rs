@@ -1,4 +1,4 @@
-//! What is wrong with bytes that are not what they must be.
+//! The errors of malformed bytes from the network.
 
 use thiserror::Error;
 
@@ -12,9 +12,9 @@ pub enum Malformed {
     Short {
         /// The field.
         field: &'static str,
-        /// How many bytes it takes.
+        /// The bytes that it needs.
         needed: usize,
-        /// How many are there.
+        /// The bytes that are left.
         left: usize,
     },
     /// A length or a number that the field cannot have.
@@ -22,9 +22,9 @@ pub enum Malformed {
     Value {
         /// The field.
         field: &'static str,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
-        /// What stands there.
+        /// The value found.
         found: i64,
     },
     /// Text that is not UTF-8.
@@ -42,15 +42,15 @@ pub enum Malformed {
         field: &'static str,
         /// The limit.
         limit: u64,
-        /// What stands there.
+        /// The value found.
         found: u64,
     },
-    /// Bytes behind the last field.
+    /// Bytes after the last field.
     #[error("{field}: {count} bytes are left over")]
     LeftOver {
-        /// What had ended.
+        /// The part that had ended.
         field: &'static str,
-        /// How many.
+        /// The number of bytes.
         count: usize,
     },
 }

@@ -1,8 +1,8 @@
-//! Big-endian fields read from the front of borrowed bytes, each bounded before it is used.
+//! Big-endian fields, read from the front of borrowed bytes. Each is checked against its limit before use.
 
 use super::malformed::{Malformed, Read};
 
-/// Bytes that are not read yet.
+/// The bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -23,19 +23,19 @@ macro_rules! numbers {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the first of these bytes on.
+    /// A reader of these bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     numbers!(u8: u8, i8: i8, u16: u16, i16: i16, u32: u32, i32: i32, u64: u64, i64: i64);
 
-    /// What is not read yet.
+    /// The bytes that are not read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// True where nothing is left.
+    /// True if nothing is left.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         utf8(field, self.bytes(field, count)?)
     }
 
-    /// Bytes behind an unsigned 32-bit length of at most `limit`.
+    /// Bytes after an unsigned 32-bit length of at most `limit`.
     ///
     /// # Errors
     /// `TooLarge`, `Short`, naming `field`.
@@ -86,8 +86,8 @@ impl<'a> Reader<'a> {
         self.bytes(field, length as usize)
     }
 
-    /// A count of things that take at least `bytes_each` each, so that no count is believed which
-    /// the bytes that are left cannot hold.
+    /// A count of items that take at least `bytes_each` bytes each. A count that the remaining bytes cannot hold is
+    /// refused.
     ///
     /// # Errors
     /// `TooLarge` over `limit`, `Short`, naming `field`.
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
     /// `LeftOver` naming `field`.

@@ -1,8 +1,8 @@
-//! Every request that the server knows, by its command; and what each error gets from QMQ's.
+//! Every request that the server knows, by its command; and the answer codes for errors of QMQ requests.
 //!
-//! A Java producer takes a code of the whole answer, whatever it says, for something to try again;
-//! only a message listed with the code 1 or 5 is given up, and its user told. The codes 52 and, of a
-//! message, 4 make it turn away from the server until the list of servers differs, so neither is sent.
+//! A Java producer tries again after any error code of the whole answer. It fails a message, and reports this to
+//! its user, only if the answer lists the message with code 1 or 5. The code 52, and the code 4 for a message, make
+//! it leave the server until the list of servers changes, so neither is sent.
 
 use super::extension::request::OwnRequest;
 use super::extension::{EXTENSION_VERSION, HELLO, OWN_COMMANDS, PING};
@@ -26,13 +26,13 @@ pub enum Request<'a> {
     Ack(AckRequest<'a>),
     /// An operator moves a group.
     ConsumeManage(ConsumeManage<'a>),
-    /// A QMQ client tells what it is.
+    /// A QMQ client registers.
     Register(RegisterRequest<'a>),
-    /// One of delaymq's own.
+    /// A command of delaymq's own.
     Own(OwnRequest<'a>),
-    /// One of delaymq's own, laid out in a version that nobody knows.
+    /// A command of delaymq's own, in an unknown version.
     UnknownVersion(i16),
-    /// Nobody knows this command.
+    /// An unknown command.
     Unknown(i16),
 }
 
@@ -40,7 +40,7 @@ impl<'a> Request<'a> {
     /// Reads the request in a frame.
     ///
     /// # Errors
-    /// `Malformed`, naming the field. The frame itself is whole, so the connection goes on.
+    /// `Malformed`, naming the field. The frame is complete, so the connection stays usable.
     pub fn read(frame: &'a Frame) -> Read<Self> {
         let (code, version, body) = (frame.header.code, frame.header.version, frame.body.as_ref());
         Ok(match code {
@@ -56,13 +56,13 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// True for one of a command and version that are known.
+    /// True if the command and the version are known.
     pub const fn is_known(&self) -> bool {
         !matches!(self, Self::Unknown(_) | Self::UnknownVersion(_))
     }
 }
 
-/// HELLO and PING have one layout in every version, since they come before a version is agreed on.
+/// HELLO and PING have one layout in every version, since they are sent before a version is agreed on.
 fn is_of_unknown_version(command: i16, version: i16) -> bool {
     OWN_COMMANDS.contains(&command) && !matches!(command, HELLO | PING) && version != EXTENSION_VERSION
 }
@@ -72,8 +72,7 @@ pub const fn is_of_qmq(command: i16) -> bool {
     matches!(command, SEND | PULL | ACK | CONSUME_MANAGE | CLIENT_REGISTER)
 }
 
-/// The code of an answer to a request of QMQ whose body cannot be read. None of QMQ's own clients
-/// sends such a body.
+/// The answer code for a QMQ request whose body cannot be read. QMQ's own clients never send such a body.
 pub const fn malformed_answer(command: i16) -> i16 {
     match command {
         CONSUME_MANAGE => answer::PARAM_ERROR,
@@ -81,18 +80,18 @@ pub const fn malformed_answer(command: i16) -> i16 {
     }
 }
 
-/// The code of an answer to a request of QMQ that failed as a whole.
+/// The answer code for a QMQ request that failed as a whole.
 pub const fn failed_answer(command: i16, error: &Error) -> i16 {
     match (command, error) {
         (CONSUME_MANAGE, Error::InvalidArgument { .. } | Error::TooLarge { .. }) => answer::PARAM_ERROR,
-        // A pull that is refused is held for its time and then told that there is nothing: an error
-        // would be followed by the next pull at once.
+        // A refused pull is held for its time and then answered as empty: after an error the client would pull
+        // again at once.
         (PULL, _) => answer::NO_MESSAGE,
         _ => answer::BROKER_ERROR,
     }
 }
 
-/// What a message of a SEND that could not be stored gets.
+/// The code for a message of a SEND that could not be stored.
 pub const fn send_code(error: &Error) -> SendCode {
     match error {
         Error::InvalidArgument { .. } | Error::TooLarge { .. } | Error::KeyTaken { .. } => SendCode::Refused,

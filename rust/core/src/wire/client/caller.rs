@@ -1,9 +1,8 @@
-//! The other end of a connection: requests out, answers and deliveries in. It has no socket and no
-//! clock, as [`crate::wire::connection`] has none.
+//! The client's end of a connection: requests out, answers and deliveries in. Like [`crate::wire::connection`], it
+//! has no socket and no clock.
 //!
-//! A request is under way until its answer comes. Where the connection is lost first, or the caller
-//! does not wait any longer, nobody can know from here whether it was done: such a request is never
-//! told to have succeeded or failed.
+//! A request is under way until its answer comes. If the connection is lost first, or the caller stops waiting, the
+//! outcome is unknown: such a request is never reported as done or failed.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ use crate::wire::extension::{DELIVER, EXTENSION_VERSION};
 use crate::wire::frame::{FLAG_ONE_WAY, FRAME_BYTES_MAX, Header, answer, read_head};
 use crate::wire::malformed::Malformed;
 
-/// What a caller bounds.
+/// The limits of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallerLimits {
     /// Requests under way.
@@ -34,20 +33,20 @@ impl Default for CallerLimits {
     }
 }
 
-/// Names a request under way: its opaque number on this connection.
+/// Identifies a request under way: its opaque number on this connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(pub i32);
 
-/// What came from the server.
+/// A frame from the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// An answer.
     Answer {
-        /// To which request.
+        /// The request that it answers.
         call: CallId,
-        /// What was asked.
+        /// The command of the request.
         command: i16,
-        /// How it went.
+        /// The result code.
         code: i16,
         /// The body.
         body: Bytes,
@@ -56,11 +55,10 @@ pub enum Heard {
     Deliver(Bytes),
 }
 
-/// What an answer to one of delaymq's own requests says: its body, or the error.
+/// The content of an answer to one of delaymq's own requests: its body, or the error.
 ///
 /// # Errors
-/// The error that the server told, also where it does not know the command; `Malformed` where the
-/// error itself cannot be read.
+/// The error that the server reported, also for an unknown command; `Malformed` if the error itself cannot be read.
 pub fn told(code: i16, body: &Bytes) -> std::result::Result<Bytes, RemoteError> {
     match code {
         answer::SUCCESS => Ok(body.clone()),
@@ -72,7 +70,7 @@ pub fn told(code: i16, body: &Bytes) -> std::result::Result<Bytes, RemoteError> 
     }
 }
 
-/// See the module.
+/// The client's end of a connection; see the module.
 #[derive(Debug)]
 pub struct Caller {
     limits: CallerLimits,
@@ -84,7 +82,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A connection that was made now.
+    /// A new connection.
     pub fn new(limits: CallerLimits) -> Self {
         Self {
             limits,
@@ -96,17 +94,17 @@ impl Caller {
         }
     }
 
-    /// True where another request may be made now.
+    /// True if another request may be made now.
     pub fn has_room(&self) -> bool {
         self.fault.is_none()
             && self.pending.len() < self.limits.requests_max
             && self.outgoing.bytes() < self.limits.output_bytes_max
     }
 
-    /// Makes a request of delaymq's own; `None` where there is no room now.
+    /// Makes a request of delaymq's own; `None` if there is no room now.
     ///
     /// # Errors
-    /// What `fill` fails with; `TooLarge` naming `frame`: nothing was asked.
+    /// The error of `fill`; `TooLarge` naming `frame`: no request was made.
     pub fn ask(
         &mut self,
         command: i16,
@@ -123,8 +121,8 @@ impl Caller {
         Ok(Some(call))
     }
 
-    /// Makes a request that is answered only by an error, which [`Self::hear`] tells under the name
-    /// that it had. False where there is no room now.
+    /// Makes a one-way request. Only an error is answered; [`Self::hear`] returns it with the request's id. False
+    /// if there is no room now.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -139,7 +137,7 @@ impl Caller {
         Ok(true)
     }
 
-    /// The next number that no request under way has. There are far more numbers than requests.
+    /// The next id that no request under way has. There are far more ids than requests.
     fn free_id(&self) -> CallId {
         let mut call = CallId(self.next_opaque);
         while self.pending.contains_key(&call) {
@@ -148,42 +146,42 @@ impl Caller {
         call
     }
 
-    /// How many requests are under way.
+    /// The number of requests under way.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// Nobody waits for this answer any more: when it comes, it is let be. True where it was under
-    /// way; whether it is done is not known.
+    /// Stops waiting for an answer, which is ignored when it comes. True if the request was under way; whether it
+    /// is done is unknown.
     pub fn forget(&mut self, call: CallId) -> bool {
         self.pending.remove(&call).is_some()
     }
 
-    /// The connection is lost: the requests whose end is not known, with their commands.
+    /// The connection is lost: returns the requests with unknown outcome, and their commands.
     pub fn lost(&mut self) -> Vec<(CallId, i16)> {
         self.input.clear();
         self.outgoing.clear();
         std::mem::take(&mut self.pending).into_iter().collect()
     }
 
-    /// Reads into the caller: `read` appends to what it is given.
+    /// Calls `read` to append received bytes.
     pub fn read_with<T>(&mut self, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
         let room = if self.fault.is_none() { FRAME_BYTES_MAX.saturating_sub(self.input.len()) } else { 0 };
         self.input.read_with(room, read)
     }
 
-    /// Takes as many of these bytes as there is room for, and says how many.
+    /// Takes as many of these bytes as there is room for; returns their number.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         let room = if self.fault.is_none() { FRAME_BYTES_MAX.saturating_sub(self.input.len()) } else { 0 };
         self.input.receive(room, bytes)
     }
 
-    /// What came next, where it is there whole. Answers that nobody waits for are let be, but for
-    /// errors, which may be of a request that wanted no answer.
+    /// The next answer or delivery, if a complete one was received. Answers without a waiting caller are ignored,
+    /// except errors, which may answer one-way requests.
     ///
     /// # Errors
-    /// `Malformed` where the server sent what is no frame: the connection is to be closed, and what is
-    /// under way is [`Self::lost`].
+    /// `Malformed` if the server sent bytes that are no frame. The caller then closes the connection; the requests
+    /// under way are [`Self::lost`].
     pub fn hear(&mut self) -> std::result::Result<Option<Heard>, Malformed> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
@@ -225,7 +223,7 @@ impl Caller {
         self.outgoing.slices()
     }
 
-    /// How many bytes wait to be written.
+    /// The bytes that wait to be written.
     pub fn output_bytes(&self) -> usize {
         self.outgoing.bytes()
     }

@@ -1,5 +1,5 @@
-//! The key of a message that a server delivered: its queue, its offset there, and which subscription
-//! of the client it was delivered to.
+//! The key of a delivered message: its queue, its offset there, and the client's subscription that it was delivered
+//! to.
 //!
 //! | bits | what |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | 44 | the retry subject |
 //! | 45 to 63 | the lower bits of the subscription's number |
 //!
-//! Offsets begin anew with each connection, but no two subscriptions of a client have one number, those
-//! that are made again after a connection was lost included. So the key of a message that an older
-//! connection delivered is none of the newer one's.
+//! Offsets restart with each connection. But all subscriptions of a client have different numbers, including those
+//! that are opened again after a lost connection. So the key of a message from an older connection is never a key
+//! of the newer one.
 
 use crate::wire::extension::consume::Delivered;
 
@@ -18,7 +18,7 @@ const RETRY_BIT: u64 = 1 << OFFSET_BITS;
 const NUMBER_SHIFT: u32 = OFFSET_BITS + 1;
 const NUMBER_MASK: u32 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
-/// The key of a message; `None` where its offset is larger than any that a server gives.
+/// The key of a message; `None` if its offset is larger than any that a server uses.
 pub const fn key(number: u32, message: &Delivered<'_>) -> Option<u64> {
     if message.offset >= RETRY_BIT {
         return None;
@@ -32,7 +32,7 @@ pub const fn parts(key: u64) -> (u8, u64) {
     ((key & RETRY_BIT != 0) as u8, key & (RETRY_BIT - 1))
 }
 
-/// True where the subscription of this number was handed the message of this key.
+/// True if the message with this key was delivered to the subscription of this number.
 pub const fn is_of(key: u64, number: u32) -> bool {
     (key >> NUMBER_SHIFT) as u32 == number & NUMBER_MASK
 }

@@ -1,34 +1,34 @@
-//! What a connection has under way, in numbers.
+//! Counts of a connection: requests and bytes.
 
 use super::{Connection, RequestId};
 
 impl Connection {
-    /// The requests that are held.
+    /// The held requests.
     pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
         self.under_way.held()
     }
 
-    /// How many requests are under way, held ones included.
+    /// The number of requests under way, including held ones.
     pub fn open_count(&self) -> usize {
         self.under_way.count()
     }
 
-    /// How many of them are held.
+    /// The number of held requests.
     pub fn held_count(&self) -> usize {
         self.under_way.held_count()
     }
 
-    /// How many bytes wait to be written.
+    /// The bytes that wait to be written.
     pub fn output_bytes(&self) -> usize {
         self.outgoing.bytes()
     }
 
-    /// How many bytes were read and not handed out.
+    /// The bytes that were read and not handed out.
     pub fn input_bytes(&self) -> usize {
         self.input.len()
     }
 
-    /// How many bytes were there, when the input ended, of requests that nobody was handed.
+    /// The bytes of requests that were not handed out when the input ended.
     pub fn unfinished_bytes(&self) -> usize {
         self.unfinished_bytes
     }

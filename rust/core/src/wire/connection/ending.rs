@@ -1,11 +1,11 @@
-//! How the input of a connection ends.
+//! The reasons why the input of a connection ends.
 
 use crate::wire::malformed::Malformed;
 
 /// Why a connection takes no more input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The peer sent what is no request.
+    /// The peer sent bytes that are no request.
     Malformed(Malformed),
     /// No valid request came in time, or the peer was not admitted in time.
     FirstRequestLate,
@@ -13,11 +13,11 @@ pub enum Ending {
     FrameLate,
     /// The peer does not read.
     ReaderLate,
-    /// The peer has subscriptions and was not heard of.
+    /// The peer has subscriptions and sent nothing for too long.
     Silent,
-    /// The peer asked what it may not, and would not understand a refusal.
+    /// The peer sent a command without permission, and would not understand a refusal.
     TurnedAway,
-    /// The server has read more of all peers together than it can keep, and too much of this one.
+    /// All connections together hold too much memory, and this one holds too much of it.
     Crowded,
     /// The peer closed its side.
     PeerClosed,
@@ -26,7 +26,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The kind as one word with underscores, for logs and counters.
+    /// The name of the kind, in lower case with underscores, for logs and counters.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",

@@ -1,21 +1,21 @@
-//! Bytes that a peer sent and nobody took yet. A connection that is silent keeps no buffer: it is let
-//! go of whenever all of it was taken, and the next one begins small.
+//! Received bytes that were not taken yet. An idle connection keeps no buffer: the buffer is freed whenever all of
+//! it was taken, and the next one begins small.
 
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, BytesMut};
 
 use crate::wire::frame::{Frame, HEAD_BYTES, Head};
 
-/// Room that is made for one read: from the least, twice as much after each read that filled it.
+/// The smallest buffer for one read; it doubles after each read that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// See the module.
+/// Received bytes; see the module.
 #[derive(Debug)]
 pub(in crate::wire) struct Incoming {
     bytes: BytesMut,
     read_bytes: usize,
-    /// Bytes of frames that were taken and share their memory with what waits.
+    /// Bytes of taken frames that share their memory with the waiting bytes.
     taken_bytes: usize,
 }
 
@@ -26,27 +26,27 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// How many bytes wait.
+    /// The number of waiting bytes.
     pub(in crate::wire) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// True where none waits.
+    /// True if no byte waits.
     pub(in crate::wire) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What waits.
+    /// The waiting bytes.
     pub(in crate::wire) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many bytes of memory it keeps.
+    /// The bytes of memory that it holds.
     pub(in crate::wire) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// `read` appends to what it is given, which takes at most `room` bytes.
+    /// Calls `read` to append at most `room` bytes.
     pub(in crate::wire) fn read_with<T>(
         &mut self,
         room: usize,
@@ -61,7 +61,7 @@ impl Incoming {
         result
     }
 
-    /// Takes as many of these bytes as `room` allows, and says how many.
+    /// Takes as many of these bytes as `room` allows; returns their number.
     pub(in crate::wire) fn receive(&mut self, room: usize, bytes: &[u8]) -> usize {
         let taken = bytes.get(..room).unwrap_or(bytes);
         let mut rest = taken;
@@ -75,7 +75,7 @@ impl Incoming {
         taken.len()
     }
 
-    /// The frame of this head; `None` while it is not all there.
+    /// The frame of this head; `None` if it is incomplete.
     pub(in crate::wire) fn take(&mut self, head: Head) -> Option<Frame> {
         if self.bytes.len() < head.frame_bytes {
             return None;
@@ -91,8 +91,8 @@ impl Incoming {
         Some(Frame { header: head.header, body })
     }
 
-    /// Lets go of the memory of frames that were taken: a few bytes behind a large one would keep all of
-    /// it, and a small one all that was read with it.
+    /// Frees the memory of taken frames. Otherwise a few bytes after a large frame would keep all of its memory,
+    /// and a small frame all that was read with it.
     pub(in crate::wire) fn let_go(&mut self) {
         if self.taken_bytes > self.bytes.len() {
             self.bytes = BytesMut::from(self.bytes.as_ref());
@@ -100,7 +100,7 @@ impl Incoming {
         }
     }
 
-    /// Forgets all of it.
+    /// Drops all bytes.
     pub(in crate::wire) fn clear(&mut self) {
         self.bytes = BytesMut::new();
         self.taken_bytes = 0;

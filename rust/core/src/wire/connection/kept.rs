@@ -1,4 +1,4 @@
-//! What a connection makes the server keep, and what it may be given for all that.
+//! The memory that a connection holds, and the limits that follow from it.
 
 use super::{Connection, Hearing};
 use crate::units::Millis;
@@ -6,13 +6,13 @@ use crate::wire::connection::under_way::RequestId;
 use crate::wire::frame::FRAME_BYTES_MAX;
 
 impl Connection {
-    /// A request makes the server keep so many bytes beside its frame, until it is answered.
+    /// A request holds `bytes` in addition to its frame, until it is answered.
     pub fn keep(&mut self, id: RequestId, bytes: usize) {
         self.under_way.keep(id, bytes);
     }
 
-    /// The server keeps so many bytes until [`Self::let_go`], whatever is answered; false where it keeps
-    /// too much so.
+    /// The connection holds `bytes` until [`Self::let_go`], independent of answers; false if it already holds too
+    /// much of that kind.
     pub fn keep_on(&mut self, bytes: usize) -> bool {
         let lasting_bytes = self.lasting_bytes.saturating_add(bytes);
         let has_room = bytes == 0 || lasting_bytes <= self.limits.kept_bytes_max;
@@ -22,20 +22,21 @@ impl Connection {
         has_room
     }
 
-    /// So many bytes are not kept any more.
+    /// Releases `bytes`.
     pub fn let_go(&mut self, bytes: usize) {
         self.lasting_bytes = self.lasting_bytes.saturating_sub(bytes);
     }
 
-    /// How many bytes the connection makes the server keep: what was read, what its requests and
-    /// subscriptions keep, and what waits to be written.
+    /// The bytes that the connection holds: input, the memory of its requests and subscriptions, and output that
+    /// waits to be written.
     pub fn kept_bytes(&self) -> usize {
         let asked = self.under_way.bytes().saturating_add(self.lasting_bytes);
         self.input.len().saturating_add(self.outgoing.bytes()).saturating_add(asked)
     }
 
-    /// Hears the peer, or does not for now, because of what all connections keep. The time of a frame that
-    /// is not whole passes meanwhile: it is part of what is kept. Nobody is silent who is not heard.
+    /// Resumes or stops reading from the peer, because of the memory that all connections hold. The time limit of
+    /// an incomplete frame continues, since the frame is part of that memory. A peer that is not read does not
+    /// count as silent.
     pub fn hear(&mut self, is_heard: bool, now: Millis) {
         if is_heard && !self.hears() {
             self.silence.broken(now);
@@ -43,25 +44,24 @@ impl Connection {
         self.hearing = if is_heard { Hearing::Heard } else { Hearing::Unheard };
     }
 
-    /// True where requests that are there are not handed out until there is room.
+    /// True if waiting requests are not handed out until memory is free.
     pub fn is_paused(&self) -> bool {
         !self.hears()
     }
 
-    /// True where there is room for an answer with messages, or for a piece of a list: without it none is
-    /// made.
+    /// True if an answer with messages, or a piece of a list, may be made now.
     pub fn has_answer_room(&self) -> bool {
         self.outgoing.bytes() < self.limits.output_bytes_max
     }
 
-    /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
-    /// with messages is made within this, or has one message, where there is [`Self::has_answer_room`].
+    /// The bytes that an answer should not exceed now, so that the output stays bounded. With
+    /// [`Self::has_answer_room`], an answer with messages stays within this, or has one message.
     pub fn answer_bytes_max(&self) -> usize {
         let waiting = self.outgoing.bytes();
         self.limits.output_bytes_max.saturating_sub(waiting).min(FRAME_BYTES_MAX)
     }
 
-    /// How many bytes of memory the buffers keep.
+    /// The bytes of memory in the buffers.
     pub fn memory_bytes(&self) -> usize {
         self.input.capacity().saturating_add(self.outgoing.capacity())
     }
@@ -90,10 +90,10 @@ mod tests {
     fn what_waits_shares_no_memory_with_requests_that_were_taken() {
         let mut connection = Connection::new(ConnectionLimits::default(), true, NOW);
         let (large, small) = (request(100_000), request(10));
-        // Behind a large one that is at once so, whether anybody takes what is there or not.
+        // After a large request the memory is separate at once, whether the waiting bytes are taken or not.
         connection.receive(&[large, small.clone()].concat(), NOW);
         assert!(connection.next_request(NOW).unwrap().frame.body.is_unique());
-        // Behind small ones it is once there is no other that is whole.
+        // After small ones it is separate once no other complete request waits.
         connection.receive(&[small.as_slice(), &small, &small[..30]].concat(), NOW);
         let mut asked: Vec<_> = std::iter::from_fn(|| connection.next_request(NOW)).collect();
         let last = asked.pop().unwrap();

@@ -1,18 +1,18 @@
-//! One connection of a server: bytes in, requests out; answers in, bytes out. It has no socket and no
-//! clock: whoever drives it reads where it wants input, writes what it has, and tells the time.
+//! One connection of a server: bytes in, requests out; answers in, bytes out. It has no socket and no clock: its
+//! caller reads when it wants input, writes its output, and passes the time.
 //!
-//! - Requests are handed out in the order of their bytes and answered in any order. What cannot be
-//!   answered yet holds up nothing else: so many requests may be under way, and held pulls are not
-//!   counted among them.
-//! - Bytes that wait to be written are bounded: over that bound no further request is handed out,
-//!   nothing is pushed or gathered, and no input is wanted, until the peer has read. So are the bytes that
-//!   requests under way keep, by their frames, until some of them are answered.
-//! - What a connection makes the server keep is one number, whatever it is: who drives many of them
-//!   weighs them all ([`super::quota::memory_accounting`]), and hears those less that keep much.
-//! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
-//!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
-//! - Who must not be silent, since it holds what others wait for, is cut off once it is for too long.
-//! - Garbage ends the input. What was asked before it is still answered.
+//! - Requests are handed out in the order of their bytes and answered in any order. A request that cannot be
+//!   answered yet does not delay others: a limited number may be under way, and held pulls do not count.
+//! - The output that waits is bounded. Above the bound no request is handed out, nothing is pushed or gathered, and
+//!   no input is wanted, until the peer has read. The memory of requests under way is bounded in the same way, by
+//!   their frames, until some of them are answered.
+//! - The memory that a connection holds is one number. The caller adds up all connections
+//!   ([`super::quota::memory_accounting`]), and stops reading from those that hold much.
+//! - A peer must send a valid request soon, or authenticate soon if a token is required. Until then its time is
+//!   short; if it must authenticate, its memory is limited too.
+//! - A peer with subscriptions must not be silent, since it holds messages that others wait for: it is cut off
+//!   after a limit.
+//! - Garbage ends the input. Earlier requests are still answered.
 
 mod counts;
 mod stopping;
@@ -48,32 +48,32 @@ pub(super) mod under_way;
 /// A request that was handed out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Its name, to answer it by.
+    /// Its id, for the answer.
     pub id: RequestId,
-    /// The frame. Its body shares memory with what was read around it, so who holds a request for
-    /// long keeps a copy of what it needs instead.
+    /// The frame. Its body shares memory with the bytes read around it, so a caller that holds a request for long
+    /// copies the parts that it needs.
     pub frame: Frame,
 }
 
-/// Whether requests are taken at all.
+/// Whether the peer is read at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hearing {
     Heard,
-    /// All connections together keep too much, and this one more than a little of it.
+    /// All connections together hold too much memory, and this one more than a little of it.
     Unheard,
 }
 
-/// See the module.
+/// A connection; see the module.
 #[derive(Debug)]
 pub struct Connection {
     limits: ConnectionLimits,
     input: Incoming,
     outgoing: Outgoing,
     under_way: UnderWay,
-    /// Bytes that the server keeps for as long as the peer wants, whatever is answered.
+    /// Bytes that the connection holds as long as the peer wants, independent of answers.
     lasting_bytes: usize,
     began: Millis,
-    /// When the frame that is being read began, or reading went on after a pause; later by what it rested.
+    /// When the frame that is being read began, or reading resumed after a pause, plus its rests.
     frame_began: Millis,
     rests_until: Millis,
     is_paused: bool,
@@ -86,7 +86,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that was made now. A peer that is not `admitted` must say hello first.
+    /// A new connection. A peer that is not `admitted` must send a hello first.
     pub fn new(limits: ConnectionLimits, admitted: bool, now: Millis) -> Self {
         Self {
             limits,
@@ -107,34 +107,33 @@ impl Connection {
         }
     }
 
-    /// The peer gave what it needs to be served.
+    /// The peer has authenticated.
     pub fn admit(&mut self) {
         self.is_admitted = true;
         self.is_proven = true;
     }
 
-    /// A request of the peer's was valid.
+    /// The peer sent a valid request.
     pub fn prove(&mut self) {
         self.is_proven |= self.is_admitted;
     }
 
-    /// From now on the peer must be heard of from time to time, or need not be.
+    /// Sets whether the peer must send something within the time limit from now on.
     pub fn must_speak(&mut self, must: bool, now: Millis) {
         self.silence.bound(must, now);
     }
 
-    /// True for a peer that may be served.
+    /// True if the peer may be served.
     pub fn is_admitted(&self) -> bool {
         self.is_admitted
     }
 
-    /// True where more may be read from the peer now.
+    /// True if more may be read from the peer now.
     pub fn wants_input(&self) -> bool {
         self.ending.is_none() && self.hears() && self.input_room() > 0
     }
 
-    /// Reads into the connection: `read` appends to what it is given, which takes no more than the
-    /// connection has room for.
+    /// Reads into the connection: calls `read` to append at most as many bytes as the connection has room for.
     pub fn read_with<T>(&mut self, now: Millis, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
         let before = self.input.len();
         let room = self.input_room();
@@ -148,14 +147,14 @@ impl Connection {
         result
     }
 
-    /// The server reads nothing more of the frame that is under way until then, which is not its peer's time.
+    /// The server reads no more of the current frame before `until`; that time does not count for the peer's limit.
     pub fn rests(&mut self, until: Millis, now: Millis) {
         self.frame_began = self.frame_began.plus(until.since(self.rests_until.max(now)));
         self.rests_until = self.rests_until.max(until);
         self.silence.broken(self.rests_until);
     }
 
-    /// Takes as many of these bytes as there is room for, and says how many.
+    /// Takes as many of these bytes as there is room for; returns their number.
     pub fn receive(&mut self, bytes: &[u8], now: Millis) -> usize {
         if self.input.is_empty() {
             self.frame_began = now;
@@ -168,7 +167,7 @@ impl Connection {
         received
     }
 
-    /// The next request, where one is there whole and there is room for its answer.
+    /// The next request, if a complete one waits and there is room for its answer.
     pub fn next_request(&mut self, now: Millis) -> Option<Asked> {
         self.note_room(now);
         if self.ending.is_some() || !self.hears() {
@@ -190,7 +189,7 @@ impl Connection {
         Some(Asked { id, frame })
     }
 
-    /// The head of the frame that is next, judged as far as it is there.
+    /// The head of the next frame, checked as far as its bytes are there.
     fn head(&self) -> std::result::Result<Option<Head>, Malformed> {
         let Some(head) = read_head(self.input.bytes())? else { return Ok(None) };
         if head.header.is_answer() {
@@ -205,16 +204,16 @@ impl Connection {
         Ok(Some(head))
     }
 
-    /// Sets a request aside that waits for something to happen, so that it holds up no other. False
-    /// where too many are held already: it is still under way then, and wants an answer.
+    /// Holds a request that waits for an event, so that it delays no other. False if the maximum is held already:
+    /// then the request is still under way and needs an answer.
     pub fn hold(&mut self, id: RequestId) -> bool {
         self.under_way.hold(id, self.limits.held_max)
     }
 
-    /// Answers a request, once. False where it is not under way.
+    /// Answers a request, once. False if it is not under way.
     ///
     /// # Errors
-    /// What `fill` fails with; `TooLarge` naming `frame`: the request is still under way.
+    /// The error of `fill`; `TooLarge` naming `frame`: the request is still under way.
     pub fn answer(
         &mut self,
         id: RequestId,
@@ -238,11 +237,11 @@ impl Connection {
         self.answer(id, error.code.number(), now, |out| error.put(out))
     }
 
-    /// Sends what the peer did not ask for. False where there is no room: it may be tried again once
-    /// the peer has read.
+    /// Sends a message that the peer did not request. False if there is no room: the caller may try again after the
+    /// peer has read.
     ///
     /// # Errors
-    /// What `fill` fails with; `TooLarge` naming `frame`.
+    /// The error of `fill`; `TooLarge` naming `frame`.
     pub fn push(&mut self, command: i16, now: Millis, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
         if self.ending.is_some() || !self.has_answer_room() {
             return Ok(false);
@@ -251,13 +250,13 @@ impl Connection {
         self.outgoing.put(now, header, fill).map(|()| true)
     }
 
-    /// Ends the connection instead of answering a request. What was asked before is still answered.
+    /// Ends the connection instead of answering a request. Earlier requests are still answered.
     pub fn turn_away(&mut self, id: RequestId) {
         self.under_way.end(id);
         self.end(Ending::TurnedAway);
     }
 
-    /// Nothing more is read, for there is no room for it beside what other peers sent.
+    /// Ends the input, since all connections together hold too much memory.
     pub fn crowded(&mut self) {
         self.end(Ending::Crowded);
     }
@@ -278,7 +277,7 @@ impl Connection {
         self.end(Ending::PeerClosed);
     }
 
-    /// When [`Self::tick`] is to be called at the latest.
+    /// The latest time for the next call of [`Self::tick`].
     pub fn deadline(&self) -> Option<Millis> {
         let reader = self.outgoing.oldest().map(|queued| queued.plus(self.limits.reader_ms_max));
         let reads = self.ending.is_none() && self.has_room();
@@ -288,8 +287,7 @@ impl Connection {
         [reader, first, frame, silence].into_iter().flatten().min()
     }
 
-    /// Ends the connection where its peer was too slow. Called after the requests that are there were
-    /// taken.
+    /// Ends the connection if its peer was too slow. Call it after the waiting requests were taken.
     pub fn tick(&mut self, now: Millis) {
         self.note_room(now);
         if self.outgoing.oldest().is_some_and(|queued| now.since(queued) >= self.limits.reader_ms_max) {
@@ -307,18 +305,18 @@ impl Connection {
         }
     }
 
-    /// Why nothing more is read, once that is so.
+    /// Why the input ended, if it did.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
     }
 
-    /// True where the socket may be closed: all that was asked is answered and written, or the peer
-    /// was cut off.
+    /// True if the socket may be closed: all requests are answered and the answers written, or the peer was cut
+    /// off.
     pub fn is_finished(&self) -> bool {
         self.is_cut_off() || (self.ending.is_some() && self.under_way.count() == 0 && self.outgoing.bytes() == 0)
     }
 
-    /// Nobody is there who would read what is left.
+    /// Ends the connection at once: the peer would not read the remaining output.
     fn cut_off(&mut self, ending: Ending) {
         self.end(ending.clone());
         self.ending = Some(ending);
@@ -354,7 +352,7 @@ impl Connection {
         self.hearing == Hearing::Heard && self.has_room()
     }
 
-    /// While it is the server that does not read, no frame is late.
+    /// While the server does not read, no frame is late.
     fn note_room(&mut self, now: Millis) {
         let is_paused = !self.has_room();
         if self.is_paused && !is_paused {
@@ -368,8 +366,8 @@ impl Connection {
     }
 }
 
-/// A request that wants no answer gets none where it was done; an error it gets all the same, and so
-/// do the commands of QMQ that QMQ answers always.
+/// A one-way request gets no answer if it succeeded. Errors are always answered, and so are the commands that QMQ
+/// always answers.
 fn wants_answer(header: &Header, code: i16) -> bool {
     let may_be_silent = header.code == SEND || OWN_COMMANDS.contains(&header.code);
     !(header.is_one_way() && may_be_silent && code == answer::SUCCESS)

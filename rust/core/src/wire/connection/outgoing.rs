@@ -1,4 +1,4 @@
-//! Bytes on their way to a peer, in pieces that know since when they wait.
+//! Bytes that wait for the peer, in pieces with the time since when they wait.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ struct Piece {
     queued: Millis,
 }
 
-/// See the module.
+/// Waiting output; see the module.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Outgoing {
     pieces: VecDeque<Piece>,
@@ -24,12 +24,12 @@ pub(in crate::wire) struct Outgoing {
 }
 
 impl Outgoing {
-    /// How many bytes wait.
+    /// The number of waiting bytes.
     pub(in crate::wire) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many bytes of memory it keeps.
+    /// The bytes of memory that it holds.
     pub(in crate::wire) fn capacity(&self) -> usize {
         self.pieces.iter().map(|piece| piece.bytes.capacity()).sum()
     }
@@ -39,12 +39,12 @@ impl Outgoing {
         self.pieces.front().map(|piece| piece.queued)
     }
 
-    /// The bytes that wait, in order.
+    /// The waiting bytes, in order.
     pub(in crate::wire) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().map(|piece| piece.bytes.get(piece.sent..).unwrap_or_default())
     }
 
-    /// Appends a frame. On an error nothing is appended.
+    /// Appends a frame. After an error nothing is appended.
     pub(in crate::wire) fn put(
         &mut self,
         now: Millis,
@@ -67,7 +67,7 @@ impl Outgoing {
         put
     }
 
-    /// The first `count` bytes that waited are sent.
+    /// The first `count` waiting bytes are sent.
     pub(in crate::wire) fn sent(&mut self, count: usize) {
         let mut left = count.min(self.bytes);
         self.bytes = self.bytes.saturating_sub(left);
@@ -82,7 +82,7 @@ impl Outgoing {
         }
     }
 
-    /// Forgets all of it.
+    /// Drops all bytes.
     pub(in crate::wire) fn clear(&mut self) {
         self.pieces.clear();
         self.bytes = 0;

@@ -1,9 +1,9 @@
-//! How long a peer may be silent that must not be: it holds messages which others of its group could
-//! have, and a machine answers for a process that is stopped.
+//! The time limit for silent peers with subscriptions: such a peer holds messages that others of its group could
+//! have. A machine can keep the connection of a stopped process open, so a closed connection is not enough.
 
 use crate::units::Millis;
 
-/// Since when a peer is silent, and whether that matters.
+/// Since when a peer is silent, and whether a limit applies.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::wire) struct Silence {
     since: Millis,
@@ -11,17 +11,17 @@ pub(in crate::wire) struct Silence {
 }
 
 impl Silence {
-    /// A peer that may be silent.
+    /// A peer without a limit.
     pub(in crate::wire) fn new(now: Millis) -> Self {
         Self { since: now, is_bounded: false }
     }
 
-    /// It sent something, or could not have been heard until now.
+    /// The peer sent something, or could not be read until now.
     pub(in crate::wire) fn broken(&mut self, now: Millis) {
         self.since = now;
     }
 
-    /// From now on it must not be silent, or may be.
+    /// Sets whether a limit applies from now on.
     pub(in crate::wire) fn bound(&mut self, is_bounded: bool, now: Millis) {
         if is_bounded && !self.is_bounded {
             self.since = now;
@@ -29,7 +29,7 @@ impl Silence {
         self.is_bounded = is_bounded;
     }
 
-    /// When it will have been silent for too long.
+    /// When the limit is reached.
     pub(in crate::wire) fn end(&self, silence_ms_max: u64) -> Option<Millis> {
         self.is_bounded.then(|| self.since.plus(silence_ms_max))
     }

@@ -1,4 +1,4 @@
-//! What a connection does with what it has read when its server stops.
+//! The handling of received requests when the server stops.
 
 use super::{Connection, Ending};
 use crate::units::Millis;
@@ -6,11 +6,11 @@ use crate::wire::extension::errors::{ErrorCode, RemoteError};
 use crate::wire::extension::{ACKNOWLEDGE, CREDIT, FLUSH, GIVE_BACK, OWN_COMMANDS, PUT_AWAY, UNSUBSCRIBE};
 
 impl Connection {
-    /// The server stops: nothing more is read. What is under way may be answered; who drives this
-    /// ends the [`Self::held`] requests. A request of delaymq's own that is there whole and was not
-    /// handed out is told so, as far as there is room: whoever asked knows that nothing was done. One of
-    /// QMQ's gets no answer, since none of QMQ's codes says that; nor does one of a subscription, which
-    /// ends with its connection.
+    /// The server stops: nothing more is read. Requests under way may be answered; the caller ends the
+    /// [`Self::held`] ones. A complete request of delaymq's own that was not handed out gets the error `Stopping`,
+    /// as far as there is room, so its client knows that nothing was done. A QMQ request gets no answer, since QMQ
+    /// has no code for this. A request of a subscription gets none either: the subscription ends with its
+    /// connection.
     pub fn drain(&mut self, now: Millis) {
         while self.ending.is_none()
             && self.is_admitted
@@ -21,7 +21,7 @@ impl Connection {
             if OWN_COMMANDS.contains(&frame.header.code) && !is_of_subscription(frame.header.code) {
                 let error = RemoteError::new(ErrorCode::Stopping, "the server is stopping; nothing of this was done");
                 let header = frame.header.answered(error.code.number());
-                // The words of an error fit into a frame.
+                // The text of an error fits into a frame.
                 drop(self.outgoing.put(now, header, |out| error.put(out)));
             }
         }

@@ -1,7 +1,7 @@
-//! The subscriptions of one connection: their numbers, and how much more each may be sent.
+//! The subscriptions of one connection: their numbers, and how many more messages each may be sent.
 //!
-//! A subscription may be sent as much as it has credit for, and not so much that it would hold more
-//! than its limit. `H` is what stands behind it.
+//! The limits are its credit, and the number of unsettled messages that it may hold. `H` is the caller's handle of
+//! a subscription.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Subscription<H> {
     credit: u32,
 }
 
-/// See the module.
+/// The subscriptions; see the module.
 #[derive(Debug)]
 pub struct Subscriptions<H> {
     open: BTreeMap<u32, Subscription<H>>,
@@ -31,11 +31,10 @@ impl<H> Default for Subscriptions<H> {
 }
 
 impl<H> Subscriptions<H> {
-    /// Makes sure that a subscription of this number may be opened.
+    /// Checks that a subscription of this number may be opened.
     ///
     /// # Errors
-    /// `UnknownSubscription` where there is one of that number, `Busy` where there are as many as may
-    /// be.
+    /// `UnknownSubscription` if the number is taken, `Busy` if the maximum is open.
     pub fn check_new(&self, number: u32) -> Result<(), RemoteError> {
         if self.open.contains_key(&number) {
             return Err(refused(number, "a number that no open subscription has"));
@@ -47,7 +46,7 @@ impl<H> Subscriptions<H> {
         Ok(())
     }
 
-    /// Opens a subscription; hands `behind` back where it may not be.
+    /// Opens a subscription; returns `behind` with the error if it may not be opened.
     ///
     /// # Errors
     /// As [`Self::check_new`].
@@ -59,19 +58,18 @@ impl<H> Subscriptions<H> {
         Ok(())
     }
 
-    /// What stands behind a subscription.
+    /// The handle of a subscription.
     ///
     /// # Errors
-    /// `UnknownSubscription` where there is none of that number.
+    /// `UnknownSubscription` if there is none of that number.
     pub fn get(&self, number: u32) -> Result<&H, RemoteError> {
         self.open.get(&number).map(|open| &open.behind).ok_or_else(|| refused(number, "an open subscription"))
     }
 
-    /// It may be sent so many more.
+    /// Adds credit to a subscription.
     ///
     /// # Errors
-    /// `UnknownSubscription`; `TooLarge` where it would have more credit than one may have: it is as
-    /// it was.
+    /// `UnknownSubscription`; `TooLarge` if the credit would exceed its limit: it is then unchanged.
     pub fn add_credit(&mut self, number: u32, credit: u32) -> Result<(), RemoteError> {
         let open = self.open.get_mut(&number).ok_or_else(|| refused(number, "an open subscription"))?;
         let sum = u64::from(open.credit).saturating_add(u64::from(credit));
@@ -85,20 +83,20 @@ impl<H> Subscriptions<H> {
         Ok(())
     }
 
-    /// How many messages it may be sent now, where it holds so many.
+    /// The number of messages that it may be sent now, if it holds `holds` messages.
     pub fn room(&self, number: u32, holds: usize) -> usize {
         let Some(open) = self.open.get(&number) else { return 0 };
         (open.in_flight_max as usize).saturating_sub(holds).min(open.credit as usize)
     }
 
-    /// So many were sent to it.
+    /// Takes credit for `count` messages that were sent.
     pub fn sent(&mut self, number: u32, count: usize) {
         if let Some(open) = self.open.get_mut(&number) {
             open.credit = open.credit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
 
-    /// Closes a subscription, and hands over what stood behind it.
+    /// Closes a subscription, and returns its handle.
     ///
     /// # Errors
     /// `UnknownSubscription`.
@@ -107,7 +105,7 @@ impl<H> Subscriptions<H> {
         Ok(closed.behind)
     }
 
-    /// Closes all of them, because the connection is gone.
+    /// Closes all of them, because the connection is closed.
     pub fn close_all(&mut self) -> Vec<H> {
         std::mem::take(&mut self.open).into_values().map(|open| open.behind).collect()
     }

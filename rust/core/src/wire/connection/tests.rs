@@ -48,7 +48,7 @@ fn taken(connection: &mut Connection) -> Vec<Asked> {
     std::iter::from_fn(|| connection.next_request(NOW)).collect()
 }
 
-/// All frames that wait to be written, which are written then.
+/// All frames that wait to be written; marks them as written.
 fn written(connection: &mut Connection) -> Vec<Frame> {
     let bytes = Bytes::from(connection.output().flatten().copied().collect::<Vec<u8>>());
     assert_eq!(bytes.len(), connection.output_bytes());
@@ -325,7 +325,7 @@ fn a_server_that_stops_says_so_to_what_it_did_not_take() {
     assert!(connection.is_finished());
     assert_eq!(connection.ending(), Some(&Ending::Drained));
 
-    // Who said no hello, and what there is no room for, is told nothing.
+    // A peer that sent no hello gets no error, and neither does a request without room for the answer.
     let mut stranger = Connection::new(limits(), false, NOW);
     stranger.receive(&own(PUBLISH, 1, 0), NOW);
     stranger.drain(NOW);
@@ -351,7 +351,7 @@ fn who_must_not_be_silent_is_cut_off_when_it_is() {
     connection.must_speak(true, at(0));
     connection.must_speak(true, at(500));
     assert_eq!(connection.deadline(), Some(at(silence_ms)));
-    // A part of a frame is a sign of life.
+    // A part of a frame ends the silence.
     connection.receive(&request(2, b"")[..5], at(1_000));
     connection.tick(at(silence_ms));
     assert_eq!(
@@ -360,7 +360,7 @@ fn who_must_not_be_silent_is_cut_off_when_it_is() {
     );
     connection.receive(&request(2, b"")[5..], at(2_000));
     let id = connection.next_request(at(2_000)).unwrap().id;
-    // While the server does not read, nobody can be heard.
+    // While the server does not read, no peer counts as silent.
     connection.tick(at(9 * silence_ms));
     assert_eq!((connection.deadline(), connection.ending()), (None, None));
     answer(&mut connection, id, b"not read");
@@ -371,7 +371,7 @@ fn who_must_not_be_silent_is_cut_off_when_it_is() {
     connection.tick(at(11 * silence_ms));
     assert_eq!((connection.ending(), connection.is_finished()), (Some(&Ending::Silent), true));
     assert_eq!((connection.output_bytes(), connection.deadline()), (0, None));
-    // Who has no subscription any more may be silent again.
+    // A peer without a subscription may be silent again.
     let mut other = Connection::new(limits, true, NOW);
     other.prove();
     other.must_speak(true, NOW);
@@ -410,7 +410,7 @@ fn a_silent_connection_keeps_no_buffers() {
         written(&mut connection);
     }
     assert_eq!(connection.memory_bytes(), 0);
-    // What was read of a large frame is kept, and not what its length promises.
+    // The bytes read of a large frame count, and not the length in its header.
     connection.receive(&request(0, &vec![0; 1 << 20])[..1_000], NOW);
     assert_eq!(connection.next_request(NOW), None);
     assert!(connection.memory_bytes() <= 8 << 10);
@@ -467,7 +467,7 @@ fn requests_are_taken_while_what_they_keep_has_room() {
     assert_eq!((asked.len(), connection.is_paused(), connection.wants_input()), (3, true, false));
     let kept = connection.kept_bytes();
     assert!((9 * 4_000..9 * 4_000 + 5_000).contains(&kept), "{kept}");
-    // Held ones count as well: each is answered in its time.
+    // Held requests count as well: each is answered later.
     assert!(connection.hold(asked[0].id) && connection.next_request(NOW).is_none());
     answer(&mut connection, asked[1].id, b"");
     connection.keep(asked[2].id, 9_000);
@@ -514,7 +514,7 @@ proptest! {
         for (opaque, body) in (0..).zip(&bodies) {
             bytes.extend(request(opaque, body));
         }
-        // A length that no frame has: whatever follows, it is refused.
+        // A length that no frame has is refused, whatever follows.
         bytes.extend([0xff, 0xff]);
         bytes.extend(&garbage);
         bytes.extend([0; 4]);
@@ -558,7 +558,7 @@ proptest! {
                 0 => { connection.receive(&bytes, now); }
                 1 | 2 => { connection.receive(&request(1, &bytes), now); }
                 3 => {
-                    // A frame that promises to be as large as a frame may be.
+                    // A frame with the largest allowed length.
                     connection.receive(&((FRAME_BYTES_MAX - 4) as u32).to_be_bytes(), now);
                 }
                 4 => open.extend(connection.next_request(now).map(|asked| asked.id)),
@@ -570,7 +570,7 @@ proptest! {
                     }
                 }
                 6 => {
-                    // One message over, as an answer may have where there is room for any.
+                    // One message above the limit, as an answer may have if there is any room.
                     if connection.has_answer_room() && let Some(id) = open.pop() {
                         let put = |out: &mut Vec<u8>| { out.put_slice(&[7; MESSAGE_BYTES]); Ok(()) };
                         prop_assert_eq!(connection.answer(id, 0, now, put), Ok(true));

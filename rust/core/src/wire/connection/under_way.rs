@@ -1,16 +1,16 @@
-//! The requests of one connection that are under way: how many there are, how many of them are held, and
-//! how many bytes they make the server keep.
+//! The requests of one connection that are under way: their number, the number of held ones, and the memory that
+//! they hold.
 
 use std::collections::HashMap;
 
 use crate::wire::frame::Header;
 
-/// What a request makes the server keep beside its frame, about.
+/// The approximate memory of a request in addition to its frame.
 pub(super) const REQUEST_BYTES: usize = 512;
-/// Requests that room is kept for while there is none.
+/// The capacity for requests that is kept when fewer are under way.
 const SPARE_REQUESTS: usize = 256;
 
-/// Names a request of one connection; never used twice.
+/// Identifies a request of one connection; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
@@ -21,7 +21,7 @@ struct Open {
     bytes: usize,
 }
 
-/// See the module.
+/// The requests under way; see the module.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct UnderWay {
     open: HashMap<RequestId, Open>,
@@ -31,8 +31,8 @@ pub(in crate::wire) struct UnderWay {
 }
 
 impl UnderWay {
-    /// A request with a frame of so many bytes begins. Until it is answered it counts as if it kept its
-    /// frame, whether it does or keeps what it read there.
+    /// Begins a request with a frame of `frame_bytes`. Until it is answered, the bytes of its frame count as held,
+    /// whether it keeps the frame or the values read from it.
     pub(in crate::wire) fn begin(&mut self, header: Header, frame_bytes: usize) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.saturating_add(1);
@@ -42,7 +42,7 @@ impl UnderWay {
         id
     }
 
-    /// A request makes the server keep so many bytes more.
+    /// A request holds `bytes` more.
     pub(in crate::wire) fn keep(&mut self, id: RequestId, bytes: usize) {
         if let Some(open) = self.open.get_mut(&id) {
             open.bytes = open.bytes.saturating_add(bytes);
@@ -50,24 +50,24 @@ impl UnderWay {
         }
     }
 
-    /// What a request asked for; `None` where it is not under way.
+    /// The header of a request; `None` if it is not under way.
     pub(in crate::wire) fn header(&self, id: RequestId) -> Option<Header> {
         self.open.get(&id).map(|open| open.header)
     }
 
-    /// A request is under way no longer.
+    /// Ends a request.
     pub(in crate::wire) fn end(&mut self, id: RequestId) {
         if let Some(open) = self.open.remove(&id) {
             self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
             self.bytes = self.bytes.saturating_sub(open.bytes);
         }
         if self.open.is_empty() && self.open.capacity() > SPARE_REQUESTS {
-            // Most of the time few are under way.
+            // Usually few requests are under way.
             self.open = HashMap::new();
         }
     }
 
-    /// Sets a request aside; false where as many are held as may be.
+    /// Holds a request; false if the maximum is held.
     pub(in crate::wire) fn hold(&mut self, id: RequestId, held_max: usize) -> bool {
         match self.open.get_mut(&id) {
             Some(open) if open.is_held => true,
@@ -80,22 +80,22 @@ impl UnderWay {
         }
     }
 
-    /// Those that are held.
+    /// The held requests.
     pub(in crate::wire) fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
         self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
     }
 
-    /// How many there are.
+    /// The number of requests.
     pub(in crate::wire) fn count(&self) -> usize {
         self.open.len()
     }
 
-    /// How many of them are held.
+    /// The number of held requests.
     pub(super) fn held_count(&self) -> usize {
         self.held_count
     }
 
-    /// How many bytes they make the server keep.
+    /// The bytes that they hold.
     pub(in crate::wire) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,5 +1,5 @@
-//! What an operator does: GROUPS (221), SUBJECTS (222), `START_GROUP` (223), `RESET_GROUP` (224),
-//! `REMOVE_GROUP` (225), REDRIVE (227), EXPIRE (228).
+//! Commands for operators: GROUPS (221), SUBJECTS (222), `START_GROUP` (223), `RESET_GROUP` (224), `REMOVE_GROUP`
+//! (225), REDRIVE (227), EXPIRE (228).
 //!
 //! | command | its body | its answer |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | REDRIVE | `str subject | str group | count_max u64` | `moved u64` |
 //! | EXPIRE | `str subject | older_than_ms u64` | `expired u64` |
 //!
-//! Lists come in pieces: the first is asked for with `after` 0, each further one with the `next` of
-//! the one before, and a `next` of 0 says that there are no more. A `start` is 0 for the earliest
-//! message kept and 1 for the next one.
+//! Lists come in pieces. The first request has `after` 0, each further one has the `next` of the last answer. A
+//! `next` of 0 means that there are no more pieces. A `start` is 0 for the earliest message kept and 1 for the next
+//! one.
 //!
 //! | bytes | field of a group |
 //! |---|---|
@@ -46,12 +46,12 @@ const SUBJECT_BYTES: usize = 42;
 /// The most groups that the row of a subject names.
 const NAMES_MAX: usize = 1 << 20;
 
-/// Asks for a piece of a list.
+/// A request for a piece of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listing {
-    /// Where the piece before ended; 0 for the first.
+    /// The end of the piece before; 0 for the first piece.
     pub after: u64,
-    /// At most so many rows.
+    /// The most rows to return.
     pub count_max: u32,
 }
 
@@ -79,7 +79,7 @@ impl Listing {
 /// A piece of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed<T> {
-    /// Where the next piece begins; 0 where there is none.
+    /// The start of the next piece; 0 if there is none.
     pub next: u64,
     /// The rows.
     pub rows: Vec<T>,
@@ -215,12 +215,12 @@ impl<'a> GroupName<'a> {
     }
 }
 
-/// A group, and where it begins.
+/// A group, and its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupAt<'a> {
     /// The group.
     pub name: GroupName<'a>,
-    /// Where it begins.
+    /// Its start.
     pub start: GroupStart,
 }
 
@@ -244,12 +244,12 @@ impl<'a> GroupAt<'a> {
     }
 }
 
-/// Brings dead letters back.
+/// A request to redrive dead letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redrive<'a> {
-    /// Whose.
+    /// The group.
     pub name: GroupName<'a>,
-    /// At most so many.
+    /// The most dead letters to redrive.
     pub count_max: u64,
 }
 
@@ -273,12 +273,12 @@ impl<'a> Redrive<'a> {
     }
 }
 
-/// Gives up ready messages.
+/// A request to expire ready messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expire<'a> {
     /// The subject.
     pub subject: &'a str,
-    /// They were due so long ago, at least.
+    /// The shortest time since they were due, in milliseconds.
     pub older_than_ms: u64,
 }
 

@@ -1,15 +1,15 @@
-//! `CANCEL_KEYS` (231) and `MOVE_KEYS` (232): what is asked of the messages of one subject that have these keys.
+//! `CANCEL_KEYS` (231) and `MOVE_KEYS` (232): commands for the messages of one subject that have these keys.
 //!
 //! A cancel is `subject str | count u32 | key str*`. A move is `subject str | count u32`, then for each key:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1 | `due_kind`: 0 so long after the server has it, 1 at a time |
+//! | 1 | `due_kind`: 0 a delay after the server received the command, 1 a time |
 //! | 8 | `due_ms` |
 //! | str | `key` |
 //!
-//! Both end with an `id str` by which one that comes again is told, where they have one. A cancel is answered as CANCEL
-//! (203), a move as MOVE (212), in the order of the keys.
+//! Both end with an `id str` that identifies a repetition of the command; it may be empty. A cancel is answered
+//! like CANCEL (203), a move like MOVE (212), in the order of the keys.
 
 use bytes::BufMut;
 
@@ -22,19 +22,19 @@ use crate::wire::fields::{put_count, put_text};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::Reader;
 
-/// Bytes of a key before its letters.
+/// Bytes of a key before its text.
 const KEY_BYTES: usize = 2;
-/// Bytes of a move before the letters of its key.
+/// Bytes of a move before the text of its key.
 const MOVE_BYTES: usize = 9 + KEY_BYTES;
 
-/// The messages of a subject that have these keys are to be cancelled.
+/// Cancels the messages of a subject that have these keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CancelKeys<'a> {
     /// The subject.
     pub subject: &'a str,
     /// The keys.
     pub keys: Vec<&'a str>,
-    /// By which the same one is told when it comes again.
+    /// Identifies a repetition of the command.
     pub id: Option<&'a str>,
 }
 
@@ -63,14 +63,14 @@ impl<'a> CancelKeys<'a> {
     }
 }
 
-/// The messages of a subject that have these keys are to be moved to other times.
+/// Moves the messages of a subject that have these keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoveKeys<'a> {
     /// The subject.
     pub subject: &'a str,
-    /// The keys, each with when its message is due then.
+    /// The keys, each with the new due time of its message.
     pub moves: Vec<(&'a str, DueTime)>,
-    /// By which the same one is told when it comes again.
+    /// Identifies a repetition of the command.
     pub id: Option<&'a str>,
 }
 

@@ -1,9 +1,8 @@
 //! SUBSCRIBE (204), CREDIT (205), DELIVER (206), UNSUBSCRIBE (211).
 //!
-//! A client numbers its subscriptions; the number means nothing on another connection. A subscription
-//! is given no more messages than it has credit for, and holds no more than `in_flight_max`
-//! unsettled; each message takes one of its credit. CREDIT adds to it; one that wants an answer has it
-//! once what is ready was sent.
+//! A client numbers its subscriptions; a number is valid on its connection alone. Each message that a subscription
+//! is sent takes one of its credit, and a subscription holds at most `in_flight_max` unsettled messages. CREDIT
+//! adds credit; if it wants an answer, the answer comes after the ready messages were sent.
 //!
 //! | bytes | field of a subscribe |
 //! |---|---|
@@ -15,8 +14,8 @@
 //! | 4 | `credit` |
 //! | … | filters, as in a pull of version 9 |
 //!
-//! Its answer is `str consumer | is_new u8`: whether the group is. A credit is `subscription u32 |
-//! credit u32`, an unsubscribe `subscription u32`.
+//! Its answer is `str consumer | is_new u8`: 1 if the group is new. A credit is `subscription u32 | credit u32`, an
+//! unsubscribe `subscription u32`.
 //!
 //! | bytes | field of a delivery |
 //! |---|---|
@@ -27,12 +26,12 @@
 //! | bytes | field of a message |
 //! |---|---|
 //! | 1, 8 | `queue` and `offset`: its key, to settle it by |
-//! | 1 | `form`: 0 meta and body, 1 a message of QMQ as it came |
+//! | 1 | `form`: 0 meta and body, 1 a message in QMQ's layout, as received |
 //! | 1 | `redelivered`: 0 or 1 |
 //! | 4 | `attempt` |
 //! | 8 | `sequence` |
 //! | 8 each | `due_ms`, `first_due_ms`, `published_ms` |
-//! | 4, 4, 5 | what is left of its receipt: `epoch`, `subject`, `check` |
+//! | 4, 4, 5 | the rest of its receipt: `epoch`, `subject`, `check` |
 //! | str | `subject` |
 //! | 4 | `meta_length`; 0 for a message of QMQ |
 //! | 4 | `payload_length`: meta and body |
@@ -60,22 +59,22 @@ pub const CREDIT_MAX: u32 = 1 << 20;
 /// Bytes of a delivered message without its subject and payload.
 const DELIVERED_HEAD_BYTES: usize = 74;
 
-/// Begins to consume.
+/// A request to subscribe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscribe<'a> {
-    /// What the client calls it.
+    /// The client's number for the subscription.
     pub subscription: u32,
-    /// What it consumes; the consumer may be empty.
+    /// The subject, group and consumer; the consumer may be empty.
     pub name: ConsumerName<'a>,
-    /// Where a group that is new begins.
+    /// The start of a new group.
     pub start: GroupStart,
-    /// True where each consumer gets every message.
+    /// True if each consumer receives every message.
     pub is_broadcast: bool,
     /// The most messages that it holds unsettled.
     pub in_flight_max: u32,
-    /// How many messages it may be sent at first.
+    /// The initial credit.
     pub credit: u32,
-    /// All of them must let a message pass.
+    /// A message must pass all of these.
     pub filters: Vec<Filter>,
 }
 
@@ -113,7 +112,7 @@ impl<'a> Subscribe<'a> {
     }
 }
 
-/// Reads where a group begins.
+/// Reads the start of a group.
 ///
 /// # Errors
 /// `Malformed` naming `start`.
@@ -121,7 +120,7 @@ pub fn read_start(reader: &mut Reader<'_>) -> Read<GroupStart> {
     Ok(if reader.flag("start")? { GroupStart::Latest } else { GroupStart::Earliest })
 }
 
-/// Appends where a group begins.
+/// Appends the start of a group.
 pub fn put_start(out: &mut Vec<u8>, start: GroupStart) {
     out.put_u8(match start {
         GroupStart::Earliest => 0,
@@ -154,7 +153,7 @@ fn bounded(field: &'static str, limit: u32, found: u32) -> Read<u32> {
 pub struct Subscribed {
     /// The consumer's name.
     pub consumer: String,
-    /// True where the group came to be with this request.
+    /// True if this request created the group.
     pub is_new: bool,
 }
 
@@ -180,12 +179,12 @@ impl Subscribed {
     }
 }
 
-/// More messages that a subscription may be sent.
+/// A request to add credit to a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credit {
-    /// Which.
+    /// The subscription.
     pub subscription: u32,
-    /// So many more.
+    /// The credit to add.
     pub credit: u32,
 }
 
@@ -205,17 +204,17 @@ impl Credit {
     }
 }
 
-/// How the payload of a message is laid out.
+/// The layout of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadForm {
     /// Meta, then the body.
     Opaque,
-    /// A message of QMQ, as its producer sent it.
+    /// A message in QMQ's layout, as its producer sent it.
     Qmq,
 }
 
 impl PayloadForm {
-    /// Reads which it is.
+    /// Reads the layout.
     ///
     /// # Errors
     /// `Malformed` naming `form`.
@@ -223,34 +222,34 @@ impl PayloadForm {
         Ok(if reader.flag("form")? { Self::Qmq } else { Self::Opaque })
     }
 
-    /// Appends which it is.
+    /// Appends the layout.
     pub fn put(self, out: &mut Vec<u8>) {
         out.put_u8(u8::from(self == Self::Qmq));
     }
 }
 
-/// A message on its way to a subscription.
+/// A message that is delivered to a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered<'a> {
     /// 0 for the subject itself, 1 for the group's retry subject.
     pub queue: u8,
     /// The pull offset there.
     pub offset: u64,
-    /// How the payload is laid out.
+    /// The layout of the payload.
     pub form: PayloadForm,
-    /// True where it may have been handed over before.
+    /// True if it may have been delivered before.
     pub redelivered: bool,
-    /// Which delivery this is, from 1.
+    /// The number of this delivery, from 1.
     pub attempt: u32,
     /// The sequence of the message itself.
     pub sequence: Sequence,
     /// When it was due.
     pub due: Millis,
-    /// When it was due at first.
+    /// Its first due time, before any retry.
     pub first_due: Millis,
     /// When it was received.
     pub published: Millis,
-    /// What its receipt says beside this.
+    /// The part of its receipt that is not in other fields.
     pub proof: Proof,
     /// The subject that it was published to.
     pub subject: &'a str,
@@ -268,7 +267,7 @@ impl<'a> Delivered<'a> {
         self.payload.split_at_checked(self.meta_length as usize).unwrap_or((&[], self.payload))
     }
 
-    /// The receipt that it was published with, in the stream that the connection is of.
+    /// The receipt of its publish; `stream` is the stream of the connection.
     pub fn receipt(&self, stream: [u8; 16]) -> Receipt {
         let key = DueKey { due: self.first_due, sequence: self.sequence };
         let size = self.parts().1.len() as u32;
@@ -276,7 +275,7 @@ impl<'a> Delivered<'a> {
         Receipt { stream, epoch, key, subject, size, check }
     }
 
-    /// True where the payload is what its producer computed the check over.
+    /// True if the payload matches its check.
     pub fn is_whole(&self) -> bool {
         crc32fast::hash(self.payload) == self.check
     }
@@ -339,7 +338,7 @@ impl<'a> Delivered<'a> {
     }
 }
 
-/// Appends what comes before the messages of a delivery; they follow by [`Delivered::put`].
+/// Appends the part of a delivery before its messages, which [`Delivered::put`] appends.
 ///
 /// # Errors
 /// `TooLarge` naming `messages`.
@@ -352,7 +351,7 @@ pub fn put_deliver(out: &mut Vec<u8>, subscription: u32, now: Millis, count: usi
 /// Messages for a subscription.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deliver<'a> {
-    /// Which.
+    /// The subscription.
     pub subscription: u32,
     /// The trusted clock when they were sent.
     pub now: Millis,

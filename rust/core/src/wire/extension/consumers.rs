@@ -1,4 +1,4 @@
-//! Who consumes for a group: CONSUMERS (229), in pieces as the lists of [`super::administration`], and
+//! The consumers of a group: CONSUMERS (229), in pieces like the lists of [`super::administration`], and
 //! `END_CONSUMER` (230).
 //!
 //! | command | its body | its answer |
@@ -11,7 +11,7 @@
 //! | 4 | `number` |
 //! | str each | `name`, `subject` |
 //! | 8 | `in_flight` |
-//! | 1 | bits: 1 a client named it |
+//! | 1 | bits: 1 named by a client |
 
 use bytes::BufMut;
 
@@ -27,12 +27,12 @@ use crate::wire::reader::Reader;
 const CONSUMER_BYTES: usize = 17;
 const IS_LASTING: u8 = 1;
 
-/// Asks for consumers of a group.
+/// A request for the consumers of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumers<'a> {
-    /// Whose.
+    /// The group.
     pub name: GroupName<'a>,
-    /// Which piece of the list.
+    /// The piece of the list.
     pub listing: Listing,
 }
 

@@ -1,5 +1,5 @@
-//! `DEAD_LETTERS` (226): `str subject | str group | after u64 | count_max u32`, in pieces as the lists
-//! of [`super::administration`]; its answer is `next u64 | count u32 | letter*`.
+//! `DEAD_LETTERS` (226): `str subject | str group | after u64 | count_max u32`, in pieces like the lists of
+//! [`super::administration`]; its answer is `next u64 | count u32 | letter*`.
 //!
 //! | bytes | field of a letter |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | 8 | `sequence` |
 //! | 8 | `died_ms` |
 //! | 4 | `attempt` |
-//! | 1 | bits: 1 with payload, 2 with damage, 4 the payload is a message of QMQ |
+//! | 1 | bits: 1 with payload, 2 with damage, 4 the payload is in QMQ's layout |
 //! | 8 | `published_ms`; 0 without payload |
 //! | blob | `reason` |
-//! | blob | `damage`, in words |
+//! | blob | `damage`, as text |
 //! | 4 | `meta_length` |
 //! | blob | payload: meta and body |
 
@@ -32,12 +32,12 @@ const WITH_PAYLOAD: u8 = 1;
 const WITH_DAMAGE: u8 = 2;
 const OF_QMQ: u8 = 4;
 
-/// Asks for dead letters of a group.
+/// A request for the dead letters of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeadLetters<'a> {
-    /// Whose.
+    /// The group.
     pub name: GroupName<'a>,
-    /// Which piece of the list.
+    /// The piece of the list.
     pub listing: Listing,
 }
 
@@ -61,12 +61,12 @@ impl<'a> DeadLetters<'a> {
     }
 }
 
-/// What a dead letter carries.
+/// The payload of a dead letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LetterPayload<'a> {
     /// When the message was received.
     pub published: Millis,
-    /// How the payload is laid out.
+    /// The layout of the payload.
     pub form: PayloadForm,
     /// Bytes of the payload before the body.
     pub meta_length: u32,
@@ -74,22 +74,22 @@ pub struct LetterPayload<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A message that a consumer put away.
+/// A dead letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Letter<'a> {
     /// Its number among the dead letters of its group, from 0.
     pub number: ReadyNumber,
     /// The sequence of the message itself.
     pub sequence: Sequence,
-    /// When it was put away.
+    /// When it became a dead letter.
     pub died: Millis,
-    /// How often it had been handed over.
+    /// How often it had been delivered.
     pub attempt: u32,
-    /// Why it was put away.
+    /// Why it became a dead letter.
     pub reason: &'a str,
-    /// What cannot be read of it, and why.
+    /// The unreadable part, and why it is unreadable.
     pub damage: Option<&'a str>,
-    /// What it carries, where that can be read.
+    /// Its payload, if that is readable.
     pub payload: Option<LetterPayload<'a>>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Letter<'a> {
 /// A piece of the list of dead letters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Letters<'a> {
-    /// Where the next piece begins; 0 where there is none.
+    /// The start of the next piece; 0 if there is none.
     pub next: u64,
     /// The letters, the oldest first.
     pub letters: Vec<Letter<'a>>,
@@ -162,7 +162,7 @@ impl<'a> Letters<'a> {
         reader.finish("letters").map(|()| Self { next, letters })
     }
 
-    /// Appends the answer. One that does not fit into a frame has fewer letters and a `next`.
+    /// Appends the answer. If the letters do not fit into a frame, it has fewer letters and a `next`.
     ///
     /// # Errors
     /// `TooLarge` naming the field.

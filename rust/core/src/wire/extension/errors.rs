@@ -1,8 +1,8 @@
-//! Errors on the wire: each of [`Error`] has a number, and its details go along as they are, so that
-//! a client can raise what the embedded store would have raised.
+//! Errors on the wire: each [`Error`] has a number and is sent with its details, so that a client can raise the
+//! same error as the embedded store.
 //!
-//! The number is the code of the answer. Its body is `blob words | count u8 | (attribute u8 | kind u8
-//! (0 text, 1 number) | blob or u64)*`.
+//! The number is the code of the answer. Its body is `blob words | count u8 | (attribute u8 | kind u8 (0 text, 1
+//! number) | blob or u64)*`.
 
 use bytes::BufMut;
 
@@ -11,22 +11,22 @@ use crate::wire::fields::put_blob;
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
 
-/// The longest text of an error, in bytes; a longer one is cut, since it is for people.
+/// The longest text of an error, in bytes; a longer text is cut.
 pub const ERROR_TEXT_BYTES_MAX: usize = 4_096;
 /// The most attributes of an error.
 const ATTRIBUTES_MAX: u8 = 32;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $class:literal;)*) => {
-        /// What went wrong. The number stands in the frame, the class is the exception of
-        /// `delaymq.errors` that a Python client raises.
+        /// The kind of an error: its number in the frame, and its class, the exception of `delaymq.errors` that a
+        /// Python client raises.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ErrorCode {
             $($(#[$doc])* $name,)*
         }
 
         impl ErrorCode {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The number on the wire.
@@ -48,7 +48,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A failure that this release has no word for.
+    /// A failure without a code of its own in this release.
     Other = 1000, "StoreError";
     /// An argument has a value that is refused; nothing was stored.
     InvalidArgument = 1001, "InvalidArgument";
@@ -62,7 +62,7 @@ codes! {
     PermissionDenied = 1005, "PermissionDenied";
     /// A file that must be there is not.
     MissingFile = 1006, "MissingFile";
-    /// The folder holds something else than a store.
+    /// The folder holds something other than a store.
     NotAStore = 1007, "NotAStore";
     /// A later release wrote the store.
     NewerFormat = 1008, "NewerFormat";
@@ -78,28 +78,28 @@ codes! {
     Closed = 1013, "Closed";
     /// A forked child used its parent's store.
     ForkedProcess = 1014, "ForkedProcess";
-    /// The message was settled before, or is not this subscription's.
+    /// The message was settled before, or does not belong to this subscription.
     AlreadySettled = 1015, "AlreadySettled";
-    /// The key is taken by a pending message; nothing was stored.
+    /// A pending message has the key; nothing was stored.
     KeyTaken = 1016, "KeyTaken";
     /// There is no room for one more key, or id; nothing was stored.
     NamesFull = 1017, "NamesFull";
-    /// The bytes of the request are not what its command has.
+    /// The bytes of the request do not match its command.
     Malformed = 1020, "ProtocolError";
-    /// The server speaks none of the versions that the client does.
+    /// The server and the client have no version in common.
     UnknownVersion = 1021, "ProtocolError";
-    /// There is no subscription of that number on this connection, or there is one already.
+    /// The connection has no subscription of that number, or has one already.
     UnknownSubscription = 1022, "ProtocolError";
-    /// A token is needed, or the one given is wrong.
+    /// A token is required, or the token is wrong.
     Unauthorized = 1030, "Unauthorized";
-    /// Too much is under way; the same may be asked again later.
+    /// Too many requests are under way; the client may try again later.
     Busy = 1031, "Busy";
-    /// The server is stopping; another connection may be made when it is back.
+    /// The server is stopping; the client may connect again when it is back.
     Stopping = 1032, "Stopping";
 }
 
 impl ErrorCode {
-    /// True where the same request may succeed later without a change.
+    /// True if the same request may succeed later.
     pub const fn is_passing(self) -> bool {
         matches!(
             self,
@@ -177,13 +177,13 @@ impl From<u64> for Value {
     }
 }
 
-/// An error as it crosses the wire.
+/// An error as it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct RemoteError {
-    /// What went wrong.
+    /// Its kind.
     pub code: ErrorCode,
-    /// The same in words.
+    /// Its text.
     pub words: String,
     /// The details, in no order.
     pub details: Vec<(Attribute, Value)>,
@@ -195,7 +195,7 @@ impl RemoteError {
         Self { code, words: words.to_owned(), details: Vec::new() }
     }
 
-    /// The same with one detail more.
+    /// The same error with one more detail.
     pub fn with(mut self, attribute: Attribute, value: impl Into<Value>) -> Self {
         self.details.push((attribute, value.into()));
         self
@@ -206,7 +206,7 @@ impl RemoteError {
         self.details.iter().find(|(known, _)| *known == attribute).map(|(_, value)| value)
     }
 
-    /// Reads the body of an answer with this code. Details of a later release are let be.
+    /// Reads the body of an answer with this code. Unknown details of a later release are skipped.
     ///
     /// # Errors
     /// `Malformed`, naming `error`.
@@ -238,7 +238,7 @@ impl RemoteError {
     /// Appends the body of the answer.
     ///
     /// # Errors
-    /// None but `TooLarge` where there are more details than an error can have.
+    /// Only `TooLarge`, if there are more details than an error can have.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
         put_blob(out, "error", ERROR_TEXT_BYTES_MAX, shortened(&self.words).as_bytes())?;
         crate::record::limits::at_most("error", usize::from(ATTRIBUTES_MAX), self.details.len())?;
@@ -260,7 +260,7 @@ impl RemoteError {
     }
 }
 
-/// As much of a text as an error may have.
+/// A text, cut to the length that an error may have.
 fn shortened(text: &str) -> &str {
     let mut end = text.len().min(ERROR_TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -340,7 +340,7 @@ impl From<&Error> for RemoteError {
     }
 }
 
-/// The code, and the number that Linux gives to such a failure.
+/// The code and the Linux error number of such a failure.
 const fn fault_code(fault: StorageFault) -> (ErrorCode, u64) {
     match fault {
         StorageFault::NotFound => (ErrorCode::Storage, 2),

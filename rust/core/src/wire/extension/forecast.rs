@@ -1,17 +1,17 @@
-//! How much is due when: FORECAST (244).
+//! The due messages of each minute or second: FORECAST (244).
 //!
 //! | bytes | field of the request |
 //! |---|---|
 //! | str | `subject`; empty for all |
 //! | 1 | `by_second`: 1 by seconds, 0 by minutes |
-//! | 8 | `due_from_ms`; 2^64-1 from the first on, or, by seconds, from now on |
-//! | 8 | `due_before_ms`; 2^64-1 for no bound, or, by seconds, for an hour |
+//! | 8 | `due_from_ms`; 2^64-1 for the first due time, or, by seconds, for now |
+//! | 8 | `due_before_ms`; 2^64-1 for no limit, or, by seconds, for an hour |
 //!
 //! | bytes | field of the answer |
 //! |---|---|
-//! | 8 | `next_ms`: where the next piece begins; 0 where this one is the last |
+//! | 8 | `next_ms`: the start of the next piece; 0 if this is the last one |
 //! | 8 | `hidden_rows`: entries of damaged blocks, which are not counted |
-//! | 4, then each | `start_ms u64`, `messages u64`, `bytes u64` of a minute or second that has something, in order |
+//! | 4, then each | `start_ms u64`, `messages u64`, `bytes u64` of a minute or second with due messages, in order |
 
 use bytes::BufMut;
 
@@ -22,23 +22,23 @@ use crate::wire::fields::{put_count, put_text};
 use crate::wire::malformed::Read;
 use crate::wire::reader::Reader;
 
-/// Minutes or seconds of one answer, at most.
+/// The most minutes or seconds in one answer.
 pub const SLOTS_MAX: usize = 32_768;
 /// Bytes of one of them.
 const SLOT_BYTES: usize = 24;
-/// Says that there is no bound.
+/// Means that there is no limit.
 const NO_BOUND: u64 = u64::MAX;
 
-/// Asks for a piece of the forecast.
+/// A request for a piece of the forecast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForecastAsked<'a> {
-    /// Of this subject; of all where it is empty.
+    /// The subject; empty for all subjects.
     pub subject: &'a str,
-    /// By seconds, and not by minutes.
+    /// True for seconds, false for minutes.
     pub by_second: bool,
-    /// From when on.
+    /// Due at this time or later.
     pub due_from: Option<Millis>,
-    /// Before when.
+    /// Due before this time.
     pub due_before: Option<Millis>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> ForecastAsked<'a> {
         Ok(())
     }
 
-    /// What it asks of a store.
+    /// The query for the store.
     pub fn query(&self) -> ForecastQuery {
         ForecastQuery {
             subject: (!self.subject.is_empty()).then(|| self.subject.to_owned()),
@@ -80,14 +80,14 @@ impl<'a> ForecastAsked<'a> {
 /// A piece of the forecast.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForecastTold {
-    /// Where the next piece begins; 0 where there is none.
+    /// The start of the next piece; 0 if there is none.
     pub next: Millis,
-    /// What is due when.
+    /// The counts.
     pub forecast: Forecast,
 }
 
 impl ForecastTold {
-    /// As much of this as one answer takes.
+    /// The first part of a forecast that fits into one answer.
     pub fn first_of(mut forecast: Forecast) -> Self {
         let next = forecast.slots.get(SLOTS_MAX).map_or(Millis(0), |slot| slot.start);
         forecast.slots.truncate(SLOTS_MAX);

@@ -4,9 +4,9 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 2 | `version`: the one that both speak |
+//! | 2 | `version`: the highest version that both sides support |
 //! | str | `server`: its release |
-//! | 16 | `stream`: which history of messages this is |
+//! | 16 | `stream`: identifies the history of messages |
 //! | 4 | `frame_bytes_max` |
 //! | 4 | `messages_max` of a batch |
 //! | 4 | `body_bytes_max` of a message |
@@ -14,7 +14,7 @@
 //! | 8 | `now_ms`: the trusted clock |
 //! | 8 | `delay_ms_max`: the longest delay that is accepted |
 //!
-//! A ping has any bytes, at most 1,024, and its answer the same.
+//! A ping has any bytes, at most 1,024; its answer has the same bytes.
 
 use bytes::BufMut;
 
@@ -30,16 +30,16 @@ pub const TOKEN_BYTES_MAX: usize = 1_024;
 /// The longest ping, in bytes.
 pub const PING_BYTES_MAX: usize = 1_024;
 
-/// Who connects.
+/// A client's hello.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello<'a> {
-    /// The earliest version of these commands that the client speaks.
+    /// The earliest version of these commands that the client supports.
     pub version_min: i16,
-    /// The latest.
+    /// The latest version that it supports.
     pub version_max: i16,
     /// The client's name and release, for logs.
     pub client: &'a str,
-    /// Proves that it may connect; empty where none is needed.
+    /// The token; empty if none is required.
     pub token: &'a [u8],
 }
 
@@ -68,21 +68,21 @@ impl<'a> Hello<'a> {
         put_blob(out, "token", TOKEN_BYTES_MAX, self.token)
     }
 
-    /// The version that both sides speak: the latest, where there is one.
+    /// The latest version that both sides support, if there is one.
     pub fn version_with(&self, served_min: i16, served_max: i16) -> Option<i16> {
         let version = self.version_max.min(served_max);
         (version >= self.version_min.max(served_min)).then_some(version)
     }
 }
 
-/// What the server says of itself.
+/// The server's answer to a hello.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
-    /// The version that both speak.
+    /// The version that both sides use.
     pub version: i16,
     /// The server's release.
     pub server: String,
-    /// Which history of messages this is.
+    /// Identifies the history of messages.
     pub stream: [u8; 16],
     /// The largest frame, in bytes.
     pub frame_bytes_max: u32,
@@ -92,9 +92,9 @@ pub struct Welcome {
     pub body_bytes_max: u32,
     /// The most messages that a subscription may hold.
     pub in_flight_max: u32,
-    /// The trusted clock.
+    /// The server's trusted clock.
     pub now: Millis,
-    /// The longest delay that is accepted.
+    /// The longest accepted delay.
     pub delay_ms_max: u64,
 }
 

@@ -1,24 +1,24 @@
-//! `LOAD` (218): staged runs are adopted, all of them or none, once for each job.
+//! `LOAD` (218): adopts staged runs, all or none, once for each job.
 //!
 //! The request:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | str | `job`: what makes two loads the same one |
+//! | str | `job`: identifies a repetition of the load |
 //! | 4 | `count` of runs, at most 4,096 |
 //!
-//! and of each run, which lies in the store's folder `loads`:
+//! and for each run, a file in the store's folder `loads`:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 8 | `staged_ms`: when it was begun, the first part of its name |
-//! | 16 | `nonce`: the other part |
+//! | 8 | `staged_ms`: when its staging began; the first part of its name |
+//! | 16 | `nonce`: the second part of its name |
 //! | 8 | `bytes` of the file |
-//! | 4 | `digest`: the check of its footer |
+//! | 4 | `digest`: the check of the file's footer |
 //! | 8 | `rows` |
 //!
-//! The answer is `first u64 | count u64 | again u8`: the sequence of the first message, how many there are, and 1 where
-//! an earlier load of the job had stored them.
+//! The answer is `first u64 | count u64 | again u8`: the sequence of the first message, the number of messages, and
+//! 1 if an earlier load of the job had stored them.
 
 use bytes::BufMut;
 
@@ -34,12 +34,12 @@ use crate::wire::reader::Reader;
 /// Bytes of one run.
 const RUN_BYTES: usize = 44;
 
-/// Asks for a load.
+/// A request to load staged runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadAsked<'a> {
-    /// What makes two loads the same one.
+    /// Identifies a repetition of the load.
     pub job: &'a str,
-    /// What is adopted.
+    /// The runs to adopt.
     pub runs: Vec<StagedRun>,
 }
 
@@ -79,14 +79,14 @@ impl<'a> LoadAsked<'a> {
     }
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoadTold {
     /// The sequence of its first message.
     pub first: Sequence,
-    /// How many messages it has.
+    /// The number of messages.
     pub count: u64,
-    /// Whether an earlier load of the job had stored them.
+    /// True if an earlier load of the job had stored them.
     pub again: bool,
 }
 

@@ -1,15 +1,15 @@
-//! MOVE (212): messages get another due time, each judged alone.
+//! MOVE (212): gives messages another due time, each independently of the others.
 //!
 //! The request is `count u32`, then for each message:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1 | `due_kind`: 0 so long after the server has it, 1 at a time |
+//! | 1 | `due_kind`: 0 a delay after the server received the command, 1 a time |
 //! | 8 | `due_ms` |
 //! | 48 | `receipt` |
 //!
-//! The answer is `count u32`, then for each in order `outcome u8` (0 done, 1 dispatched already, 2 not
-//! found) and, where it is done, the new receipt (48 bytes).
+//! The answer is `count u32`, then for each in order `outcome u8` (0 done, 1 dispatched already, 2 not found) and,
+//! if it is done, the new receipt (48 bytes).
 
 use bytes::BufMut;
 
@@ -25,12 +25,12 @@ use crate::wire::reader::Reader;
 /// Bytes of one message in a request.
 const MOVE_BYTES: usize = 9 + RECEIPT_BYTES;
 
-/// What came of a move.
+/// The outcome of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// It was pending, and this is its receipt now, or since an earlier command that asked for the same.
+    /// The message was pending. This is its new receipt, from this command or from an earlier equal one.
     Done(Receipt),
-    /// It was dispatched first.
+    /// It was already dispatched.
     AlreadyDispatched,
     /// There is no such message.
     NotFound,

@@ -1,20 +1,20 @@
-//! What is pending: `LOOK_UP` (240), PENDING (241), `PENDING_COUNTS` (242).
+//! The pending messages: `LOOK_UP` (240), PENDING (241), `PENDING_COUNTS` (242).
 //!
 //! | command | its body | its answer |
 //! |---|---|---|
 //! | `LOOK_UP` | receipts, as CANCEL | `count u32 | (fate u8 | str subject)*` |
-//! | PENDING | which subjects, `due_from_ms u64 | due_before_ms u64 | str after | count_max u32` | a page |
-//! | `PENDING_COUNTS` | which subjects, `str after | count_max u32` | `str next | count u32 | (str subject | pending u64)*` |
+//! | PENDING | subjects, `due_from_ms u64 | due_before_ms u64 | str after | count_max u32` | a page |
+//! | `PENDING_COUNTS` | subjects, `str after | count_max u32` | `str next | count u32 | (str subject | pending u64)*` |
 //!
-//! Which subjects: `kind u8 | str text`; 0 those of users, 1 the subject of this name, 2 those whose
-//! names begin so. A `due_before_ms` of 2^64-1 is no bound. `after` is the cursor that a page ended
-//! with, or the `next` of a piece of the counts, and empty for the beginning; an empty `next` says that
-//! there are no more counts. A fate is 0 pending, 1 dispatched, 2 cancelled, 3 not found.
+//! The subjects are `kind u8 | str text`: kind 0 all subjects of users, 1 the subject of this name, 2 the subjects
+//! whose names begin with the text. A `due_before_ms` of 2^64-1 means no limit. `after` is the cursor at the end of
+//! the last page, or the `next` of the last piece of the counts, and empty for the beginning; an empty `next` means
+//! that there are no more counts. A fate is 0 pending, 1 dispatched, 2 cancelled, 3 not found.
 //!
 //! | bytes | field of a page |
 //! |---|---|
-//! | str | `after`: the cursor behind it |
-//! | 1 | `is_done`: 1 where the list has ended; else there may be no rows and more behind them |
+//! | str | `after`: the cursor at its end |
+//! | 1 | `is_done`: 1 at the end of the list; with 0 more may follow, even after a page without rows |
 //! | 4, then str each | subjects of the rows |
 //! | 4, then each | rows: `subject u16` (place among those, from 0), `attempt u16`, `published u64`, receipt of 48 bytes |
 //! | 4, then each | damaged blocks: `str path`, `block u32`, `rows u64`, `blob reason` |
@@ -36,11 +36,11 @@ use crate::wire::reader::{Reader, utf8};
 const ROW_BYTES: usize = 12 + RECEIPT_BYTES;
 /// Bytes of a damaged block without its texts.
 const BLOCK_BYTES: usize = 18;
-/// Bytes of a reason, at most.
+/// The most bytes of a reason.
 const REASON_BYTES_MAX: usize = 4_096;
-/// Damaged blocks that one page names, at most.
+/// The most damaged blocks that one page names.
 pub const HIDDEN_MAX: usize = 1_000;
-/// Says that there is no bound.
+/// Means that there is no limit.
 const NO_BOUND: u64 = u64::MAX;
 
 fn put_of(out: &mut Vec<u8>, of: &PendingOf) -> Result<()> {
@@ -74,18 +74,18 @@ fn read_count_max(reader: &mut Reader<'_>) -> Read<u32> {
     Err(Malformed::Value { field: "count_max", expected: "1 to 10000", found: i64::from(count_max) })
 }
 
-/// Asks for a page of what is pending.
+/// A request for a page of the pending messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingAsked<'a> {
-    /// Of which subjects.
+    /// The subjects.
     pub of: PendingOf,
     /// Due at this time or later.
     pub due_from: Millis,
     /// Due before this time.
     pub due_before: Option<Millis>,
-    /// The text of the cursor behind which the page begins; empty for the first.
+    /// The text of the cursor after which the page begins; empty for the first page.
     pub after: &'a str,
-    /// At most so many rows.
+    /// The most rows to return.
     pub count_max: u32,
 }
 
@@ -115,14 +115,14 @@ impl<'a> PendingAsked<'a> {
     }
 }
 
-/// Asks for a piece of the counts.
+/// A request for a piece of the counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountsAsked<'a> {
-    /// Of which subjects.
+    /// The subjects.
     pub of: PendingOf,
-    /// Behind this subject; empty for the first piece.
+    /// The subject after which the piece begins; empty for the first piece.
     pub after: &'a str,
-    /// At most so many rows.
+    /// The most rows to return.
     pub count_max: u32,
 }
 
@@ -152,7 +152,7 @@ impl<'a> CountsAsked<'a> {
 pub struct PendingRow<'a> {
     /// Its subject.
     pub subject: &'a str,
-    /// Which delivery it waits for.
+    /// The number of its next delivery.
     pub attempt: u16,
     /// The sequence that the message was published under.
     pub published: Sequence,
@@ -160,29 +160,29 @@ pub struct PendingRow<'a> {
     pub receipt: Receipt,
 }
 
-/// A block of a run that cannot be read.
+/// An unreadable block of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HiddenRow<'a> {
     /// The file, in the folder of the store.
     pub path: &'a str,
     /// The block's number in it.
     pub block: u32,
-    /// Entries in it.
+    /// Its number of entries.
     pub rows: u64,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'a str,
 }
 
-/// A page of what is pending.
+/// A page of the pending messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingTold<'a> {
-    /// The text of the cursor behind it.
+    /// The text of the cursor at its end.
     pub after: &'a str,
-    /// True where the list has ended.
+    /// True at the end of the list.
     pub is_done: bool,
     /// The rows, in the order of due time and sequence.
     pub rows: Vec<PendingRow<'a>>,
-    /// What could not be read; what is over [`HIDDEN_MAX`] of a page is left out.
+    /// The unreadable blocks; a page names at most [`HIDDEN_MAX`].
     pub hidden: Vec<HiddenRow<'a>>,
 }
 
@@ -222,7 +222,7 @@ impl<'a> PendingTold<'a> {
         let mut places: HashMap<&str, u16> = HashMap::new();
         let mut subjects: Vec<&str> = Vec::new();
         for row in &self.rows {
-            // At most one a row, and a page has no more than 10,000.
+            // At most one for each row, and a page has at most 10,000 rows.
             places.entry(row.subject).or_insert_with(|| {
                 subjects.push(row.subject);
                 (subjects.len() - 1) as u16
@@ -267,9 +267,9 @@ fn read_row<'a>(reader: &mut Reader<'a>, subjects: &[&'a str]) -> Read<PendingRo
 /// A piece of the counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountsTold<'a> {
-    /// Where the next piece begins; empty where there is none.
+    /// The start of the next piece; empty if there is none.
     pub next: &'a str,
-    /// Subjects and how much of each is pending, by name.
+    /// Subjects and their numbers of pending messages, by name.
     pub rows: Vec<(&'a str, u64)>,
 }
 
@@ -302,16 +302,16 @@ impl<'a> CountsTold<'a> {
     }
 }
 
-/// What became of a message, as a byte says it.
+/// The state of a message, as a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FateTold {
-    /// It waits for its time.
+    /// It is not due yet.
     Pending,
     /// It became ready.
     Dispatched,
     /// It was cancelled.
     Cancelled,
-    /// Nobody knows it, or not any more.
+    /// It is unknown, or was removed.
     NotFound,
 }
 

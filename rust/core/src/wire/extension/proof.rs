@@ -1,6 +1,5 @@
-//! What the receipt of a message says that its delivery does not say already: `epoch u32 | subject u32
-//! | check (5 bytes)`. With it a consumer has the receipt itself, by which the message is named to
-//! everybody else.
+//! The part of a message's receipt that is not in other fields of its delivery: `epoch u32 | subject u32 | check (5
+//! bytes)`. With it a consumer has the whole receipt, by which other commands name the message.
 
 use bytes::BufMut;
 
@@ -9,19 +8,19 @@ use crate::units::{Epoch, SubjectNumber};
 use crate::wire::malformed::Read;
 use crate::wire::reader::Reader;
 
-/// What the receipt of a message says that its delivery does not say already.
+/// The part of a message's receipt that is not in other fields of its delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Proof {
     /// The epoch in which it was stored.
     pub epoch: Epoch,
     /// Its subject's number.
     pub subject: SubjectNumber,
-    /// Proves that the stream gave the receipt out; 40 bits.
+    /// Proves that the stream issued the receipt; 40 bits.
     pub check: u64,
 }
 
 impl Proof {
-    /// That of a receipt.
+    /// The proof in a receipt.
     pub const fn of(receipt: &Receipt) -> Self {
         Self { epoch: receipt.epoch, subject: receipt.subject, check: receipt.check }
     }

@@ -1,4 +1,4 @@
-//! PUBLISH (202): a batch that is stored whole or not at all. CANCEL (203).
+//! PUBLISH (202): stores a batch whole or not at all. CANCEL (203).
 //!
 //! | bytes | field of a publish |
 //! |---|---|
@@ -8,15 +8,15 @@
 //!
 //! | bytes | field of a message |
 //! |---|---|
-//! | 2 | `subject`: its place among the subjects |
-//! | 1 | `due_kind`: 0 so long after the server has it, 1 at a time |
+//! | 2 | `subject`: its index in the subjects |
+//! | 1 | `due_kind`: 0 a delay after the server received the batch, 1 a time |
 //! | 8 | `due_ms` |
 //! | 4 | `meta_length` |
 //! | 4 | `body_length` |
 //! | 4 | `check`: CRC-32 over meta and body |
-//! | … | meta, as `docs/format.md` has it, and body |
+//! | … | meta, as in `docs/format.md`, and body |
 //!
-//! The answer is `count u32 | receipt (48 bytes)*`, in the order of the messages; a count of 0 where
+//! The answer is `count u32 | receipt (48 bytes)*`, in the order of the messages; the count is 0 if
 //! no receipts are wanted. A cancel is `count u32 | receipt*`, its answer `count u32 | outcome u8*`
 //! (0 done, 1 dispatched already, 2 not found).
 
@@ -39,9 +39,9 @@ const MESSAGE_HEAD_BYTES: usize = 23;
 /// When a message is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DueTime {
-    /// So many milliseconds after the server has it.
+    /// This many milliseconds after the server received it.
     After(u64),
-    /// At this time; the past is now.
+    /// At this time; a past time means now.
     At(Millis),
 }
 
@@ -61,7 +61,7 @@ pub struct Published<'a> {
 }
 
 impl Published<'_> {
-    /// Makes sure that meta and body are what the producer sent, and tells their check.
+    /// Checks that meta and body are as the producer sent them, and returns their check.
     ///
     /// # Errors
     /// `InvalidArgument` naming `check`.
@@ -85,14 +85,14 @@ fn check_of(meta: &[u8], body: &[u8]) -> u32 {
 /// A batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Publish<'a> {
-    /// False where the answer shall have none.
+    /// False if the answer should have no receipts.
     pub wants_receipts: bool,
     /// The messages, in order.
     pub messages: Vec<Published<'a>>,
 }
 
 impl<'a> Publish<'a> {
-    /// Reads a request. Limits of subjects, meta and bodies are judged by who stores them.
+    /// Reads a request. The store checks the limits of subjects, meta and bodies.
     ///
     /// # Errors
     /// `Malformed`, naming the field; `TooLarge` naming `subjects` or `messages`.
@@ -129,7 +129,7 @@ fn read_message<'a>(reader: &mut Reader<'a>, subjects: &[&'a str]) -> Read<Publi
     Ok(Published { subject, due, meta, body, check })
 }
 
-/// A batch that is filled by a client. What the store would refuse is refused here.
+/// A batch that a client fills. It refuses messages that the store would refuse.
 #[derive(Clone, Debug, Default)]
 pub struct PublishWriter {
     subjects: Vec<u8>,
@@ -140,23 +140,23 @@ pub struct PublishWriter {
 }
 
 impl PublishWriter {
-    /// How many messages it holds.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True where it holds none.
+    /// True if it holds none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of the request, as far as it is filled.
+    /// Bytes of the request so far.
     pub fn bytes(&self) -> usize {
         const COUNTS_BYTES: usize = 9;
         self.subjects.len().saturating_add(self.messages.len()).saturating_add(COUNTS_BYTES)
     }
 
-    /// Forgets what it holds.
+    /// Removes all messages.
     pub fn clear(&mut self) {
         self.subjects.clear();
         self.places.clear();
@@ -168,9 +168,8 @@ impl PublishWriter {
     /// Adds a message.
     ///
     /// # Errors
-    /// `InvalidArgument` or `TooLarge` naming `subject`, `meta`, `message_id`, `tags`, `attributes`,
-    /// `body` or `messages`; `TooLarge` naming `frame` where the request would be too large: the
-    /// writer is as it was.
+    /// `InvalidArgument` or `TooLarge` naming `subject`, `meta`, `message_id`, `tags`, `attributes`, `body` or
+    /// `messages`; `TooLarge` naming `frame` if the request would be too large. The writer is then unchanged.
     pub fn push(&mut self, subject: &str, due: DueTime, meta: &[u8], body: &[u8]) -> Result<()> {
         check_meta(meta)?;
         check_body(body.len())?;
@@ -205,7 +204,7 @@ impl PublishWriter {
             *place
         } else {
             check_name("subject", subject)?;
-            // At most one a message, and a batch has no more than 10,000.
+            // At most one for each message, and a batch has at most 10,000 messages.
             let place = self.places.len() as u16;
             put_text(&mut self.subjects, "subject", subject)?;
             self.places.insert(subject.to_owned(), place);
@@ -218,7 +217,7 @@ impl PublishWriter {
     /// Appends the request.
     ///
     /// # Errors
-    /// None: what it holds is within its limits.
+    /// None: its messages are within their limits.
     pub fn put(&self, out: &mut Vec<u8>, wants_receipts: bool) -> Result<()> {
         out.put_u8(u8::from(wants_receipts));
         put_count(out, "subjects", BATCH_MESSAGES_MAX, self.places.len())?;
@@ -258,12 +257,12 @@ pub fn read_receipts(reader: &mut Reader<'_>) -> Read<Vec<Receipt>> {
     Ok(receipts)
 }
 
-/// What came of a cancel.
+/// The outcome of a cancel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cancelled {
-    /// It was pending, and is cancelled now or was by an earlier command.
+    /// It was pending, and was cancelled by this or an earlier command.
     Done,
-    /// It was dispatched first.
+    /// It was already dispatched.
     AlreadyDispatched,
     /// There is no such message.
     NotFound,

@@ -1,4 +1,4 @@
-//! What recurs: `RECUR` (216), `END_RECURRING` (217), `RECURRING` (245).
+//! Recurring messages: `RECUR` (216), `END_RECURRING` (217), `RECURRING` (245).
 //!
 //! `RECUR`:
 //!
@@ -6,8 +6,8 @@
 //! |---|---|
 //! | str | `subject` |
 //! | str | `name` |
-//! | 8 | `every_ms`: the interval; 0 where there is a pattern |
-//! | str | `cron`: the pattern; empty where there is an interval |
+//! | 8 | `every_ms`: the interval; 0 if there is a pattern |
+//! | str | `cron`: the pattern; empty if there is an interval |
 //! | str | `zone` |
 //! | 8 | `start_ms`; 2^64-1 for none |
 //! | 1 | `catch_up`: 0 one, 1 skip, 2 all |
@@ -15,16 +15,16 @@
 //! | blob | `meta` of each message, as PUBLISH (202) has it |
 //! | blob | `body` of each message |
 //!
-//! It is answered with the list of `RECURRING`, of the one series.
+//! The answer is that of `RECURRING`, with the one series.
 //!
-//! `END_RECURRING` is `subject str | name str`, and is answered with how many ended: `u64`, 1 or 0.
+//! `END_RECURRING` is `subject str | name str`. Its answer is the number of series that ended: `u64`, 1 or 0.
 //!
-//! `RECURRING` is `subject str` (empty for all) and `after u64`: series with a number above. The answer:
+//! `RECURRING` is `subject str` (empty for all) and `after u64`: it lists series with a higher number. The answer:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 8 | `next`: what to ask after for those behind; 0 where these are the last |
-//! | 4, then each | `number u64`, `subject str`, `name str`, `rule str`, `zone str`, `catch_up u8`, `is_pending u8` and, where that is 1, the receipt (48 bytes) of the pending message |
+//! | 8 | `next`: the `after` of the next request; 0 if there are no more series |
+//! | 4, then each | `number u64`, `subject str`, `name str`, `rule str`, `zone str`, `catch_up u8`, `is_pending u8` and, if that is 1, the receipt (48 bytes) of the pending message |
 
 use bytes::BufMut;
 
@@ -38,31 +38,31 @@ use crate::wire::fields::{put_blob, put_count, put_text};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::Reader;
 
-/// Series of one answer, at most.
+/// The most series in one answer.
 pub const SERIES_TOLD_MAX: usize = 1_000;
-/// Bytes of one of them, at least.
+/// The least bytes of one series.
 const SERIES_BYTES: usize = 18;
-/// Says that there is no start.
+/// Means that there is no start.
 const NO_START: u64 = u64::MAX;
 
-/// Asks for a series.
+/// A request to begin a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecurAsked<'a> {
     /// The subject of its messages.
     pub subject: &'a str,
     /// Its name in the subject.
     pub name: &'a str,
-    /// The interval in milliseconds; 0 where there is a pattern.
+    /// The interval in milliseconds; 0 if there is a pattern.
     pub every_ms: u64,
-    /// The pattern; empty where there is an interval.
+    /// The pattern; empty if there is an interval.
     pub cron: &'a str,
     /// The zone of the pattern.
     pub zone: &'a str,
-    /// No occurrence is before this.
+    /// No occurrence is before this time.
     pub start: Option<Millis>,
-    /// What is done about what is missed.
+    /// The policy for missed occurrences.
     pub catch_up: CatchUp,
-    /// What becomes of it where the subject has one of its name.
+    /// What to do if the subject has a series of this name.
     pub if_exists: IfExists,
     /// Message id, tags and attributes of each message.
     pub meta: &'a [u8],
@@ -149,12 +149,12 @@ impl<'a> SeriesName<'a> {
     }
 }
 
-/// Asks for a piece of the list of series.
+/// A request for a piece of the list of series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeriesAsked<'a> {
-    /// Of this subject; of all where it is empty.
+    /// The subject; empty for all subjects.
     pub subject: &'a str,
-    /// With a number above this one.
+    /// The list begins after this number.
     pub after: u64,
 }
 
@@ -178,7 +178,7 @@ impl<'a> SeriesAsked<'a> {
     }
 }
 
-/// A series, as it is told.
+/// A series in an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeriesRow<'a> {
     /// Its number.
@@ -191,7 +191,7 @@ pub struct SeriesRow<'a> {
     pub rule: &'a str,
     /// The zone of the rule.
     pub zone: &'a str,
-    /// What is done about what is missed.
+    /// The policy for missed occurrences.
     pub catch_up: CatchUp,
     /// Its pending message.
     pub pending: Option<Receipt>,
@@ -200,9 +200,9 @@ pub struct SeriesRow<'a> {
 /// A piece of the list of series.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeriesTold<'a> {
-    /// What to ask after for those behind; 0 where these are the last.
+    /// The `after` of the next request; 0 if there are no more series.
     pub next: u64,
-    /// By number.
+    /// The series, by number.
     pub rows: Vec<SeriesRow<'a>>,
 }
 

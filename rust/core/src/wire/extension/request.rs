@@ -1,4 +1,4 @@
-//! Every request of delaymq's own, by its command.
+//! The requests of delaymq's own commands.
 
 use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
 use super::by_key::{CancelKeys, MoveKeys};
@@ -28,41 +28,41 @@ use crate::wire::reader::Reader;
 /// A request, borrowed from its frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OwnRequest<'a> {
-    /// Who connects.
+    /// A client introduces itself.
     Hello(Hello<'a>),
     /// Answered with the same bytes.
     Ping(&'a [u8]),
     /// A batch.
     Publish(Publish<'a>),
-    /// A batch on terms.
+    /// A batch with terms.
     PublishOnTerms(PublishOnTerms<'a>),
-    /// Messages to be cancelled.
+    /// Cancels messages.
     Cancel(Vec<Receipt>),
-    /// Messages to be moved to other times.
+    /// Moves messages to other due times.
     Move(Vec<(Receipt, DueTime)>),
-    /// The message that has a key is to be cancelled.
+    /// Cancels the message that has a key.
     CancelKey(KeyAsked<'a>, Option<&'a str>),
-    /// The message that has a key is to be moved to another time.
+    /// Moves the message that has a key.
     MoveKey(KeyAsked<'a>, DueTime, Option<&'a str>),
-    /// The messages that have these keys are to be cancelled.
+    /// Cancels the messages that have these keys.
     CancelKeys(CancelKeys<'a>),
-    /// The messages that have these keys are to be moved to other times.
+    /// Moves the messages that have these keys.
     MoveKeys(MoveKeys<'a>),
-    /// Begins to consume.
+    /// Subscribes.
     Subscribe(Subscribe<'a>),
-    /// Lets the server send more.
+    /// Lets the server send more messages.
     Credit(Credit),
-    /// Messages are done.
+    /// Acknowledges messages.
     Acknowledge(Acknowledge),
-    /// Messages shall come again.
+    /// Gives messages back.
     GiveBack(GiveBack),
-    /// Messages are put away.
+    /// Dead-letters messages.
     PutAway(PutAway<'a>),
-    /// Waits until what this subscription settled is durable.
+    /// Waits until the earlier settlements of this subscription are durable.
     Flush(u32),
     /// Ends this subscription.
     Unsubscribe(u32),
-    /// How the store is.
+    /// The state of the store.
     Status,
     /// A piece of the list of groups.
     Groups(Listing),
@@ -70,42 +70,42 @@ pub enum OwnRequest<'a> {
     Subjects(Listing),
     /// Makes a group.
     StartGroup(GroupAt<'a>),
-    /// Lets a group begin again.
+    /// Makes a group begin again.
     ResetGroup(GroupAt<'a>),
     /// Removes a group.
     RemoveGroup(GroupName<'a>),
     /// Dead letters of a group.
     DeadLetters(DeadLetters<'a>),
-    /// Brings dead letters back.
+    /// Redrives dead letters.
     Redrive(Redrive<'a>),
-    /// Gives up ready messages.
+    /// Expires ready messages.
     Expire(Expire<'a>),
     /// A piece of the list of a group's consumers.
     Consumers(Consumers<'a>),
-    /// Ends a consumer that a client named.
+    /// Ends a named consumer.
     EndConsumer(ConsumerName<'a>),
-    /// What became of messages.
+    /// The states of messages.
     LookUp(Vec<Receipt>),
-    /// A page of what is pending.
+    /// A page of the pending messages.
     Pending(PendingAsked<'a>),
-    /// A piece of how much of each subject is pending.
+    /// A piece of the numbers of pending messages by subject.
     PendingCounts(CountsAsked<'a>),
     /// The receipt of the message that has a key.
     LookUpKey(KeyAsked<'a>),
-    /// A piece of how much is due when.
+    /// A piece of the forecast.
     Forecast(ForecastAsked<'a>),
-    /// Begins what recurs.
+    /// Begins a series.
     Recur(RecurAsked<'a>),
-    /// Ends what recurs.
+    /// Ends a series.
     EndRecurring(SeriesName<'a>),
-    /// A piece of the list of what recurs.
+    /// A piece of the list of series.
     Recurring(SeriesAsked<'a>),
-    /// Stores what was staged.
+    /// Adopts staged runs.
     Load(LoadAsked<'a>),
 }
 
 impl<'a> OwnRequest<'a> {
-    /// Reads the body of a request; `None` where nobody knows the command.
+    /// Reads the body of a request; `None` if the command is unknown.
     ///
     /// # Errors
     /// `Malformed`, naming the field.

@@ -9,9 +9,9 @@
 //! | `PUT_AWAY` | `blob reason | count u32 | (queue u8 | offset u64)*` |
 //! | FLUSH | nothing |
 //!
-//! The first three are sent one-way by clients that flush; they are answered otherwise when they are
-//! durable. A key that the subscription does not hold changes nothing. What a connection sends is
-//! done in its order, so a flush is answered when all that was settled before it is durable.
+//! Clients that flush send the first three one-way. Otherwise these are answered when they are durable. A key that
+//! the subscription does not hold changes nothing. The server handles the requests of a connection in their order,
+//! so a flush is answered when all earlier settlements are durable.
 
 use bytes::BufMut;
 
@@ -21,7 +21,7 @@ use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
 
-/// The most ranges, or messages, of one request.
+/// The most ranges or messages of one request.
 pub const SETTLED_MAX: usize = 1 << 16;
 /// Queues of a subscription: its subject, and its group's retry subject.
 const QUEUES: u8 = 2;
@@ -33,16 +33,16 @@ pub struct KeyRange {
     pub queue: u8,
     /// The first offset.
     pub first: u64,
-    /// How many.
+    /// The number of messages.
     pub count: u64,
 }
 
-/// Messages are done.
+/// A request to acknowledge messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acknowledge {
-    /// Whose they are.
+    /// The subscription.
     pub subscription: u32,
-    /// Which.
+    /// The messages.
     pub ranges: Vec<KeyRange>,
 }
 
@@ -90,23 +90,23 @@ fn read_queue(reader: &mut Reader<'_>) -> Read<u8> {
     Err(Malformed::Value { field: "queue", expected: "0 or 1", found: i64::from(found) })
 }
 
-/// A message that shall come again.
+/// A message that is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GivenBack {
     /// 0 for the subject itself, 1 for the group's retry subject.
     pub queue: u8,
     /// Its offset there.
     pub offset: u64,
-    /// After so long.
+    /// The delay before its next delivery, in milliseconds.
     pub delay_ms: u64,
 }
 
-/// Messages shall come again.
+/// A request to give messages back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GiveBack {
-    /// Whose they are.
+    /// The subscription.
     pub subscription: u32,
-    /// Which, and when.
+    /// The messages and their delays.
     pub messages: Vec<GivenBack>,
 }
 
@@ -142,14 +142,14 @@ impl GiveBack {
     }
 }
 
-/// Messages are put away.
+/// A request to dead-letter messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PutAway<'a> {
-    /// Whose they are.
+    /// The subscription.
     pub subscription: u32,
-    /// Why.
+    /// The reason.
     pub reason: &'a str,
-    /// Which, by queue and offset.
+    /// The messages, by queue and offset.
     pub keys: Vec<(u8, u64)>,
 }
 

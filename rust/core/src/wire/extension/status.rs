@@ -3,13 +3,13 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 | `durability`: 0 disk, 1 os |
-//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned, 32 little room, 64 free room known, 128 hot minutes |
+//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned, 32 disk space low, 64 free space known, 128 hot minutes |
 //! | 4 | `epoch` |
 //! | 8 each | `pending`, `ready`, `accepted`, `visible`, `applied`, `now_ms`, `recovered_ms`, `recovered_facts`, `voided`, `expired` |
-//! | 8 | `free_bytes`, where they are known |
-//! | 8 | `hot_minutes`, where there are some |
-//! | blob | why it is poisoned; empty where it is not |
-//! | 4, then blob each | what the open set aside, in words |
+//! | 8 | `free_bytes`, if they are known |
+//! | 8 | `hot_minutes`, if there are any |
+//! | blob | why it is poisoned; empty if it is not |
+//! | 4, then blob each | what the open set aside, as text |
 
 use bytes::BufMut;
 
@@ -31,25 +31,25 @@ const ROOM_LOW: u8 = 32;
 const FREE_KNOWN: u8 = 64;
 const HOT: u8 = 128;
 
-/// What a store holds and how it is; the fields of `delaymq.Status`.
+/// The content and state of a store; the fields of `delaymq.Status`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the store")]
 pub struct StatusTold {
-    /// When answers leave.
+    /// The durability that an answer waits for.
     pub durability: Durability,
-    /// True where this open made the store.
+    /// True if this open created the store.
     pub created: bool,
     /// The store is closed.
     pub closed: bool,
     /// Dispatch waits because the clock cannot be trusted.
     pub held: bool,
-    /// Publishes are refused for want of room.
+    /// Publishes are refused because the disk is full.
     pub disk_full: bool,
-    /// Less is free on the disk than the mark of which somebody is told.
+    /// Free disk space is below the mark for a warning.
     pub room_low: bool,
-    /// What was free at the last look; `None` where no mark is set.
+    /// The free bytes at the last check; `None` if no mark is set.
     pub free_bytes: Option<u64>,
-    /// Why the store refuses everything, where it does.
+    /// Why the store refuses everything, if it does.
     pub poisoned: Option<String>,
     /// How often the store was opened for writing.
     pub epoch: Epoch,
@@ -57,7 +57,7 @@ pub struct StatusTold {
     pub pending: u64,
     /// Messages that became due and that some group has not finished.
     pub ready: u64,
-    /// The sequence that the next fact gets.
+    /// The sequence of the next fact.
     pub accepted: Sequence,
     /// Facts below this may be answered.
     pub visible: Sequence,
@@ -69,13 +69,13 @@ pub struct StatusTold {
     pub recovered_ms: u64,
     /// Facts that recovery applied.
     pub recovered_facts: u64,
-    /// Damaged messages given up since the store was opened.
+    /// Damaged messages that were voided since the store was opened.
     pub voided: u64,
-    /// Messages that have expired since then.
+    /// Messages that expired since then.
     pub expired: u64,
-    /// Minutes in which more messages are due than the store's options allow for.
+    /// Minutes in which more messages are due than the store's options allow.
     pub hot_minutes: u64,
-    /// What the open set aside, in words.
+    /// What the open set aside, as text.
     pub aside: Vec<String>,
 }
 

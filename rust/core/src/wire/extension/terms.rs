@@ -1,20 +1,19 @@
-//! `PUBLISH_ON_TERMS` (213), and what is asked by a key: `CANCEL_KEY` (214), `MOVE_KEY` (215), `LOOK_UP_KEY`
-//! (243).
+//! `PUBLISH_ON_TERMS` (213), and commands by key: `CANCEL_KEY` (214), `MOVE_KEY` (215), `LOOK_UP_KEY` (243).
 //!
-//! A publish on terms is what PUBLISH (202) has, then `count u32` and for each message on terms:
+//! A publish on terms has the fields of PUBLISH (202), then `count u32` and for each message on terms:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 4 | `place`: of the message in its batch, from 0, ascending |
-//! | 1 | `asks`: bit 0 it has a key, bit 1 a repetition is told by its id |
+//! | 1 | `asks`: bit 0 it has a key, bit 1 its id identifies repetitions |
 //! | 1 | `if_exists`: 0 replace, 1 keep, 2 refuse the batch |
-//! | str | `key`, empty where it has none |
+//! | str | `key`, empty if it has none |
 //!
-//! It is answered as PUBLISH: what was there already has the receipt that it has.
+//! The answer is that of PUBLISH. A message that was already stored has its old receipt there.
 //!
-//! What is asked by a key begins with `subject str | key str`; a move goes on with `due_kind u8 | due_ms u64`
-//! as in MOVE (212). A cancel and a move end with an `id str` by which one that comes again is told, where it has one. A cancel is answered as CANCEL (203), a move as MOVE, a look-up as PUBLISH, with one
-//! receipt or none.
+//! A command by key begins with `subject str | key str`; a move continues with `due_kind u8 | due_ms u64` as in
+//! MOVE (212). A cancel and a move end with an `id str` that identifies a repetition; it may be empty. A cancel is
+//! answered like CANCEL (203), a move like MOVE, a look-up like PUBLISH, with one receipt or none.
 
 use bytes::BufMut;
 
@@ -28,32 +27,32 @@ use crate::wire::frame::FRAME_BODY_BYTES_MAX;
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::Reader;
 
-/// Bytes of how many there are.
+/// Bytes of a count.
 const COUNT_BYTES: usize = 4;
 /// Bytes of the terms of one message without its key.
 const TERMS_BYTES: usize = 8;
 const HAS_KEY: u8 = 1;
 const DEDUPLICATES: u8 = 2;
 
-/// What is asked of one message of a batch.
+/// The terms of one message of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TermsAsked<'a> {
     /// Its place in the batch.
     pub place: u32,
     /// Its key.
     pub key: Option<&'a str>,
-    /// What becomes of it where the key is taken.
+    /// What to do if the key is taken.
     pub if_exists: IfExists,
-    /// Whether a repetition is told by its message id.
+    /// True if its message id identifies repetitions.
     pub deduplicates: bool,
 }
 
-/// A batch on terms.
+/// A batch with terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublishOnTerms<'a> {
     /// The batch.
     pub publish: Publish<'a>,
-    /// The terms of those that have some, by place.
+    /// The terms of the messages that have terms, by place.
     pub terms: Vec<TermsAsked<'a>>,
 }
 
@@ -100,7 +99,7 @@ fn read_terms<'a>(reader: &mut Reader<'a>) -> Read<TermsAsked<'a>> {
     Ok(TermsAsked { place, key: has_key.then_some(key), if_exists, deduplicates: asks & DEDUPLICATES != 0 })
 }
 
-/// The terms of a batch that a client fills.
+/// The terms of a batch, filled by a client.
 #[derive(Clone, Debug, Default)]
 pub struct TermsWriter {
     terms: Vec<u8>,
@@ -108,12 +107,12 @@ pub struct TermsWriter {
 }
 
 impl TermsWriter {
-    /// True where it holds none.
+    /// True if it holds none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds the terms of a message behind those of the ones before it.
+    /// Adds the terms of a message that comes after all earlier ones in the batch.
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
@@ -177,7 +176,7 @@ impl<'a> KeyAsked<'a> {
     }
 }
 
-/// Reads the id that a command by a key may end with.
+/// Reads the optional id at the end of a command by key.
 ///
 /// # Errors
 /// `Malformed` naming `command_id`.
@@ -185,7 +184,7 @@ pub(super) fn read_command_id<'a>(reader: &mut Reader<'a>) -> Read<Option<&'a st
     if reader.is_empty() { Ok(None) } else { reader.text("command_id").map(Some) }
 }
 
-/// Appends the id of a command by a key, where it has one.
+/// Appends the optional id of a command by key.
 ///
 /// # Errors
 /// `InvalidArgument` naming `command_id`.

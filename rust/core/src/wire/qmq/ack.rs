@@ -1,8 +1,8 @@
-//! ACK (12): a range of pull offsets that a consumer is done with, or a sign of life.
+//! ACK (12): a range of pull offsets that a consumer has finished, or a heartbeat.
 //!
-//! `str subject | str group | str consumer | first i64 | last i64`, from version 8 on `broadcast i8`.
-//! The range holds its last offset; one that ends before it begins is nothing that is not done already.
-//! With an offset below 0 the request only says that the consumer lives. The answer has no body.
+//! `str subject | str group | str consumer | first i64 | last i64`, from version 8 on `broadcast i8`. The range
+//! includes its last offset; a range that ends before it begins acknowledges nothing. With an offset below 0 the
+//! request is only a heartbeat of the consumer. The answer has no body.
 
 use bytes::BufMut;
 
@@ -20,11 +20,11 @@ pub const ACK: i16 = 12;
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckRequest<'a> {
-    /// Whose.
+    /// The consumer.
     pub name: ConsumerName<'a>,
-    /// The first and last pull offset that are done, as the client says; `None` for a sign of life.
+    /// The first and last finished pull offset, as the client sent them; `None` for a heartbeat.
     pub offsets: Option<(PullOffset, PullOffset)>,
-    /// True where each consumer gets every message.
+    /// True if each consumer receives every message.
     pub is_broadcast: bool,
 }
 

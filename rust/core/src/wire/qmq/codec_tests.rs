@@ -1,4 +1,4 @@
-//! What is written reads back, in every version, and arbitrary bytes are refused without a panic.
+//! Written bytes read back equal in every version, and arbitrary bytes are refused without a panic.
 
 use bytes::BufMut;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn attributes_of(pairs: &[(&str, &str)]) -> Vec<u8> {
     body
 }
 
-/// How a message is judged: its code and what the remark begins with, or `None` where it is stored.
+/// The verdict on a message: its code and the start of the remark, or `None` if it is stored.
 fn judged(bytes: &[u8]) -> Option<(SendCode, String)> {
     let mut request = Vec::new();
     put_sent(&mut request, bytes);
@@ -211,7 +211,7 @@ fn filters_ask_for_what_a_message_may_have_and_for_so_much_together() {
     for filters in over {
         let mut body = Vec::new();
         assert!(put_pull(&mut body, &pull(filters.clone()), 9).is_err());
-        // As it stands on the wire all the same.
+        // The same, in the layout of the wire.
         let mut body = Vec::new();
         put_pull(&mut body, &pull(Vec::new()), 7).unwrap();
         body.put_u32(filters.len() as u32);

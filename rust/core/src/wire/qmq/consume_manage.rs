@@ -14,14 +14,14 @@ use crate::wire::reader::Reader;
 /// The command.
 pub const CONSUME_MANAGE: i16 = 25;
 
-/// Where a group shall go on.
+/// The request to move a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConsumeManage<'a> {
     /// The subject.
     pub subject: &'a str,
     /// The group.
     pub group: &'a str,
-    /// Where; `None` for a number without a meaning, which changes nothing.
+    /// The new place; `None` for a number without a meaning, which changes nothing.
     pub start: Option<GroupStart>,
 }
 

@@ -1,10 +1,10 @@
-//! Filters over stored messages, whichever way their payload is laid out.
+//! Filters on stored messages, in each layout of the payload.
 
 use super::message::WireMessage;
 use crate::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
 use crate::record::meta::MetaView;
 
-/// True where a message that a QMQ client sent passes these filters.
+/// True if a message that a QMQ client sent passes these filters.
 pub fn passes(filters: &[Filter], message: &WireMessage<'_>) -> bool {
     if filters.is_empty() {
         return true;
@@ -24,7 +24,7 @@ fn labelled<'a>(message: &WireMessage<'a>, key: &str) -> Option<&'a str> {
     message.attribute(key)
 }
 
-/// True where a message with this meta passes these filters.
+/// True if a message with this meta passes these filters.
 pub fn passes_with_meta(filters: &[Filter], meta: &MetaView<'_>) -> bool {
     if filters.is_empty() {
         return true;
@@ -51,7 +51,7 @@ mod tests {
     use crate::units::Millis;
     use crate::wire::qmq::message::{MessageParts, put_attribute, put_message, put_opaque_body};
 
-    /// Whether a message of this tag and environment passes, in each of the three layouts.
+    /// Whether a message with this tag and environment passes, in each of the three layouts.
     fn passing(filters: &[Filter], tag: &str, environment: Option<(&str, &str)>) -> [bool; 3] {
         let pairs: Vec<(&str, &str)> = environment
             .into_iter()

@@ -1,4 +1,4 @@
-//! Bytes as the reference on QMQ's protocol has them, read and written.
+//! The bytes of the reference on QMQ's protocol, read and written.
 
 use bytes::Bytes;
 

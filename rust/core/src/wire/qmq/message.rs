@@ -1,19 +1,19 @@
-//! QMQ's message, as it stands in a SEND request and in the answer to a PULL.
+//! QMQ's message, as it is in a SEND request and in the answer to a PULL.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 1 | `flags`: 1 low reliability, 2 delay, 4 has tags, 8 opaque body |
 //! | 8 | `created_ms` |
-//! | 8 | `expires_ms`: with the delay flag when it is due, else of no meaning |
+//! | 8 | `expires_ms`: with the delay flag the due time, else unused |
 //! | str | `subject` |
 //! | str | `message_id` |
 //! | 1, then str each | tag count and tags; only with the flag |
 //! | 4 | bytes of the body |
 //! | … | body |
 //!
-//! A `str` is a signed 16-bit length and UTF-8. The body is text attributes back to back, each `str
-//! key | str value`. With the opaque flag, which is delaymq's own, it is `attribute count i16 | (str
-//! key | value length i32 | value)* | any bytes`.
+//! A `str` is a signed 16-bit length and UTF-8. The body is text attributes back to back, each `str key | str
+//! value`. With the opaque flag, which is delaymq's own, it is `attribute count i16 | (str key | value length i32 |
+//! value)* | any bytes`.
 
 use bytes::BufMut;
 
@@ -24,17 +24,17 @@ use crate::wire::fields::put_text;
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::Reader;
 
-/// Flag: `expires_ms` is when it is due.
+/// Flag: `expires_ms` is the due time.
 pub const FLAG_DELAY: u8 = 2;
-/// Flag: tags stand before the body.
+/// Flag: tags precede the body.
 pub const FLAG_TAGS: u8 = 4;
-/// Flag: the body is attributes and any bytes.
+/// Flag: the body is attributes, then any bytes.
 pub const FLAG_OPAQUE_BODY: u8 = 8;
 
-/// The first version in which a client understands tags in a message.
+/// The first version in which clients read tags in a message.
 pub const TAGS_VERSION: i16 = 8;
 
-/// The attribute that a Java consumer cannot do without: when the message was made.
+/// The attribute that Java consumers require: the time when the message was made.
 pub const CREATED_KEY: &str = "qmq_createTime";
 
 /// A message, borrowed from the bytes it was read from.
@@ -44,7 +44,7 @@ pub struct WireMessage<'a> {
     pub flags: u8,
     /// When the producer made it.
     pub created_ms: i64,
-    /// With [`FLAG_DELAY`] when it is due.
+    /// With [`FLAG_DELAY`], its due time.
     pub expires_ms: i64,
     /// The subject.
     pub subject: &'a str,
@@ -52,7 +52,7 @@ pub struct WireMessage<'a> {
     pub message_id: &'a str,
     /// The body.
     pub body: &'a [u8],
-    /// All its bytes, from the flags to the end of the body: what its check is computed over.
+    /// All its bytes, from the flags to the end of the body. Its check covers these bytes.
     pub whole: &'a [u8],
     tag_count: u8,
     /// From the tag count to the last tag; empty without the flag.
@@ -108,23 +108,22 @@ impl<'a> WireMessage<'a> {
         (0..self.tag_count).map_while(move |_| reader.text("tags").ok())
     }
 
-    /// When it is due; `None` for a message without the delay flag, which is due now. A time before
-    /// 1970 has passed, too.
+    /// The due time; `None` without the delay flag: the message is due now. A time before 1970 counts as past.
     pub fn due(&self) -> Option<Millis> {
         (self.flags & FLAG_DELAY != 0).then(|| Millis(u64::try_from(self.expires_ms).unwrap_or(0)))
     }
 
-    /// True where the body is attributes and any bytes.
+    /// True if the body is attributes, then any bytes.
     pub const fn is_opaque(&self) -> bool {
         self.flags & FLAG_OPAQUE_BODY != 0
     }
 
-    /// CRC-32 over [`Self::whole`], as it stands before the message in a SEND request.
+    /// CRC-32 over [`Self::whole`], as it precedes the message in a SEND request.
     pub fn check(&self) -> u32 {
         crc32fast::hash(self.whole)
     }
 
-    /// The text attributes that the body is. They end where the body is none.
+    /// The text attributes of the body. They end at the first malformed one.
     pub fn attributes(&self) -> Attributes<'a> {
         Attributes { reader: Reader::new(if self.is_opaque() { &[] } else { self.body }) }
     }
@@ -137,7 +136,7 @@ impl<'a> WireMessage<'a> {
     /// The attributes and bytes of an opaque body.
     ///
     /// # Errors
-    /// `Malformed`, naming `attributes`; also where the body is not opaque.
+    /// `Malformed`, naming `attributes`; also if the body is not opaque.
     pub fn opaque_body(&self) -> Read<OpaqueBody<'a>> {
         if !self.is_opaque() {
             let found = i64::from(self.flags);
@@ -146,7 +145,7 @@ impl<'a> WireMessage<'a> {
         OpaqueBody::read(self.body)
     }
 
-    /// Makes sure that the body is what the flags say.
+    /// Checks that the body matches the flags.
     ///
     /// # Errors
     /// `Malformed`, naming `attributes`.
@@ -157,8 +156,8 @@ impl<'a> WireMessage<'a> {
         self.attributes().try_for_each(|attribute| attribute.map(drop))
     }
 
-    /// Appends the message as a client of `version` reads it: before version 8 without its tags, the
-    /// flag kept, as QMQ has it.
+    /// Appends the message as a client of `version` reads it: before version 8 without its tags, but with the tag
+    /// flag, as QMQ does.
     pub fn put_for(&self, out: &mut Vec<u8>, version: i16) {
         if version >= TAGS_VERSION || self.tag_bytes.is_empty() {
             out.put_slice(self.whole);
@@ -172,7 +171,7 @@ impl<'a> WireMessage<'a> {
     }
 }
 
-/// What was read between two states of one reader.
+/// The bytes read between two states of one reader.
 fn before<'a>(start: &'a [u8], rest: &'a [u8]) -> &'a [u8] {
     start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default()
 }
@@ -210,7 +209,7 @@ impl<'a> Iterator for Attributes<'a> {
 pub struct OpaqueBody<'a> {
     count: u16,
     attributes: &'a [u8],
-    /// The bytes behind the attributes.
+    /// The bytes after the attributes.
     pub bytes: &'a [u8],
 }
 
@@ -256,14 +255,13 @@ pub struct MessageParts<'a> {
     pub message_id: &'a str,
     /// The tags.
     pub tags: &'a [&'a str],
-    /// True where `body` was made by [`put_opaque_body`].
+    /// True if `body` was made by [`put_opaque_body`].
     pub is_opaque: bool,
     /// The body, made by [`put_attribute`] or [`put_opaque_body`].
     pub body: &'a [u8],
 }
 
-/// Appends a message. Without a due time, the time it was made stands in its place, as the Java
-/// client writes it.
+/// Appends a message. Without a due time, the due field has the creation time, as the Java client writes it.
 ///
 /// # Errors
 /// `TooLarge` or `InvalidArgument` naming `subject`, `message_id`, `tags` or `body`.
@@ -273,8 +271,7 @@ pub fn put_message(out: &mut Vec<u8>, parts: &MessageParts<'_>) -> Result<()> {
     put_stored(out, parts)
 }
 
-/// As [`put_message`], for a message that was taken already: told in other words it may be larger than
-/// what is taken.
+/// Like [`put_message`], for a stored message: in another layout it may be larger than the limit of new messages.
 ///
 /// # Errors
 /// `TooLarge` naming `subject`, `message_id` or `tags`.

@@ -1,8 +1,8 @@
 //! The commands of QMQ: bytes to requests, and answers to bytes.
 //!
-//! In: the body of a frame. Out: a typed request; or the body of an answer.
-//! Read `message` (the layout of a message), then `send`, `pull` and `ack`, then `register` with `registry` (which clients
-//! there are) and `consume_manage`. `plain_text` shows a message of delaymq to a QMQ client, `filtering` applies tag filters.
+//! In: the body of a frame. Out: a typed request; or the body of an answer. Read `message` (the layout of a
+//! message), then `send`, `pull` and `ack`, then `register` with `registry` (the registered clients) and
+//! `consume_manage`. `plain_text` shows a message of delaymq to a QMQ client, `filtering` applies tag filters.
 
 pub mod ack;
 #[cfg(test)]

@@ -1,45 +1,44 @@
-//! A message of delaymq as a QMQ client reads it, which knows only text attributes.
+//! Converts a message of delaymq for QMQ clients, which read only text attributes.
 //!
-//! Attributes keep their names. The body is the attribute `body` where it is text, else `body.base64`.
-//! A value too long for one attribute is cut into parts `name#part0`, `name#part1`, …, as QMQ's
-//! clients cut and join long texts themselves. An attribute that is no text gets `.base64` behind its
-//! name, too.
+//! Attributes keep their names. The body becomes the attribute `body` if it is text, else `body.base64`. A value
+//! too long for one attribute is split into parts `name#part0`, `name#part1`, …, as QMQ's clients split and join
+//! long texts. The name of an attribute that is not text also gets `.base64` appended.
 
 use super::message::{CREATED_KEY, MessageParts, WireMessage, put_attribute, put_stored};
 use crate::error::{Error, Result};
 use crate::record::meta::MetaView;
 use crate::units::Millis;
 
-/// The attribute that a body becomes.
+/// The attribute that holds the body.
 pub const BODY_KEY: &str = "body";
-/// What stands behind the name of a value that is no text.
+/// The suffix of the name of a value that is not text.
 pub const BASE64_SUFFIX: &str = ".base64";
-/// The attribute of QMQ that says how often a message was tried before.
+/// The attribute of QMQ with the number of earlier tries.
 const TIMES_KEY: &str = "qmq_times";
-/// Where QMQ's clients cut: letters of one part.
+/// The letters of one part, as QMQ's clients split texts.
 const PART_LETTERS: usize = 8_192;
-/// Letters from which on a text is cut, at the latest: QMQ reads lengths as signed 16-bit numbers.
+/// A text with more bytes than this is split: QMQ reads lengths as signed 16-bit numbers.
 const WHOLE_BYTES_MAX: usize = 8_192;
 
-/// What a stored message is to a QMQ client beside meta and body.
+/// The fields of a stored message, in addition to meta and body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stored<'a> {
     /// The subject.
     pub subject: &'a str,
-    /// Its id where the producer gave none: the text of its receipt.
+    /// Its id if the producer gave none: the text of its receipt.
     pub receipt: &'a str,
     /// When it was received.
     pub published: Millis,
     /// When it was due.
     pub due: Millis,
-    /// Which delivery this is, from 1.
+    /// The number of this delivery, from 1.
     pub attempt: u32,
 }
 
-/// Appends an opaque message as one of QMQ's.
+/// Appends an opaque message in QMQ's layout.
 ///
 /// # Errors
-/// `TooLarge` or `InvalidArgument` naming what does not fit into a message of QMQ.
+/// `TooLarge` or `InvalidArgument` naming the part that does not fit into a QMQ message.
 pub fn put_plain_text(out: &mut Vec<u8>, stored: &Stored<'_>, meta: &MetaView<'_>, body: &[u8]) -> Result<()> {
     let text = text_of(stored, meta.attributes(), body)?;
     let tags: Vec<&str> = meta.tags().collect();
@@ -47,10 +46,10 @@ pub fn put_plain_text(out: &mut Vec<u8>, stored: &Stored<'_>, meta: &MetaView<'_
     put_stored(out, &parts_of(stored, message_id, &tags, &text))
 }
 
-/// Appends a message that was sent in QMQ's layout with an opaque body as one of text attributes.
+/// Converts a message in QMQ's layout with an opaque body to text attributes, and appends it.
 ///
 /// # Errors
-/// As [`put_plain_text`]; `InvalidArgument` naming `message` where its body is not what its flags say.
+/// As [`put_plain_text`]; `InvalidArgument` naming `message` if its body does not match its flags.
 pub fn put_opaque_as_text(out: &mut Vec<u8>, stored: &Stored<'_>, message: &WireMessage<'_>) -> Result<()> {
     let body = message.opaque_body().map_err(|malformed| Error::InvalidArgument {
         argument: "message",
@@ -74,7 +73,7 @@ fn text_of<'a>(
     if stored.attempt > 1 {
         put_attribute(&mut text, TIMES_KEY, &stored.attempt.to_string())?;
     }
-    // What QMQ reserves for itself is not a user's to set.
+    // Users cannot set attributes that QMQ reserves.
     for (key, value) in attributes.filter(|(key, _)| *key != CREATED_KEY && *key != TIMES_KEY) {
         put_value(&mut text, key, value)?;
     }
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!((message.message_id, message.created_ms), ("m", 500));
         assert_eq!((message.attribute(CREATED_KEY), message.attribute("trace")), (Some("500"), Some("7")));
         assert_eq!((message.attribute("body.base64"), message.tags().next()), (Some("//4="), Some("vip")));
-        // One whose body is not what its flags say cannot be told.
+        // A body that does not match its flags cannot be converted.
         let mut broken = Vec::new();
         put_stored(&mut broken, &MessageParts { body: b"\x00", ..parts }).unwrap();
         let refused = put_opaque_as_text(&mut told, &STORED, &WireMessage::read_whole(&broken).unwrap());

@@ -3,17 +3,17 @@
 //! | bytes | field of the request |
 //! |---|---|
 //! | str each | `subject`, `group`, `consumer` |
-//! | 4 | `count`: at most so many messages |
-//! | 8 | `offset`: of no meaning |
+//! | 4 | `count`: the most messages to return |
+//! | 8 | `offset`: unused |
 //! | 8 each | `first`, `last`: the lowest pull offset not acknowledged and the highest received; -1 for none |
 //! | 8 | `hold_ms`: below 0, answer at once |
 //! | 1 | `broadcast` |
 //! | … | version 8: one tag filter; from 9: count i32, then `type i16` and a filter each |
 //!
-//! A tag and a text of a filter have at most 255 bytes, all of a request together 32 KiB: a pull is held
-//! with them. A tag filter (type 1) is `rule i16 (0 none, 1 any, 2 all) | count i8 | str*`, a filter by
-//! environment (type 2) `str environment | str part`. The answer is `first pull offset i64 | -1 i64 |
-//! message*`: its messages have that offset and the ones that follow it.
+//! A tag or text of a filter has at most 255 bytes, and all of a request together 32 KiB, since a parked pull keeps
+//! them in memory. A tag filter (type 1) is `rule i16 (0 none, 1 any, 2 all) | count i8 | str*`, a filter by
+//! environment (type 2) `str environment | str part`. The answer is `first pull offset i64 | -1 i64 | message*`:
+//! its messages have that offset and the ones that follow it.
 
 use bytes::BufMut;
 
@@ -28,13 +28,13 @@ use crate::wire::reader::Reader;
 
 /// The command.
 pub const PULL: i16 = 11;
-/// The most messages that one pull is given, whatever it asks for.
+/// The most messages in an answer, even if the pull asks for more.
 pub const PULL_COUNT_MAX: u32 = 10_000;
-/// The longest hold, in milliseconds; a longer one is held so long.
+/// The longest hold, in milliseconds; a longer one is shortened to this.
 pub const HOLD_MS_MAX: u64 = 300_000;
 /// The most filters of one pull.
 pub const FILTERS_MAX: usize = 16;
-/// From this version on a pull has a list of filters.
+/// A pull has a list of filters from this version on.
 const FILTERS_VERSION: i16 = 9;
 const TYPE_TAGS: i16 = 1;
 const TYPE_ENVIRONMENT: i16 = 2;
@@ -69,8 +69,8 @@ impl<'a> ConsumerName<'a> {
         put_text(out, "consumer", self.consumer)
     }
 
-    /// True where the three may name a consumer of QMQ: none is empty, and none holds what QMQ
-    /// refuses without a word.
+    /// True if the three names can be those of a QMQ consumer: none is empty, and none has a character that QMQ
+    /// silently refuses.
     pub fn is_usable(&self) -> bool {
         let usable = |name: &str| !name.is_empty() && !name.contains(['/', '\r', '\n']);
         usable(self.subject) && usable(self.group) && usable(self.consumer)
@@ -80,11 +80,11 @@ impl<'a> ConsumerName<'a> {
 /// A pull.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PullRequest<'a> {
-    /// Who pulls what.
+    /// The consumer that pulls.
     pub name: ConsumerName<'a>,
-    /// At most so many messages; see [`Self::count_max`].
+    /// The most messages to return; see [`Self::count_max`].
     pub count: i32,
-    /// Of no meaning; Java sends -1.
+    /// Unused; Java sends -1.
     pub offset: i64,
     /// The lowest pull offset that the consumer has not acknowledged; -1 for none.
     pub first: i64,
@@ -92,19 +92,19 @@ pub struct PullRequest<'a> {
     pub last: i64,
     /// How long to wait for a message; see [`Self::hold_ms`].
     pub timeout_ms: i64,
-    /// True where each consumer gets every message.
+    /// True if each consumer receives every message.
     pub is_broadcast: bool,
-    /// All of them must let a message pass.
+    /// A message must pass all of these.
     pub filters: Vec<Filter>,
 }
 
 impl PullRequest<'_> {
-    /// How many messages it may be given; `None` where it asks for none, which is answered at once.
+    /// The most messages to return; `None` if it asks for none, which is answered at once.
     pub fn count_max(&self) -> Option<u32> {
         u32::try_from(self.count).ok().filter(|count| *count > 0).map(|count| count.min(PULL_COUNT_MAX))
     }
 
-    /// How long it may be held; `None` where it is answered at once.
+    /// The longest hold; `None` if it is answered at once.
     pub fn hold_ms(&self) -> Option<u64> {
         u64::try_from(self.timeout_ms).ok().filter(|hold_ms| *hold_ms > 0).map(|hold_ms| hold_ms.min(HOLD_MS_MAX))
     }
@@ -141,7 +141,7 @@ pub fn read_pull(body: &[u8], version: i16) -> Read<PullRequest<'_>> {
     reader.finish("pull").map(|()| request)
 }
 
-/// Reads the filters of version 9, without those that let everything pass.
+/// Reads the filters of version 9, and drops those that pass every message.
 ///
 /// # Errors
 /// `Malformed`, naming the field; `TooLarge` naming `filters`.
@@ -156,7 +156,7 @@ pub fn read_filters(reader: &mut Reader<'_>) -> Read<Vec<Filter>> {
     Ok(filters)
 }
 
-/// Reads a tag or a text of a filter, before room is made for it; so many bytes are `left` for all.
+/// Reads a tag or text of a filter, before memory is allocated for it. `left` are the bytes left for all of them.
 fn read_word(reader: &mut Reader<'_>, field: &'static str, left: &mut usize) -> Read<String> {
     let word = reader.text(field)?;
     let too_large =
@@ -180,7 +180,7 @@ fn read_filter(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     }
 }
 
-/// Reads a tag filter. With the rule 0 its tags are of no meaning.
+/// Reads a tag filter. With rule 0 its tags are ignored.
 fn read_tags(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     let number = reader.i16("tag_rule")?;
     let found = reader.i8("tags")?;
@@ -201,10 +201,10 @@ fn read_tags(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     }
 }
 
-/// Appends a request of this version; one that cannot hold the filters is refused.
+/// Appends a request of this version, or refuses it if the version cannot express the filters.
 ///
 /// # Errors
-/// `TooLarge` naming the field, `filters` where the version cannot hold them.
+/// `TooLarge` naming the field, or `filters` if the version cannot express them.
 pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> Result<()> {
     request.name.put(out)?;
     out.put_i32(request.count);
@@ -226,8 +226,7 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
     }
 }
 
-/// Appends the filters of version 9. As a Java listener does, it writes one tag filter also where no
-/// tags are wanted.
+/// Appends the filters of version 9. Like a Java listener, it writes one tag filter even if no tags are wanted.
 ///
 /// # Errors
 /// `TooLarge` naming `filters` or `tags`.
@@ -274,7 +273,7 @@ fn put_tags(out: &mut Vec<u8>, rule: TagRule, tags: &[String]) -> Result<()> {
     tags.iter().try_for_each(|tag| put_text(out, "tags", tag))
 }
 
-/// Appends what comes before the messages of an answer; they follow by [`WireMessage::put_for`].
+/// Appends the part of an answer before its messages, which [`WireMessage::put_for`] appends.
 pub fn put_pulled(out: &mut Vec<u8>, first: PullOffset) {
     out.put_u64(first.0);
     out.put_i64(-1);

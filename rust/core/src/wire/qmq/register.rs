@@ -1,10 +1,10 @@
-//! `CLIENT_REGISTER` (35): a client tells what it is, and is told where to go.
+//! `CLIENT_REGISTER` (35): a client registers, and receives the addresses of the brokers.
 //!
 //! The request is `count i16 | (str key | str value)*`. The answer:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 8 | `timestamp_ms`: never goes back; -2 where the request was refused |
+//! | 8 | `timestamp_ms`: never goes back; -2 if the request was refused |
 //! | str each | `subject`, `group`: as in the request |
 //! | 1 | `state`: 0 online, 1 offline |
 //! | 1 | `client_type`: as in the request |
@@ -20,23 +20,23 @@ use crate::wire::reader::Reader;
 
 /// The command.
 pub const CLIENT_REGISTER: i16 = 35;
-/// What stands for the time in the answer to a request that was refused.
+/// The timestamp in the answer to a refused request.
 pub const REFUSED_TIMESTAMP: i64 = -2;
 /// The most pairs of a request; a client sends six or seven.
 const PAIRS_MAX: i16 = 64;
 /// The most broker groups of an answer.
 const GROUPS_MAX: usize = 1_024;
 
-/// What a client is.
+/// The type of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ClientType {
-    /// It sends what is due now.
+    /// It sends messages that are due now.
     Producer,
     /// It consumes.
     Consumer,
     /// Something else.
     Other,
-    /// It sends what is due later.
+    /// It sends messages that are due later.
     DelayProducer,
 }
 
@@ -55,12 +55,12 @@ impl ClientType {
     }
 }
 
-/// A registration; texts that the request does not have are empty.
+/// A registration; texts that are not in the request are empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterRequest<'a> {
-    /// What it sends to or consumes.
+    /// The subject that it sends to or consumes.
     pub subject: &'a str,
-    /// What it is.
+    /// Its type.
     pub client_type: ClientType,
     /// Its application.
     pub app_code: &'a str,
@@ -68,13 +68,13 @@ pub struct RegisterRequest<'a> {
     pub client_id: &'a str,
     /// The group that it consumes for; empty for producers.
     pub group: &'a str,
-    /// True for the first request, false for a sign of life.
+    /// True for the first request, false for a repetition.
     pub is_new: bool,
-    /// The room that it stands in.
+    /// Its room, as the client registered it.
     pub room: &'a str,
 }
 
-/// Reads a request. Keys that nobody knows are let be; of two of one name the last counts.
+/// Reads a request. Unknown keys are ignored; if a key is repeated, the last value counts.
 ///
 /// # Errors
 /// `Malformed`, naming the field.
@@ -176,14 +176,14 @@ impl Access {
     }
 }
 
-/// A broker group: a name, and who serves it.
+/// A broker group: its name, and the address of its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokerGroup {
     /// Its name.
     pub name: String,
     /// `host:port`.
     pub address: String,
-    /// When it was last heard of.
+    /// When it was last updated.
     pub updated_ms: i64,
     /// What clients may do there.
     pub access: Access,
@@ -192,7 +192,7 @@ pub struct BrokerGroup {
 /// The answer to a registration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterAnswer {
-    /// When it was decided; [`REFUSED_TIMESTAMP`] where the request was refused.
+    /// The time of the decision; [`REFUSED_TIMESTAMP`] if the request was refused.
     pub timestamp_ms: i64,
     /// As in the request.
     pub subject: String,
@@ -202,7 +202,7 @@ pub struct RegisterAnswer {
     pub is_online: bool,
     /// As in the request.
     pub client_type: ClientType,
-    /// Where to go.
+    /// The broker groups to connect to.
     pub groups: Vec<BrokerGroup>,
 }
 

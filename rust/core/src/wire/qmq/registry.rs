@@ -1,9 +1,9 @@
-//! Who is there: producers, delay producers and consumers as they registered, and which consumers are
-//! switched off. It answers `CLIENT_REGISTER` and `/meta/address`, in place of QMQ's metaserver: there
-//! is one group of brokers, and this server is all of it, for messages due now and later.
+//! The registered clients (producers, delay producers and consumers), and the consumers that are switched off. It
+//! answers `CLIENT_REGISTER` and `/meta/address`, in place of QMQ's metaserver: there is one broker group, and this
+//! server is all of it, for messages due now and later.
 //!
-//! Registrations are told again by clients every minute and are forgotten when they are not. The
-//! states of consumers are for whoever drives this to keep: see [`Registry::switched_off`].
+//! Clients repeat their registration every minute; without repetition it is forgotten. The caller saves the states
+//! of consumers: see [`Registry::switched_off`].
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,22 +12,21 @@ use crate::error::{Error, Result};
 use crate::record::limits::{at_most, check_name, check_qmq_subject, group_subject};
 use crate::units::Millis;
 
-/// Stands for every client, or for every subject and group of one.
+/// Means every client, or every subject and group of one client.
 pub const EVERYBODY: &str = "*";
 
-/// What a registry is made with.
+/// The options of a registry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegistryOptions {
     /// The name of the group of brokers.
     pub broker_group: String,
     /// Where clients reach this server, as `host:port`.
     pub address: String,
-    /// How long a registration lives that is not told again, in milliseconds. Clients tell it every
-    /// minute.
+    /// How long a registration lives without repetition, in milliseconds. Clients repeat it every minute.
     pub silent_ms_max: u64,
-    /// Registrations that are kept. Further clients are answered all the same.
+    /// The most registrations that are kept. Further clients are answered, but not recorded.
     pub clients_max: usize,
-    /// Consumers that may be switched off.
+    /// The most consumers that may be switched off.
     pub switched_off_max: usize,
 }
 
@@ -57,7 +56,7 @@ fn is_host(host: &str) -> bool {
     !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
 }
 
-/// What names a registration.
+/// The key of a registration.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct ClientKey {
     subject: String,
@@ -99,35 +98,35 @@ pub struct Registered<'a> {
     pub client_id: &'a str,
     /// Its application.
     pub app_code: &'a str,
-    /// The room that it stands in.
+    /// Its room, as the client registered it.
     pub room: &'a str,
 }
 
-/// See the module.
+/// The registry; see the module.
 #[derive(Debug)]
 pub struct Registry {
     options: RegistryOptions,
     clients: HashMap<ClientKey, Client>,
     switched_off: BTreeSet<ConsumerKey>,
     began: Millis,
-    /// The latest time that was told to a client.
+    /// The latest time in an answer.
     told: Millis,
     unrecorded: u64,
 }
 
 impl Registry {
-    /// A registry of nobody. `switched_off` is what an earlier one knew.
+    /// An empty registry. `switched_off` is the saved state of an earlier one.
     pub fn new(options: RegistryOptions, switched_off: BTreeSet<ConsumerKey>, now: Millis) -> Self {
         Self { options, clients: HashMap::new(), switched_off, began: now, told: now, unrecorded: 0 }
     }
 
-    /// What `/meta/address` answers.
+    /// The answer to `/meta/address`.
     pub fn address(&self) -> &str {
         &self.options.address
     }
 
-    /// Notes a registration, or that it still holds, and answers it. The time in the answers never
-    /// goes back, since a client that sees it go back believes no state any more.
+    /// Records a registration or its repetition, and answers it. The time in the answers never goes back: a client
+    /// that sees it go back ignores all later states.
     pub fn register(&mut self, request: &RegisterRequest<'_>, now: Millis) -> RegisterAnswer {
         self.told = self.told.max(now);
         let mut answer = RegisterAnswer {
@@ -169,7 +168,7 @@ impl Registry {
         self.clients.insert(key, client);
     }
 
-    /// Forgets who was silent for too long, and says how many.
+    /// Forgets clients that were silent for too long; returns their number.
     pub fn expire(&mut self, now: Millis) -> usize {
         let before = self.clients.len();
         let silent_ms_max = self.options.silent_ms_max;
@@ -182,22 +181,22 @@ impl Registry {
         self.clients.len()
     }
 
-    /// True where nobody is registered.
+    /// True if no client is registered.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
     }
 
-    /// How many clients of this type are registered.
+    /// The number of registered clients of this type.
     pub fn count(&self, client_type: ClientType) -> usize {
         self.clients.keys().filter(|key| key.client_type == client_type).count()
     }
 
-    /// How many registrations were answered and not kept for want of room.
+    /// The number of registrations that were answered but not kept, because the registry was full.
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded
     }
 
-    /// Who consumes a subject, by group.
+    /// The consumers of a subject, by group.
     pub fn consumers(&self, subject: &str) -> Vec<Registered<'_>> {
         let consumers =
             self.clients.iter().filter(|(key, _)| key.client_type == ClientType::Consumer && key.subject == subject);
@@ -213,12 +212,12 @@ impl Registry {
         told
     }
 
-    /// Switches a consumer on or off. A client of [`EVERYBODY`] is each of that subject and group; a
-    /// subject and group of [`EVERYBODY`] are all of that client. True where that changed anything.
+    /// Switches a consumer on or off. The client [`EVERYBODY`] means each client of that subject and group; the
+    /// subject and group [`EVERYBODY`] mean all consumers of that client. Returns true if that changed the state.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `clientId`, `subject` or `consumerGroup`; `TooLarge` naming
-    /// `switched_off` where as many are as may be.
+    /// `InvalidArgument` naming `clientId`, `subject` or `consumerGroup`; `TooLarge` naming `switched_off` if the
+    /// maximum is switched off already.
     pub fn switch(&mut self, client_id: &str, subject: &str, group: &str, on: bool) -> Result<bool> {
         if client_id != EVERYBODY {
             check_name("clientId", client_id)?;
@@ -241,7 +240,7 @@ impl Registry {
         Ok(self.switched_off.insert(key))
     }
 
-    /// True where a consumer is switched off, by itself or with others.
+    /// True if a consumer is switched off, by itself or together with others.
     pub fn is_switched_off(&self, client_id: &str, subject: &str, group: &str) -> bool {
         !self.switched_off.is_empty()
             && [(client_id, subject, group), (EVERYBODY, subject, group), (client_id, EVERYBODY, EVERYBODY)]
@@ -251,13 +250,13 @@ impl Registry {
                 })
     }
 
-    /// True where a consumer is switched off that pulls from this subject, which may be its group's retry
+    /// True if a consumer that pulls from this subject is switched off. The subject may be its group's retry
     /// subject.
     pub fn may_not_pull(&self, client_id: &str, subject: &str, group: &str) -> bool {
         self.is_switched_off(client_id, real_subject(subject), group)
     }
 
-    /// What is switched off, to be kept over a restart.
+    /// The switched-off consumers, to be saved over a restart.
     pub fn switched_off(&self) -> &BTreeSet<ConsumerKey> {
         &self.switched_off
     }
@@ -271,12 +270,12 @@ fn refuse_everybody(argument: &'static str, name: &str) -> Result<()> {
     Err(Error::InvalidArgument { argument, expected, found: format!("{name:?}") })
 }
 
-/// The subject that a retry subject belongs to: a consumer is on or off for both.
+/// The subject of a retry subject: a consumer is on or off for both.
 fn real_subject(subject: &str) -> &str {
     group_subject(subject).map_or(subject, |parts| parts.subject)
 }
 
-/// A client without an id or group may be answered, one with a bad name may not.
+/// A client without an id or group may be answered; a client with a bad name may not.
 fn is_sound(request: &RegisterRequest<'_>) -> bool {
     let is_name = |name: &str| name.is_empty() || check_name("name", name).is_ok();
     check_qmq_subject("subject", request.subject).is_ok()

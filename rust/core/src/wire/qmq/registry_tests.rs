@@ -1,4 +1,4 @@
-//! What registering clients are told, and who is switched off.
+//! The answers to registering clients, and the switched-off consumers.
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn a_consumer_is_off_by_itself_with_its_group_or_with_its_client() {
         let kept = registry.switched_off().clone();
         let again = Registry::new(RegistryOptions::new("h:1").unwrap(), kept, Millis(0));
         assert!(again.is_switched_off("c", "s", "g"));
-        // Nor does it pull from its group's own retry subject.
+        // It may not pull from its group's own retry subject either.
         assert!(again.may_not_pull("c", "s", "g") && again.may_not_pull("c", "%RETRY%s%g", "g"));
         assert_eq!(again.may_not_pull("c", "%RETRY%other%g", "g"), subject == EVERYBODY);
         assert!(registry.switch(client_id, subject, group, true).unwrap());

@@ -1,7 +1,7 @@
-//! SEND (10): messages to be stored, and which of them were not.
+//! SEND (10): messages to store, and a list of those that were not stored.
 //!
-//! The request is `check i64 | message` back to back; the answer `str message id | i32 code | str
-//! remark` for each message that was not stored, so an empty one says that all were.
+//! The request is `check i64 | message` back to back. The answer has `str message id | i32 code | str remark` for
+//! each message that was not stored; an empty answer means that all were stored.
 
 use bytes::BufMut;
 
@@ -52,8 +52,8 @@ pub fn put_sent(out: &mut Vec<u8>, message: &[u8]) {
 }
 
 impl Sent<'_> {
-    /// Judges the message alone: what no retry can mend is refused for good, a check that does not
-    /// fit may be tried again, since it is the network's fault or the disk's.
+    /// Checks the message alone. A message that no retry can repair is refused permanently. If its check does not
+    /// match, the producer may try again, since the network or the disk damaged it.
     ///
     /// # Errors
     /// The failure that the answer lists.
@@ -75,35 +75,35 @@ impl Sent<'_> {
         message.check_body().map_err(|malformed| self.failure(SendCode::Refused, &malformed.into()))
     }
 
-    /// This message in the list of those that were not stored.
+    /// The entry for this message in the list of messages that were not stored.
     pub fn failure(&self, code: SendCode, error: &Error) -> Failure {
         Failure::of(self.message.message_id, code, error)
     }
 }
 
 impl Failure {
-    /// A message of this id that was not stored.
+    /// The entry for a message with this id that was not stored.
     pub fn of(message_id: &str, code: SendCode, error: &Error) -> Self {
         Self { message_id: message_id.to_owned(), code, remark: remark_of(error) }
     }
 }
 
-/// What an answer says of an error, within what a log line bears.
+/// The text of an error in an answer, cut to the length of a log line.
 pub(super) fn remark_of(error: &Error) -> String {
     const REMARK_CHARACTERS_MAX: usize = 512;
     error.to_string().chars().take(REMARK_CHARACTERS_MAX).collect()
 }
 
-/// Why a message was not stored. What a Java producer does with each is said in `docs/protocol.md`.
+/// Why a message was not stored. `docs/protocol.md` describes the reaction of a Java producer to each code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendCode {
-    /// 1: it can never be stored; a producer fails at once and tells its user.
+    /// 1: it can never be stored; a producer fails at once and reports it to its user.
     Refused,
-    /// 2: it is stored already; a producer takes it for success.
+    /// 2: it is stored already; a producer treats this as success.
     Duplicate,
     /// 3: its subject is not served here; a producer tries again.
     NotAssigned,
-    /// 4: turns a producer away for good; never sent.
+    /// 4: never sent, since a producer would leave the server permanently.
     ReadOnly,
     /// 5: it is blocked; a producer does not try again.
     Blocked,
@@ -142,7 +142,7 @@ pub struct Failure {
     pub message_id: String,
     /// Why.
     pub code: SendCode,
-    /// Why, in words.
+    /// The reason as text.
     pub remark: String,
 }
 

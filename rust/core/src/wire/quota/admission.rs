@@ -1,6 +1,7 @@
-//! Who may connect, how often, and what it may ask before it has proven itself.
+//! Limits on connections: which peers may connect, how many connections they may have, and which commands they may
+//! send before they have authenticated.
 //!
-//! `K` is what connections are counted by: the address of a peer.
+//! `K` is the address of a peer; connections are counted by it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,42 +9,42 @@ use std::hash::Hash;
 use crate::units::Millis;
 use crate::wire::extension::{HELLO, OWN_COMMANDS};
 
-/// What is known of a peer.
+/// What the server knows of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It may ask anything: it gave the token, or none is needed.
+    /// It may send any command: it gave the token, or none is required.
     Trusted,
-    /// It comes from where QMQ's clients are, which know no token.
+    /// It comes from the network of QMQ clients, which have no token.
     QmqClient,
-    /// Nothing is known of it.
+    /// It has not authenticated.
     Stranger,
 }
 
-/// What becomes of a command.
+/// The decision on a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// It is served.
     Serve,
     /// It is answered with `Unauthorized`.
     Refuse,
-    /// The connection is closed: nobody there would understand an answer.
+    /// The connection is closed: the peer would not understand an answer.
     Close,
 }
 
-/// What becomes of a command from a peer of this standing.
+/// The decision on a command from a peer of this standing.
 pub fn admission(command: i16, standing: Standing) -> Admission {
     let is_own = OWN_COMMANDS.contains(&command);
     match standing {
         Standing::Trusted => Admission::Serve,
         _ if command == HELLO => Admission::Serve,
         _ if is_own => Admission::Refuse,
-        // One that nobody knows is answered as such, as its sender expects.
+        // An unknown command gets the answer for unknown commands, as its sender expects.
         Standing::QmqClient => Admission::Serve,
         Standing::Stranger => Admission::Close,
     }
 }
 
-/// How many connections there are, in all and from each address.
+/// The number of connections, in total and for each address.
 #[derive(Debug)]
 pub struct ConnectionCounts<K> {
     all_max: u32,
@@ -58,12 +59,12 @@ impl<K: Copy + Eq + Hash> ConnectionCounts<K> {
         Self { all_max, each_max, all: 0, each: HashMap::new() }
     }
 
-    /// How many there are.
+    /// The total number.
     pub fn all(&self) -> u32 {
         self.all
     }
 
-    /// One more, where there may be one more.
+    /// Counts a new connection; false if the maximum is reached.
     pub fn open(&mut self, address: K) -> bool {
         let from_there = self.each.get(&address).copied().unwrap_or(0);
         if self.all >= self.all_max || from_there >= self.each_max {
@@ -74,7 +75,7 @@ impl<K: Copy + Eq + Hash> ConnectionCounts<K> {
         true
     }
 
-    /// One that was opened is gone.
+    /// A counted connection is closed.
     pub fn close(&mut self, address: K) {
         let Some(count) = self.each.get_mut(&address) else { return };
         *count = count.saturating_sub(1);
@@ -85,8 +86,8 @@ impl<K: Copy + Eq + Hash> ConnectionCounts<K> {
     }
 }
 
-/// Addresses from which wrong tokens came. Each wrong one costs its address a part of a small stock,
-/// which fills up again with time; while it is empty, no token from there is looked at.
+/// Addresses that sent wrong tokens. An address has a small stock of tries; each wrong token takes one, and time
+/// refills the stock. While it is empty, tokens from the address are not checked.
 #[derive(Debug)]
 pub struct WrongTokens<K> {
     stock: u32,
@@ -97,13 +98,13 @@ pub struct WrongTokens<K> {
 }
 
 impl<K: Copy + Eq + Hash> WrongTokens<K> {
-    /// None yet. An address has `stock` tries, and gets one back every `refill_ms`.
+    /// An empty record. An address has `stock` tries, and gets one back every `refill_ms`.
     pub fn new(stock: u32, refill_ms: u64, addresses_max: usize) -> Self {
         Self { stock, refill_ms, addresses_max, full_at: HashMap::new() }
     }
 
-    /// True where a token from there may be looked at. Where too many addresses sent wrong ones to be
-    /// told apart, no further address is trusted until some of them are forgotten.
+    /// True if a token from there may be checked. While the maximum number of addresses is recorded, tokens from
+    /// further addresses are not checked until some addresses are forgotten.
     pub fn may_try(&mut self, address: K, now: Millis) -> bool {
         match self.full_at.get(&address) {
             Some(full_at) => {
@@ -127,12 +128,12 @@ impl<K: Copy + Eq + Hash> WrongTokens<K> {
         *full_at = (*full_at).max(now).plus(self.refill_ms).min(longest);
     }
 
-    /// How many addresses are remembered.
+    /// The number of recorded addresses.
     pub fn len(&self) -> usize {
         self.full_at.len()
     }
 
-    /// True where none is.
+    /// True if no address is recorded.
     pub fn is_empty(&self) -> bool {
         self.full_at.is_empty()
     }
@@ -168,7 +169,7 @@ mod tests {
         wrong.note(7, Millis(1_000));
         assert!(!wrong.may_try(7, Millis(1_999)));
         assert!(wrong.may_try(7, Millis(2_000)));
-        // However many wrong ones came, they are paid for in the time of a full stock.
+        // However many wrong tokens came, the stock is full again after its refill time.
         for _ in 0..1_000 {
             wrong.note(7, Millis(2_000));
         }

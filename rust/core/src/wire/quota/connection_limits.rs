@@ -1,9 +1,9 @@
-//! What one peer may take of a server.
+//! The limits of one peer.
 
 /// The limits of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionLimits {
-    /// How long a peer may take until it is proven, in milliseconds.
+    /// How long a peer may take to authenticate, in milliseconds.
     pub first_request_ms_max: u64,
     /// The largest frame of a peer that is not admitted.
     pub first_request_bytes_max: usize,
@@ -13,14 +13,14 @@ pub struct ConnectionLimits {
     pub reader_ms_max: u64,
     /// How long a peer that has subscriptions may be silent, in milliseconds.
     pub silence_ms_max: u64,
-    /// Requests under way, held pulls not counted.
+    /// Requests under way, without held pulls.
     pub requests_max: usize,
     /// Held pulls.
     pub held_max: usize,
     /// Bytes that may wait to be written before the connection stops taking requests.
     pub output_bytes_max: usize,
-    /// Bytes that requests under way may keep before the connection stops taking more, and that
-    /// subscriptions may.
+    /// Bytes that requests under way may hold before the connection stops taking more; also the limit for
+    /// subscriptions.
     pub kept_bytes_max: usize,
 }
 

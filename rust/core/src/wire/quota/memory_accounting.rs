@@ -1,24 +1,24 @@
-//! What all connections together make a server keep, weighed in one place: bytes that were read, requests
-//! that are under way, bytes that wait to be read, and what subscriptions keep for as long as they last.
+//! Accounts for the memory that all connections hold: bytes that were read, requests under way, bytes that wait to
+//! be sent, and the state of subscriptions while they last.
 //!
-//! An address may make it keep its share, and all addresses together so much. Who has reached that is
-//! full until an eighth less is kept: none of its connections is given messages, and one that makes the
-//! server keep more than a little is not heard. So what is kept is bounded however many connections there
-//! are.
+//! There is one limit for each address and one for all addresses together. An address that reaches its limit is
+//! full until it holds an eighth less; if the total reaches its limit, all addresses are full. No connection of a
+//! full address receives messages, and those that hold more than a little are not read. So memory is bounded for
+//! any number of connections.
 //!
-//! `K` is what connections are counted by: the address of a peer.
+//! `K` is the address of a peer; connections are counted by it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What connections may make a server keep, in bytes.
+/// The limits of the memory that connections hold, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScalesLimits {
-    /// All of them together.
+    /// The limit of all addresses together.
     pub all_bytes_max: usize,
-    /// Those of one address.
+    /// The limit of one address.
     pub each_bytes_max: usize,
-    /// What each of them may make it keep, however much the others do.
+    /// The bytes that each connection may hold even if its address is full.
     pub free_bytes: usize,
 }
 
@@ -35,35 +35,35 @@ struct Pan {
 }
 
 impl Pan {
-    /// True where it was full and is not any more.
+    /// Returns true if it was full and no longer is.
     fn change(&mut self, before: usize, after: usize, bytes_max: usize) -> bool {
         self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
         let was_full = self.is_full;
-        // Who is told at once that there is room again is told so for each byte.
+        // An eighth must be free first: otherwise connections would be woken for each freed byte.
         let limit = if was_full { bytes_max.saturating_sub(bytes_max / 8) } else { bytes_max };
         self.is_full = self.bytes > 0 && self.bytes >= limit;
         was_full && !self.is_full
     }
 }
 
-/// See the module.
+/// The accounts; see the module.
 #[derive(Debug)]
 pub struct Scales<K> {
     limits: ScalesLimits,
     all: Pan,
     each: HashMap<K, Pan>,
-    /// How many are full.
+    /// The number of full accounts.
     full_count: usize,
 }
 
 impl<K: Copy + Eq + Hash> Scales<K> {
-    /// Nothing is kept.
+    /// Empty accounts.
     pub fn new(limits: ScalesLimits) -> Self {
         Self { limits, all: Pan::default(), each: HashMap::new(), full_count: 0 }
     }
 
-    /// A connection from there makes the server keep so many bytes now, and made it keep so many before.
-    /// True where somebody who was full is not any more.
+    /// A connection from there now holds `after` bytes, and held `before`. Returns true if an account that was full
+    /// no longer is.
     pub fn weigh(&mut self, address: K, before: usize, after: usize) -> bool {
         let each = self.each.entry(address).or_default();
         let were_full = [self.all.is_full, each.is_full];
@@ -78,33 +78,33 @@ impl<K: Copy + Eq + Hash> Scales<K> {
         has_eased
     }
 
-    /// True where connections from there may not make the server keep messages for them.
+    /// True if connections from there may not be given messages.
     pub fn is_full(&self, address: K) -> bool {
         self.full_count > 0 && (self.all.is_full || self.each.get(&address).is_some_and(|each| each.is_full))
     }
 
-    /// True where a connection from there is heard that makes the server keep so many bytes.
+    /// True if a connection from there that holds `bytes` is read.
     pub fn hears(&self, address: K, bytes: usize) -> bool {
         bytes <= self.limits.free_bytes || !self.is_full(address)
     }
 
-    /// True where something may be kept that nothing drives out: what passes needs the rest.
+    /// True if permanent state may be added: the rest of the memory is for passing requests.
     pub fn has_room_to_stay(&self, address: K) -> bool {
         let each = self.each.get(&address).map_or(0, |each| each.bytes);
         self.all.bytes < self.limits.all_bytes_max / 4 && each < self.limits.each_bytes_max / 4
     }
 
-    /// How many bytes are kept.
+    /// The bytes held by all connections.
     pub fn bytes(&self) -> usize {
         self.all.bytes
     }
 
-    /// How many addresses make the server keep something.
+    /// The number of addresses whose connections hold memory.
     pub fn len(&self) -> usize {
         self.each.len()
     }
 
-    /// True where none does.
+    /// True if no connection holds memory.
     pub fn is_empty(&self) -> bool {
         self.each.is_empty()
     }
@@ -125,7 +125,7 @@ mod tests {
         assert!(!scales.is_full(2) && scales.hears(2, 1_000) && scales.hears(1, 10) && !scales.hears(1, 11));
         assert!(!scales.weigh(2, 0, 79) && !scales.is_full(2));
         assert!(!scales.weigh(3, 0, 1) && scales.is_full(2) && scales.is_full(3) && !scales.hears(4, 11));
-        // Until there is an eighth less, so that nobody is told of each byte.
+        // Not until an eighth is free, so that connections are not woken for each byte.
         assert!(!scales.weigh(3, 1, 0) && scales.is_full(3));
         assert!(scales.weigh(2, 79, 59) && !scales.is_full(2) && scales.is_full(1));
         assert!(!scales.weigh(1, 80, 71) && scales.is_full(1));
@@ -155,7 +155,7 @@ mod tests {
                 let all: usize = kept.iter().sum();
                 prop_assert_eq!((scales.bytes(), scales.len()), (all, kept.iter().filter(|bytes| **bytes > 0).count()));
                 for (one, bytes) in (0..).zip(kept) {
-                    // Between the two limits it depends on what was before.
+                    // Between the two limits the state depends on the previous one.
                     if all >= 160 || bytes >= 80 {
                         prop_assert!(scales.is_full(one));
                     } else if all < 140 && bytes < 70 {

@@ -1,8 +1,8 @@
-//! Limits on what one peer, and all peers together, may take of a server.
+//! Limits on the resources of a server that one peer, and all peers together, may use.
 //!
-//! In: events of connections with their sizes. Out: a permission, or the reason of a refusal.
-//! Read `admission` (connections and authentication), then `connection_limits`, `memory_accounting` (bytes that
-//! connections hold) and `unfinished` (requests that never end). `notices` limits what is logged about peers.
+//! In: events of connections with their sizes. Out: a permission, or the reason of a refusal. Read `admission`
+//! (connections and authentication), then `connection_limits`, `memory_accounting` (bytes that connections hold)
+//! and `unfinished` (requests that never end). `notices` limits what is logged about peers.
 
 pub mod admission;
 pub mod connection_limits;

@@ -1,28 +1,28 @@
-//! What a server has to say of its peers, for a log: whatever peers do, it is little.
+//! Log messages about peers, in a bounded number whatever the peers do.
 //!
-//! What happens again before it was told is told once, with how often. `K` is where it came from.
+//! Repetitions of a notice before it was logged are logged once, with their count. `K` is the peer's address.
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NoticeKind {
-    /// A connection was closed at once: there were as many as there may be.
+    /// A connection was closed at once: the maximum number was open.
     ConnectionRefused,
-    /// A peer asked before it had given a token.
+    /// A peer sent a command before it had given a token.
     Unauthorized,
     /// A wrong token came.
     WrongToken,
-    /// A token was not looked at, since too many wrong ones had come from there.
+    /// A token was not checked, since too many wrong ones came from its address.
     TokenUnheard,
-    /// A QMQ client came from where none is expected.
+    /// A QMQ client came from an address outside the network of QMQ clients.
     QmqClientRefused,
-    /// A connection was ended because of what its peer sent, or because it was too slow.
+    /// A connection was ended because of its peer's bytes, or because the peer was too slow.
     CutOff,
     /// An operator switched a consumer on or off.
     Switched,
 }
 
 impl NoticeKind {
-    /// One word with underscores.
+    /// The name of the event, in lower case with underscores.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ConnectionRefused => "connection_refused",
@@ -35,7 +35,7 @@ impl NoticeKind {
         }
     }
 
-    /// What happened, in words.
+    /// The description of the event.
     pub const fn words(self) -> &'static str {
         match self {
             Self::ConnectionRefused => "a connection was refused: there are as many as there may be",
@@ -48,26 +48,26 @@ impl NoticeKind {
         }
     }
 
-    /// True for what an operator should look at.
+    /// True if an operator should look at it.
     pub const fn is_warning(self) -> bool {
         !matches!(self, Self::CutOff | Self::Switched)
     }
 }
 
-/// One thing to tell.
+/// One notice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notice<K> {
-    /// What happened.
+    /// The kind of event.
     pub kind: NoticeKind,
-    /// Where it came from.
+    /// The address of the peer.
     pub address: K,
-    /// More of it; may be empty.
+    /// Details; may be empty.
     pub detail: String,
     /// How often.
     pub count: u64,
 }
 
-/// What is to be told.
+/// The notices that are not logged yet.
 #[derive(Debug)]
 pub struct Notices<K> {
     kept_max: usize,
@@ -76,12 +76,12 @@ pub struct Notices<K> {
 }
 
 impl<K: PartialEq> Notices<K> {
-    /// Nothing yet, and never more than so many between two that take them.
+    /// An empty list, which keeps at most `kept_max` notices between two calls of [`Self::take`].
     pub const fn new(kept_max: usize) -> Self {
         Self { kept_max, kept: Vec::new(), unlisted: 0 }
     }
 
-    /// This happened.
+    /// Adds an event.
     pub fn note(&mut self, kind: NoticeKind, address: K, detail: &str) {
         let is_same = |other: &&mut Notice<K>| other.kind == kind && other.address == address && other.detail == detail;
         if let Some(same) = self.kept.iter_mut().find(is_same) {
@@ -93,7 +93,7 @@ impl<K: PartialEq> Notices<K> {
         }
     }
 
-    /// Takes what is there, in order, and how many happened for which there was no room.
+    /// Takes the notices, in order, and the number of events that were dropped because the list was full.
     pub fn take(&mut self) -> (Vec<Notice<K>>, u64) {
         (std::mem::take(&mut self.kept), std::mem::take(&mut self.unlisted))
     }

@@ -1,38 +1,38 @@
-//! Requests that were begun and never finished, and large ones that are no requests: their bytes were
-//! read and thrown away, which is work that others wait for, and nobody gets anything of it.
+//! Limits requests that are begun and never finished, and large frames that are no valid requests: reading and
+//! dropping their bytes costs time that other clients wait for.
 //!
-//! An address may leave so many bytes unfinished, and pays for them with time. Where it left more it is
-//! held back for some time: of a large request its connections borrow piece by piece what they may
-//! read, each in its turn, and give it back once the request is whole. So what it begins and never
-//! finishes is read no faster than it pays. A connection that has finished requests is trusted with as
-//! much again, and what is small is read at once.
+//! Unfinished bytes are a debt of the peer's address, and time repays it. An address with too much debt is held
+//! back for some time: its connections borrow the right to read a large request piece by piece, each in its turn,
+//! and return it when the request is complete. So unfinished requests are read no faster than the debt is repaid. A
+//! connection may read as many bytes without borrowing as it has sent in finished requests, and small requests are
+//! read at once.
 //!
-//! `K` is what connections are counted by: the address of a peer.
+//! `K` is the address of a peer; connections are counted by it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::units::Millis;
 
-/// What may be left unfinished.
+/// The limits of unfinished requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnfinishedLimits {
-    /// Bytes of a request that every connection may send at once.
+    /// Bytes of a request that are read from every connection without borrowing.
     pub small_bytes: u64,
     /// Bytes that a connection borrows at a time.
     pub piece_bytes: u64,
-    /// Bytes that an address may owe without being held back.
+    /// The debt that an address may have without being held back.
     pub free_bytes: u64,
-    /// The most that it owes, however much it left unfinished.
+    /// The largest debt of an address.
     pub owed_bytes_max: u64,
-    /// Bytes that it pays in a millisecond.
+    /// Bytes of debt repaid per millisecond.
     pub paid_bytes_per_ms: u64,
-    /// How long it is held back after it last left something unfinished that was too much, in
+    /// How long an address is held back after it last left bytes unfinished while its debt was too large, in
     /// milliseconds.
     pub held_back_ms: u64,
-    /// How long a connection may have to wait for a piece: where as many wait before it, it ends.
+    /// The longest wait of a connection for a piece, in milliseconds; it ends if it would have to wait longer.
     pub wait_ms_max: u64,
-    /// Addresses that are remembered.
+    /// The most addresses that are remembered.
     pub addresses_max: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for UnfinishedLimits {
     }
 }
 
-/// What one address owes.
+/// The debt of one address.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     bytes: u64,
@@ -59,18 +59,18 @@ struct Owed {
     held_back_until: Millis,
 }
 
-/// When more may be read of a connection.
+/// When more may be read from a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadsOn {
     /// Now.
     Now,
     /// Not before this time.
     From(Millis),
-    /// Never: too many wait before it.
+    /// Never: the wait would be too long.
     Never,
 }
 
-/// See the module.
+/// The debts; see the module.
 #[derive(Debug)]
 pub struct Unfinished<K> {
     limits: UnfinishedLimits,
@@ -78,23 +78,23 @@ pub struct Unfinished<K> {
 }
 
 impl<K: Copy + Eq + Hash> Unfinished<K> {
-    /// Nobody owes anything.
+    /// No debts.
     pub fn new(limits: UnfinishedLimits) -> Self {
         Self { limits, owed: HashMap::new() }
     }
 
-    /// How many addresses owe something.
+    /// The number of addresses with a debt.
     pub fn len(&self) -> usize {
         self.owed.len()
     }
 
-    /// True where none does.
+    /// True if no address has a debt.
     pub fn is_empty(&self) -> bool {
         self.owed.is_empty()
     }
 
-    /// A connection from there ended with so many bytes of a request that was not whole. Where too many
-    /// addresses owe something to be told apart, it is forgotten.
+    /// A connection from there ended with `bytes` of an incomplete request. The bytes are not recorded if the
+    /// maximum number of addresses is remembered.
     fn note(&mut self, address: K, bytes: u64, now: Millis) {
         if bytes == 0 || !self.has_room_for(address, now) {
             return;
@@ -116,8 +116,8 @@ impl<K: Copy + Eq + Hash> Unfinished<K> {
         self.owed.len() < limits.addresses_max
     }
 
-    /// Lends a piece to a connection from there; `None` where the address is not held back and nothing
-    /// is lent.
+    /// Lends a piece to a connection from there; `None` if the address is not held back, and nothing needs to be
+    /// lent.
     fn lend(&mut self, address: K, now: Millis) -> Option<ReadsOn> {
         let limits = self.limits;
         let owed = self.owed.get_mut(&address)?;
@@ -137,7 +137,7 @@ impl<K: Copy + Eq + Hash> Unfinished<K> {
         Some(if wait_ms == 0 { ReadsOn::Now } else { ReadsOn::From(now.plus(wait_ms)) })
     }
 
-    /// What was lent is not owed any more.
+    /// Takes a lent piece back: it is no longer part of the debt.
     fn give_back(&mut self, address: K, bytes: u64, now: Millis) {
         if let Some(owed) = self.owed.get_mut(&address) {
             owed.bytes = owed.pay(self.limits, now).saturating_sub(bytes);
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash> Unfinished<K> {
 }
 
 impl Owed {
-    /// What is owed still.
+    /// Subtracts the repaid bytes; returns the remaining debt.
     fn pay(&mut self, limits: UnfinishedLimits, now: Millis) -> u64 {
         let paid = now.since(self.at).saturating_mul(limits.paid_bytes_per_ms);
         self.bytes = self.bytes.saturating_sub(paid);
@@ -159,7 +159,7 @@ impl Owed {
     }
 }
 
-/// What one connection may read of the request that is under way on it.
+/// The bytes that one connection may read of the request under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Borrower {
     finished_bytes: u64,
@@ -168,8 +168,7 @@ pub struct Borrower {
 }
 
 impl Borrower {
-    /// When more may be read from a connection that has sent so many bytes of a request which is not
-    /// whole.
+    /// When more may be read from a connection that has sent `input_bytes` of an incomplete request.
     pub fn reads_on<K: Copy + Eq + Hash>(
         &mut self,
         book: &mut Unfinished<K>,
@@ -190,19 +189,19 @@ impl Borrower {
         self.rests_until(now).map_or(ReadsOn::Now, ReadsOn::From)
     }
 
-    /// Until when what was borrowed may not be read.
+    /// The time before which the borrowed bytes may not be read.
     pub fn rests_until(&self, now: Millis) -> Option<Millis> {
         (self.borrowed_bytes > 0 && self.from > now).then_some(self.from)
     }
 
-    /// A request of so many bytes is whole.
+    /// A request of `bytes` is complete.
     pub fn finished<K: Copy + Eq + Hash>(&mut self, book: &mut Unfinished<K>, address: K, bytes: usize, now: Millis) {
         self.finished_bytes = self.finished_bytes.saturating_add(bytes as u64);
         self.give_back(book, address, now);
     }
 
-    /// The request of so many bytes that was finished last says nothing. Where that was a large one it
-    /// counts as if it had not been finished, and nothing that was before speaks for the connection.
+    /// The last finished request, of `bytes`, was not a valid request. A large one counts as unfinished, and the
+    /// connection loses the credit for its earlier requests.
     pub fn worthless<K: Copy + Eq + Hash>(&mut self, book: &mut Unfinished<K>, address: K, bytes: usize, now: Millis) {
         if bytes as u64 > book.limits.small_bytes {
             self.finished_bytes = 0;
@@ -210,7 +209,7 @@ impl Borrower {
         }
     }
 
-    /// The connection is over, and so many bytes of a request were read that never was whole.
+    /// The connection ended with `bytes` of an incomplete request.
     pub fn ended<K: Copy + Eq + Hash>(&mut self, book: &mut Unfinished<K>, address: K, bytes: usize, now: Millis) {
         self.give_back(book, address, now);
         book.note(address, bytes as u64, now);

@@ -1,4 +1,4 @@
-//! What is never finished, in turns and bytes: no clock but the argument.
+//! Unfinished requests, in turns and bytes; the only clock is the argument.
 
 use bytes::BufMut;
 
@@ -21,7 +21,7 @@ fn book() -> Unfinished<u8> {
     Unfinished::new(UnfinishedLimits::default())
 }
 
-/// Connections whose turns come one after the other, at each of which 64 KiB are read where they may be.
+/// Connections that take turns; each turn reads 64 KiB if it may.
 #[derive(Default)]
 struct Reading {
     borrower: Borrower,
@@ -29,7 +29,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// How many bytes were read of a request of so many.
+    /// Bytes read in one turn of a request of `whole` bytes.
     fn turn(&mut self, book: &mut Unfinished<u8>, address: u8, whole: usize, now: Millis) -> usize {
         if self.borrower.reads_on(book, address, self.bytes, now) != ReadsOn::Now {
             return 0;
@@ -49,8 +49,8 @@ impl Reading {
     }
 }
 
-/// Bytes that are read of so many connections in so many milliseconds, each of which sends the half
-/// of a request, goes, and comes again; in each millisecond every one has so many turns.
+/// The bytes read from these connections in this time. Each sends half of a request, closes, and connects again; in
+/// each millisecond every connection has [`TURNS`] turns.
 fn read_of_halves(book: &mut Unfinished<u8>, connections: usize, from: Millis, milliseconds: u64) -> u64 {
     let mut all: Vec<Reading> = (0..connections).map(|_| Reading::default()).collect();
     let mut read = 0;
@@ -74,10 +74,10 @@ fn halves_are_read_no_faster_than_they_are_paid_for() {
     for connections in [1, 8] {
         let mut book = book();
         let begun = (connections * HALF_BYTES) as u64;
-        // Those of the first moments, before anything is known of them…
+        // The bytes of the first moments, before the address has a debt…
         let first = read_of_halves(&mut book, connections, Millis(0), 100);
         assert!(first <= limits.free_bytes + begun + 100 * limits.paid_bytes_per_ms, "{first}");
-        // …and then what they pay for, and what is small of each.
+        // …and then the repaid bytes, and the small requests of each connection.
         let second = read_of_halves(&mut book, connections, Millis(100), 60_000);
         let paid = 60_000 * limits.paid_bytes_per_ms;
         assert!(second <= paid + paid / 16 + begun, "{second} of {paid}");
@@ -94,7 +94,7 @@ fn who_finishes_what_it_begins_waits_for_nobody() {
     for _ in 0..100 {
         assert_eq!(fresh.request(&mut book, HONEST, &mut now), 0);
     }
-    // From the address of those who left halves the first request comes in pieces, and no other.
+    // From the address with the unfinished requests, the first request comes in pieces, and later ones do not.
     let mut beside = Reading::default();
     let waited_ms = beside.request(&mut book, HOSTILE, &mut now);
     assert!((1..=20_000).contains(&waited_ms), "{waited_ms}");
@@ -194,7 +194,7 @@ fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
     })
     .unwrap();
     connection.receive(&bytes[..bytes.len() - 1], now);
-    // Asked twice of one rest, and again of a longer one that begins within it: 300 ms in all.
+    // Two calls for one pause, and one for a longer pause that begins within it: 300 ms in all.
     connection.rests(now.plus(110), now.plus(10));
     connection.rests(now.plus(110), now.plus(60));
     connection.rests(now.plus(310), now.plus(100));

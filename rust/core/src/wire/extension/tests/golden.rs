@@ -1,5 +1,5 @@
-//! The layouts of version 1, as bytes that were made from the tables and not from this code. A layout
-//! that differs is another version.
+//! The layouts of version 1 as bytes, made from the tables and not from this code. A changed layout needs another
+//! version.
 
 use super::samples::{every_answer, every_request};
 

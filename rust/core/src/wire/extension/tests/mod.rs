@@ -1,4 +1,4 @@
-//! What is written reads back, each error crosses whole, and arbitrary bytes are refused.
+//! Written requests and answers read back equal, each error keeps its details, and arbitrary bytes are refused.
 
 #[cfg(test)]
 pub(super) mod golden;
@@ -160,7 +160,7 @@ fn a_payload_that_changed_on_its_way_is_noticed() {
     let Ok(Some(OwnRequest::Publish(publish))) = OwnRequest::read(PUBLISH, &body) else { panic!() };
     let whole: Vec<bool> = publish.messages.iter().map(|one| one.check().is_ok()).collect();
     assert_eq!(whole, [true, true, false]);
-    // A message that names a subject which the request does not have.
+    // A message with the index of a subject that the request does not have.
     body[1 + 4 + 8 + 7 + 4 + 1] = 9;
     assert!(OwnRequest::read(PUBLISH, &body).is_err());
 }
@@ -215,7 +215,7 @@ fn terms_and_what_is_asked_by_key_read_back() {
     };
     assert_eq!((read.terms, read.publish.messages.len()), (TERMS.to_vec(), 3));
     let at = body.len() - 19;
-    // The first place behind the last message, no question, an unknown one, an unknown answer, places that repeat.
+    // The first place after the last message, no flag, an unknown flag, an unknown policy, repeated places.
     for (at, byte) in [(at + 3, 3), (at + 4, 0), (at + 4, 4), (at + 5, 3), (at + 13, 0), (at + 4, 2)] {
         let mut other = body.clone();
         other[at] = byte;
@@ -354,7 +354,7 @@ fn every_error_crosses_with_its_details() {
             format!("{}({})", told.code.class(), names.join(" "))
         })
         .collect();
-    // What the embedded store raises: the classes and attributes that `delaymq.errors` speaks of.
+    // The errors of the embedded store: the classes and attributes of `delaymq.errors`.
     let expected = [
         "DiskFull(path errno reason)",
         "StorageError(path errno reason)",
@@ -392,7 +392,7 @@ fn numbers_of_errors_are_their_own() {
     assert_eq!(ErrorCode::of(999), None);
     let later = RemoteError::read(4_242, &[0, 0, 0, 0, 0]).unwrap();
     assert_eq!(later.code, ErrorCode::Other);
-    // An attribute of a later release is let be.
+    // An attribute of a later release is skipped.
     let odd = RemoteError::read(1_001, &[0, 0, 0, 0, 1, 200, 1, 0, 0, 0, 0, 0, 0, 0, 9]).unwrap();
     assert!(odd.details.is_empty());
 }

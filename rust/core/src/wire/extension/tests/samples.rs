@@ -1,4 +1,4 @@
-//! One of everything that goes over the wire, for the tests.
+//! Samples of every request and answer, for the tests.
 
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
