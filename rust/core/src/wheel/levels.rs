@@ -1,4 +1,4 @@
-//! The four levels, and what lies beyond them.
+//! The four levels of the wheel, and the entries beyond them.
 
 use super::slots::{ChunkPool, Slot};
 use super::sparse::{SPARSE_ENTRIES_MAX, Sparse};
@@ -61,9 +61,9 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Levels {
     stack: [Level; LEVELS],
-    /// What stood in a slot of the second or third level that base is in, where that was little.
+    /// The sparse entries: those of a slot of the second or third level that `base` is in, if they are few.
     sparse: Sparse,
-    /// What differs from base above the levels.
+    /// Entries whose due time differs from `base` above the levels.
     beyond: Slot,
     length: usize,
 }
@@ -91,8 +91,8 @@ impl Levels {
         }
     }
 
-    /// The first millisecond at which something may be due that is not sparse; exact where that is
-    /// in the lowest level, otherwise the start of the first slot in use.
+    /// The first millisecond at which an entry that is not sparse may be due: exact if it is in the lowest level,
+    /// otherwise the start of the first slot in use.
     pub(super) fn next_slot(&self, base: u64) -> Option<u64> {
         for (number, level) in (0_u32..).zip(&self.stack) {
             if let Some(at) = level.first() {
@@ -107,8 +107,8 @@ impl Levels {
         Some((base >> COVERED_BITS).saturating_add(1) << COVERED_BITS)
     }
 
-    /// Base moves from `from` to `to`, which is no later than what is in use next: the slots that
-    /// it enters are taken apart, from the top down.
+    /// Moves `base` from `from` to `to`, which is no later than the next slot in use. The entries of the slots that
+    /// it enters move to lower levels, from the top down.
     pub(super) fn enter(&mut self, from: u64, to: u64, pool: &mut ChunkPool) {
         if from >> SLOT_BITS == to >> SLOT_BITS {
             return;
@@ -131,7 +131,7 @@ impl Levels {
         }
     }
 
-    /// True where something is due in the millisecond `tick`, which base has reached.
+    /// True if an entry is due in the millisecond `tick`, which `base` has reached.
     pub(super) fn is_in_use(&self, tick: u64) -> bool {
         let [lowest, ..] = &self.stack;
         let at = slot_of(tick, 0);
@@ -139,20 +139,20 @@ impl Levels {
             || lowest.occupied.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
-    /// How many entries are due in the millisecond `tick`, which base has reached.
+    /// The number of entries due in the millisecond `tick`, which `base` has reached.
     pub(super) fn tick_len(&self, tick: u64) -> usize {
         let [lowest, ..] = &self.stack;
         let sparse = self.sparse.due_until(tick, usize::MAX);
         lowest.slots.get(slot_of(tick, 0)).map_or(0, Slot::len).saturating_add(sparse)
     }
 
-    /// When the first of what is sparse is due; never where nothing is.
+    /// The due time of the first sparse entry; `u64::MAX` if there is none.
     #[inline]
     pub(super) fn first_sparse(&self) -> u64 {
         self.sparse.first().map_or(u64::MAX, |entry| entry.due().0)
     }
 
-    /// Moves up to `room` of what is sparse and due at `now` to `into`; returns how many.
+    /// Moves up to `room` sparse entries that are due at `now` to `into`; returns how many.
     #[inline]
     pub(super) fn take_sparse(&mut self, now: u64, room: usize, into: &mut Vec<Entry>) -> usize {
         let count = self.sparse.due_until(now, room);
@@ -161,7 +161,7 @@ impl Levels {
         count
     }
 
-    /// Moves the entries of the millisecond `tick`, which base has reached, to `into`.
+    /// Moves the entries of the millisecond `tick`, which `base` has reached, to `into`.
     pub(super) fn take_tick(&mut self, tick: u64, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
         self.take_sparse(tick, usize::MAX, into);
         let [lowest, ..] = &mut self.stack;
@@ -173,8 +173,8 @@ impl Levels {
         lowest.mark_empty(at);
     }
 
-    /// Removes the latest entries so that `keep`, which is less than there are and not zero,
-    /// remain; returns the greatest key kept.
+    /// Removes the latest entries until `keep` remain; returns the greatest key kept. `keep` is not zero, and less
+    /// than the current number.
     pub(super) fn shed(&mut self, base: u64, keep: usize, pool: &mut ChunkPool) -> DueKey {
         self.unload_sparse(base, pool);
         while self.length > keep {
@@ -212,7 +212,7 @@ impl Levels {
                 slot.push(&entry, pool);
             }
         }
-        // Nothing is sparse here.
+        // There are no sparse entries here.
         self.length = self.iter().count();
         self.mark_all();
         self.length
@@ -239,14 +239,14 @@ impl Levels {
         self.mark_all();
     }
 
-    /// The least key there is.
+    /// The least key.
     pub(super) fn lowest(&self) -> Option<DueKey> {
         let first = self.stack.iter().find_map(|level| level.slots.get(level.first()?));
         let first = first.unwrap_or(&self.beyond).iter().map(Entry::key).min();
         self.sparse.first().map(Entry::key).into_iter().chain(first).min()
     }
 
-    /// Puts what is sparse to where it would stand if it were not.
+    /// Moves the sparse entries back into slots.
     fn unload_sparse(&mut self, base: u64, pool: &mut ChunkPool) {
         for entry in self.sparse.unload() {
             self.place(base, &entry, pool);
@@ -275,7 +275,7 @@ impl Levels {
         level.slots.get_mut(at)
     }
 
-    /// Corrects the bit of the slot that [`Self::last_slot`] spoke of.
+    /// Corrects the bit of the slot that [`Self::last_slot`] returned.
     fn mark_last_slot(&mut self) {
         if let Some(level) = self.stack.iter_mut().rev().find(|level| level.last().is_some())
             && let Some(at) = level.last()
@@ -296,7 +296,7 @@ impl Levels {
     }
 }
 
-/// The level for a due time that differs from base in these bits; 4 and more lie beyond.
+/// The level for a due time that differs from `base` in these bits; 4 and more mean beyond the levels.
 #[inline]
 fn level_of(different: u64) -> usize {
     ((different | 1).ilog2() / SLOT_BITS) as usize

@@ -1,4 +1,4 @@
-//! What is near its time: a timing wheel of four levels with 256 slots each.
+//! A timing wheel for entries that are due soon: four levels with 256 slots each.
 //!
 //! | level | a slot spans | the level spans |
 //! |---|---|---|
@@ -7,13 +7,13 @@
 //! | 2 | 65 s | 4.6 h |
 //! | 3 | 4.6 h | 49 days |
 //!
-//! `base` is the first millisecond that was not taken apart yet. An entry stands at the level of
-//! the highest byte in which its due time differs from `base`, in the slot which that byte names:
-//! so the slots of a level that are in use all lie above base's own, and nothing wraps around.
-//! What differs above the fourth byte waits beyond the levels. When `base` enters a slot of a
-//! higher level, the slot's entries move down; where they are few for its span, they are put in order
-//! at once instead, and wait as `sparse`. What is due before `base` is taken apart already: `staged`
-//! is one millisecond's entries in order, `late` holds what was inserted after its time.
+//! `base` is the first millisecond whose entries are still in the levels. The level of an entry is that of the
+//! highest byte in which its due time differs from `base`, and this byte is the number of its slot. So the slots in
+//! use of a level are all above the slot of `base`, and no level wraps around. Entries that differ above the fourth
+//! byte wait beyond the levels. When `base` enters a slot of a higher level, the slot's entries move down. If they
+//! are few for its span, they are sorted at once instead, and wait as `sparse`. Entries due before `base` are out
+//! of the levels: `staged` has one millisecond's entries in order, and `late` has entries that were inserted after
+//! their time.
 
 mod levels;
 mod slots;
@@ -31,19 +31,19 @@ use slots::ChunkPool;
 use crate::schedule_log::{Entry, sort_by_key};
 use crate::units::{DueKey, Millis};
 
-/// Entries by due time; see the module.
+/// A timing wheel; see the module.
 #[derive(Debug)]
 pub struct Wheel {
     levels: Levels,
     pool: ChunkPool,
     /// Every entry due before this is in `staged` or `late`.
     base: u64,
-    /// No entry in the levels is due before this: most milliseconds end with one comparison.
+    /// No entry in the levels is due before this, so one comparison settles most milliseconds.
     quiet_until: u64,
-    /// The same, but for what is sparse: before this, that is handed out without looking further.
+    /// The same for entries that are not sparse: before this, sparse entries are handed out without a search.
     slots_quiet_until: u64,
     staged: Vec<Entry>,
-    /// How many of `staged` were handed out.
+    /// The number of `staged` entries that were handed out.
     staged_taken: usize,
     late: BinaryHeap<Reverse<ByKey>>,
     length: usize,
@@ -65,7 +65,7 @@ impl Wheel {
         }
     }
 
-    /// Adds an entry, whenever it is due.
+    /// Adds an entry with any due time.
     #[inline]
     pub fn insert(&mut self, entry: Entry) {
         self.length = self.length.saturating_add(1);
@@ -78,25 +78,25 @@ impl Wheel {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// True where there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// When to look again: the due time of the first entry, or some time before it where that is
-    /// not known exactly, which looking moves on.
+    /// When to look again: the due time of the first entry, or an earlier time if that is not known exactly. Each
+    /// look brings it nearer.
     pub fn next_due(&self) -> Option<Millis> {
         let in_levels = || (self.length > 0).then_some(Millis(self.quiet_until));
         self.first_in_hand().map(Entry::due).or_else(in_levels)
     }
 
-    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due
-    /// time and sequence. What is over the limit stays, also within one millisecond.
+    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due time and
+    /// sequence. Entries above the limit stay, also within one millisecond.
     pub fn take_until(&mut self, now: Millis, limit: usize, into: &mut Vec<Entry>) {
         let mut room = limit;
         while room > 0 {
@@ -124,7 +124,7 @@ impl Wheel {
         }
     }
 
-    /// The key of the entry that is handed out next, if that is due at `now` or before.
+    /// The key of the next entry to hand out, if it is due at `now` or before.
     pub fn first_until(&mut self, now: Millis) -> Option<DueKey> {
         if self.first_in_hand().is_none() {
             let tick = self.next_tick_until(now.0)?;
@@ -133,7 +133,7 @@ impl Wheel {
         self.first_in_hand().map(Entry::key).filter(|key| key.due <= now)
     }
 
-    /// Removes and returns the entry that [`Self::first_until`] spoke of.
+    /// Removes and returns the entry whose key [`Self::first_until`] returned.
     pub fn take_first_until(&mut self, now: Millis) -> Option<Entry> {
         self.first_until(now)?;
         let entry = self.take_first()?;
@@ -141,14 +141,14 @@ impl Wheel {
         Some(entry)
     }
 
-    /// Removes the latest entries so that `keep` remain, and returns the greatest key that was
-    /// kept: [`DueKey::START`] where that is none. `None` where nothing had to be removed.
+    /// Removes the latest entries until `keep` remain. Returns the greatest key kept, or [`DueKey::START`] if none
+    /// is kept; `None` if no entry had to be removed.
     pub fn shed(&mut self, keep: usize) -> Option<DueKey> {
         if self.length <= keep {
             return None;
         }
         let in_hand = self.in_hand_len();
-        // What is sparse goes back into slots.
+        // Sparse entries go back into slots.
         self.slots_quiet_until = self.quiet_until;
         if keep > in_hand {
             let kept = self.levels.shed(self.base, keep.saturating_sub(in_hand), &mut self.pool);
@@ -194,7 +194,7 @@ impl Wheel {
         staged.iter().chain(late).chain(self.levels.iter())
     }
 
-    /// The least key there is. Costs a pass over the first slot in use.
+    /// The least key. Reads all entries of the first slot in use.
     pub fn lowest(&self) -> Option<DueKey> {
         self.first_in_hand().map(Entry::key).or_else(|| self.levels.lowest())
     }
@@ -205,7 +205,7 @@ impl Wheel {
         in_hand.saturating_add(self.levels.memory_bytes()).saturating_add(self.pool.memory_bytes())
     }
 
-    /// How many entries stand in `staged` and `late`.
+    /// The number of entries in `staged` and `late`.
     fn in_hand_len(&self) -> usize {
         self.staged.len().saturating_sub(self.staged_taken).saturating_add(self.late.len())
     }
@@ -221,7 +221,7 @@ impl Wheel {
         }
     }
 
-    /// Removes the first entry in hand; `length` is the caller's.
+    /// Removes the first entry in hand; the caller adjusts `length`.
     #[inline]
     fn take_first(&mut self) -> Option<Entry> {
         let staged = self.staged.get(self.staged_taken).copied();
@@ -236,7 +236,7 @@ impl Wheel {
         }
     }
 
-    /// Hands out up to `room` of `staged`, where nothing late comes before; returns how many.
+    /// Hands out up to `room` entries of `staged` that come before all late ones; returns how many.
     fn take_staged(&mut self, room: usize, into: &mut Vec<Entry>) -> usize {
         let rest = self.staged.get(self.staged_taken..).unwrap_or_default();
         let part = rest.get(..room).unwrap_or(rest);
@@ -259,8 +259,8 @@ impl Wheel {
         }
     }
 
-    /// The next millisecond in use, if it is at `now` or before; `base` is there then. Otherwise
-    /// moves `base` past `now`. Nothing may be in hand.
+    /// The next millisecond in use, if it is at `now` or before; `base` has then moved there. Otherwise moves
+    /// `base` past `now`. No entry may be in hand.
     fn next_tick_until(&mut self, now: u64) -> Option<u64> {
         while now >= self.quiet_until {
             self.slots_quiet_until = self.levels.next_slot(self.base).unwrap_or(u64::MAX);
@@ -278,8 +278,8 @@ impl Wheel {
         None
     }
 
-    /// Hands out up to `room` of what is sparse and due at `now`; nothing else may be. `base` stays
-    /// behind, which is no harm: it is in the slot that this came from.
+    /// Hands out up to `room` sparse entries that are due at `now`; no other entry may be due. `base` may stay
+    /// behind, since it is in the slot that they came from.
     #[inline]
     fn take_sparse(&mut self, now: u64, room: usize, into: &mut Vec<Entry>) -> usize {
         let count = self.levels.take_sparse(now, room, into);
@@ -288,8 +288,8 @@ impl Wheel {
         count
     }
 
-    /// Takes the millisecond `tick` apart, which base has reached: into `into` where there is room
-    /// for all of it, and else to be handed out piece by piece. Returns how many went to `into`.
+    /// Takes the entries of the millisecond `tick`, which `base` has reached: into `into` if there is room for all,
+    /// else into `staged`. Returns how many went to `into`.
     fn take_or_stage(&mut self, tick: u64, room: usize, into: &mut Vec<Entry>) -> usize {
         let count = self.levels.tick_len(tick);
         if count > room {
@@ -315,7 +315,7 @@ impl Wheel {
         self.levels.enter(from, to, &mut self.pool);
     }
 
-    /// All that is in hand, in order; `staged` and `late` are empty after it.
+    /// Takes all entries in hand, in order.
     fn unstage(&mut self) -> Vec<Entry> {
         let mut left = std::mem::take(&mut self.staged);
         left.drain(..self.staged_taken.min(left.len()));
@@ -327,7 +327,7 @@ impl Wheel {
     }
 }
 
-/// A stage with more room than this is given back when it is spent.
+/// A `staged` buffer with more capacity than this is freed when it is empty.
 const STAGE_KEPT_MAX: usize = 8_192;
 
 /// An entry that compares by its key.

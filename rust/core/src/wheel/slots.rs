@@ -1,4 +1,4 @@
-//! A slot: entries in the order they came, in chunks that are used again.
+//! A slot: entries in the order of their insertion, in chunks that are reused.
 
 use crate::schedule_log::Entry;
 
@@ -9,7 +9,7 @@ const SPARE_CHUNKS_MAX: usize = 4_096;
 
 type Chunk = Vec<Entry>;
 
-/// Chunks that no slot uses at the moment.
+/// Chunks that no slot uses.
 #[derive(Debug, Default)]
 pub(super) struct ChunkPool {
     spare: Vec<Chunk>,
@@ -33,11 +33,11 @@ impl ChunkPool {
     }
 }
 
-/// The entries of one slot: full chunks, and the one that is being filled.
+/// The entries of one slot: full chunks, and the chunk that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     full: Vec<Chunk>,
-    /// Empty only where the slot is.
+    /// Empty only if the slot is empty.
     last: Chunk,
 }
 
@@ -66,7 +66,7 @@ impl Slot {
         self.full.len().saturating_mul(CHUNK_ENTRIES).saturating_add(self.last.len())
     }
 
-    /// The entry that came as this one, from 0 on.
+    /// The entry at this place in the order of insertion, from 0.
     #[inline]
     pub(super) fn get(&self, place: usize) -> Option<&Entry> {
         self.full.get(place / CHUNK_ENTRIES).unwrap_or(&self.last).get(place % CHUNK_ENTRIES)
@@ -85,7 +85,7 @@ impl Slot {
         }
     }
 
-    /// Takes the entries out, chunk by chunk, into `visit`.
+    /// Takes the entries out, chunk by chunk, and passes them to `visit`.
     pub(super) fn drain(&mut self, pool: &mut ChunkPool, mut visit: impl FnMut(&Entry, &mut ChunkPool)) {
         for chunk in self.take_chunks() {
             for entry in &chunk {

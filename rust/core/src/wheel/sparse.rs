@@ -1,14 +1,13 @@
-//! The entries of a slot that holds few for its span: put in order at once, instead of being taken
-//! apart level by level. Most of the milliseconds of such a slot are empty, and a slot of the lowest
-//! level costs as much for one entry as for twenty.
+//! The entries of a slot that has few for its span. They are sorted at once, and do not move down level by level:
+//! most milliseconds of such a slot are empty, and a slot of the lowest level costs as much for one entry as for
+//! twenty.
 
 use super::slots::{ChunkPool, Slot};
 use crate::schedule_log::{Entry, sort_by_key};
 
-/// A slot of the second and third level with more entries than this is taken apart.
+/// A slot of the second or third level with more entries than this moves them to lower levels.
 pub(super) const SPARSE_ENTRIES_MAX: [usize; 2] = [1_024, 1 << PLACE_BITS];
-/// How many bits a place in the slot takes, beside as many of the due time: a slot of the third
-/// level spans no more.
+/// The bits of a place in the slot, and as many bits of the due time: a slot of the third level spans no more.
 const PLACE_BITS: u32 = 16;
 
 /// The entries of one slot, in order, and how many of them were taken.
@@ -19,12 +18,12 @@ pub(super) struct Sparse {
 }
 
 impl Sparse {
-    /// Takes a slot's entries over; nothing may be left of the last one's.
+    /// Takes over a slot's entries; the entries of the last slot must be taken.
     pub(super) fn load(&mut self, slot: &mut Slot, pool: &mut ChunkPool) {
         self.taken = 0;
         self.entries.clear();
-        // One number for each: when it is due, below that its place, so that sorting keeps the
-        // order in which those of one millisecond came.
+        // One number for each entry: the due time above its place, so that sorting keeps the insertion order within
+        // a millisecond.
         let numbers = (0_u32..).zip(slot.iter());
         let mut numbers: Vec<u32> =
             numbers.map(|(place, entry)| due_bits(entry) << PLACE_BITS | place & PLACE_MASK).collect();
@@ -33,13 +32,13 @@ impl Sparse {
         let in_order = numbers.iter().filter_map(|number| slot.get((number & PLACE_MASK) as usize));
         self.entries.extend(in_order);
         slot.clear(pool);
-        // And nearly always that is the order of their sequences.
+        // Nearly always the insertion order is the order of sequences.
         if !self.entries.is_sorted_by_key(Entry::key) {
             sort_by_key(&mut self.entries);
         }
     }
 
-    /// What was not taken yet.
+    /// The entries that were not taken.
     #[inline]
     pub(super) fn rest(&self) -> &[Entry] {
         self.entries.get(self.taken..).unwrap_or_default()
@@ -51,7 +50,7 @@ impl Sparse {
         self.entries.get(self.taken)
     }
 
-    /// How many entries are due at `now` or before, and at most `room`.
+    /// The number of entries, at most `room`, that are due at `now` or before.
     #[inline]
     pub(super) fn due_until(&self, now: u64, room: usize) -> usize {
         self.rest().iter().take(room).take_while(|entry| entry.due().0 <= now).count()
@@ -63,7 +62,7 @@ impl Sparse {
         self.taken = self.taken.saturating_add(count);
     }
 
-    /// Takes everything out.
+    /// Takes all entries.
     pub(super) fn unload(&mut self) -> Vec<Entry> {
         let mut left = std::mem::take(&mut self.entries);
         left.drain(..self.taken.min(left.len()));
