@@ -1,11 +1,11 @@
 //! Storage in memory, with the crashes of a real disk.
 //!
-//! Each file has the bytes that its readers see and the bytes that would survive a power cut; what
-//! was written since the last sync is kept apart, write by write. Folder entries survive only once
-//! their folder was synced. [`MemoryStorage::crash`] makes the storage that the next process would
-//! find, and leaves this one as it was, so one moment can be crashed in many ways.
+//! Each file has the bytes that its readers see, and the bytes that would survive a power cut. Each write since the
+//! last sync is kept separately. Folder entries survive only once their folder was synced. [`MemoryStorage::crash`]
+//! returns the storage that the next process would find, and leaves this one unchanged, so one moment can be
+//! crashed in many ways.
 //!
-//! Everything is decided by the seeds given: two runs with the same calls see the same disk.
+//! The seeds decide everything: two runs with the same calls see the same disk.
 
 mod calls;
 mod chance;
@@ -52,55 +52,55 @@ impl MemoryStorage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The storage that is found after a crash at this moment. This one goes on as if nothing had
-    /// happened; faults that were asked for do not carry over.
+    /// The storage that the next process finds after a crash at this moment. This storage is unchanged; planned
+    /// faults do not carry over.
     pub fn crash(&self, crash: Crash, seed: u64) -> Self {
         Self::of(self.lock().crashed(crash, seed))
     }
 
-    /// The storage that is found after a power cut that loses all that was not synced, but for the
-    /// creations, renames and removals of these paths.
+    /// The storage after a power cut that loses all unsynced changes, except the creations, renames and removals of
+    /// these paths.
     pub fn power_cut_but(&self, keep: &dyn Fn(&str) -> bool) -> Self {
         Self::of(self.lock().crashed_but(keep))
     }
 
-    /// Lets the call after the next `calls` calls fail with `fault`, once. A failed write may have
-    /// written some sectors; a failed sync may have, too, and what it did not write no later sync
-    /// will; any other failed call has done nothing.
+    /// Makes the call after the next `calls` calls fail with `fault`, once. A failed write or sync may have done
+    /// some sectors; no later sync makes the other sectors of a failed sync durable. Any other failed call has done
+    /// nothing.
     pub fn fail_call(&self, calls: u64, fault: StorageFault) {
         self.lock().fail_after(calls, fault);
     }
 
-    /// Lets the next call of one kind fail with `fault`, after `calls` that work.
+    /// Makes the next call of one kind fail with `fault`, after `calls` successful ones.
     pub fn fail_call_of(&self, kind: Call, calls: u64, fault: StorageFault) {
         self.lock().fail_kind_after(kind, calls, fault);
     }
 
-    /// Lets the next call of one kind fail as the operating system would, after `calls` that work; from
-    /// then on every one of that kind where it `lasts`.
+    /// Makes a call of one kind fail as the operating system would, after `calls` successful ones. If it `lasts`,
+    /// all later calls of this kind fail.
     pub fn fail_call_as(&self, kind: Call, calls: u64, errno: Errno, lasts: bool) {
         self.lock().fail_as(kind, calls, errno, lasts);
     }
 
-    /// Takes back every fault that was asked for, and the bound of its room.
+    /// Cancels all planned faults and the capacity limit.
     pub fn heal(&self) {
         self.lock().heal();
     }
 
-    /// Everything that a power cut now may leave in more than one way.
+    /// All unsynced changes that a power cut now may leave in more than one state.
     pub fn unsynced(&self) -> Unsynced {
         self.lock().unsynced()
     }
 
-    /// The storages that are found where the machine ended within the last write to this file, byte by
-    /// byte, everything else being kept; none where it was synced.
+    /// The storages that are found if the machine stops within the last write to this file, one for each byte, with
+    /// all other changes kept. Empty if the file is synced.
     pub fn torn(&self, path: &str) -> Vec<Self> {
         let state = self.lock();
         let Some((file, tears)) = state.tears(path) else { return Vec::new() };
         tears.into_iter().map(|kept| Self::of(state.torn(file, kept))).collect()
     }
 
-    /// A digest of every file as its readers see it, and of its name.
+    /// A digest of the name and the visible bytes of every file.
     pub fn digest(&self) -> u64 {
         self.lock().digest()
     }
@@ -111,17 +111,17 @@ impl MemoryStorage {
         self.lock().fail_after(calls, StorageFault::Stopped);
     }
 
-    /// True where the machine has stopped.
+    /// True if the machine has stopped.
     pub fn is_stopped(&self) -> bool {
         self.lock().is_stopped()
     }
 
-    /// Bounds the sum of the lengths of all files; what goes beyond it fails with `NoSpace`.
+    /// Limits the sum of the lengths of all files; calls that exceed it fail with `NoSpace`.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock().set_capacity(bytes);
     }
 
-    /// How many calls of each kind were made, failed ones among them.
+    /// The number of calls of each kind, including failed ones.
     pub fn counts(&self) -> CallCounts {
         self.lock().counts()
     }
@@ -131,7 +131,7 @@ impl MemoryStorage {
         self.lock().image()
     }
 
-    /// Flips bits of one byte of a file, in whatever version of it survives. False where there is no such byte.
+    /// Flips bits of one byte of a file, in every version that may survive. False if there is no such byte.
     pub fn damage(&self, path: &str, offset: u64, mask: u8) -> bool {
         self.lock().damage(path, offset, mask)
     }
@@ -173,7 +173,7 @@ impl Storage for MemoryStorage {
     }
 }
 
-/// An open file; it stays readable after its name is gone.
+/// An open file; it stays readable after its name is removed.
 struct MemoryFile {
     storage: MemoryStorage,
     path: String,

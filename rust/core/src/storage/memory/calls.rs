@@ -23,7 +23,7 @@ pub enum Call {
     Sync,
 }
 
-/// How many calls were made.
+/// The number of calls of each kind, and of bytes read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallCounts {
     pub(super) calls: BTreeMap<Call, u64>,
@@ -31,22 +31,22 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// How many of one kind.
+    /// The calls of one kind.
     pub fn of(&self, call: Call) -> u64 {
         self.calls.get(&call).copied().unwrap_or_default()
     }
 
-    /// How many bytes were read.
+    /// The bytes read.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// How many of all kinds.
+    /// The calls of all kinds.
     pub fn all(&self) -> u64 {
         self.calls.values().sum()
     }
 
-    /// How many of those that change something.
+    /// The calls that change something.
     pub fn changing(&self) -> u64 {
         let reading = [Call::Open, Call::List, Call::Length, Call::Read];
         self.all().saturating_sub(reading.iter().map(|call| self.of(*call)).sum())
@@ -70,18 +70,18 @@ pub const CALLS: [Call; 13] = [
     Call::Sync,
 ];
 
-/// What the operating system answers a call that fails.
+/// The error of the operating system for a failing call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Errno {
-    /// The device failed: of a write or a sync some sectors are done.
+    /// The device failed; some sectors of a write or sync were done.
     Io,
-    /// The disk is full: of a write the first bytes are done.
+    /// The disk is full; the first bytes of a write were done.
     NoSpace,
-    /// The quota is full: of a write nothing is done.
+    /// The quota is full; nothing of a write was done.
     Quota,
-    /// A signal came between, once too often to call again: of a write the first bytes are done.
+    /// Signals interrupted the call until it was no longer repeated; the first bytes of a write were done.
     Interrupted,
-    /// Fewer bytes were taken than were given, and no more the second time.
+    /// The call took only some of the bytes, and none when it was repeated.
     Short,
 }
 
@@ -89,7 +89,7 @@ pub enum Errno {
 pub const ERRNOS: [Errno; 5] = [Errno::Io, Errno::NoSpace, Errno::Quota, Errno::Interrupted, Errno::Short];
 
 impl Errno {
-    /// What the core is told.
+    /// The fault that the core receives.
     pub fn fault(self) -> StorageFault {
         match self {
             Self::NoSpace | Self::Quota => StorageFault::NoSpace,

@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Random numbers that a seed repeats.
 
 /// A xorshift generator.
 #[derive(Clone, Debug)]
@@ -6,7 +6,7 @@ pub(super) struct Chance(u64);
 
 impl Chance {
     pub(super) fn new(seed: u64) -> Self {
-        // Mixed, so that neighbouring seeds do not begin alike; the state must not be zero.
+        // The seed is mixed so that neighbouring seeds start differently; the state must not be zero.
         let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         Self((mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) | 1)
     }

@@ -1,15 +1,15 @@
-//! The bytes of one file: those that are seen, those that are durable, and what lies between.
+//! The bytes of one file: the visible ones, the durable ones, and the changes between them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::chance::Chance;
 
-/// Which file; names come and go, a file stays while it is open.
+/// Identifies a file: names change, but a file stays while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct FileId(pub(super) usize);
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes as a whole or not at all.
 pub(super) const SECTOR: usize = 512;
 
 /// One change since the last sync.
@@ -17,11 +17,11 @@ pub(super) const SECTOR: usize = 512;
 struct Change {
     offset: usize,
     bytes: Arc<[u8]>,
-    /// The file's length after it.
+    /// The file's length after the change.
     length: usize,
 }
 
-/// Copies share what neither has changed.
+/// A file's content. Copies share the bytes that neither has changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     live: Arc<Vec<u8>>,
@@ -50,7 +50,7 @@ impl Content {
         self.unsynced.push(Change { offset, bytes: bytes.into(), length });
     }
 
-    /// Some of the sectors of a write that failed.
+    /// Writes some of the sectors of a failed write.
     pub(super) fn write_some(&mut self, offset: usize, bytes: &[u8], chance: &mut Chance) {
         for (at, piece) in sectors(offset, bytes) {
             if chance.coin() {
@@ -65,7 +65,7 @@ impl Content {
         self.unsynced.push(Change { offset: 0, bytes: Arc::default(), length });
     }
 
-    /// Zeros where something stood; none behind the end.
+    /// Replaces existing bytes by zeros; writes none past the end.
     pub(super) fn punch(&mut self, offset: usize, length: usize) {
         let end = offset.saturating_add(length).min(self.live.len());
         if offset < end {
@@ -82,19 +82,19 @@ impl Content {
         }
     }
 
-    /// A sync that failed: some of it is durable, and the rest counts as clean and never will be.
+    /// A failed sync: some changes become durable. The rest counts as clean and never becomes durable.
     pub(super) fn sync_some(&mut self, chance: &mut Chance) {
         self.durable = Arc::new(self.survivor(chance));
         self.unsynced.clear();
     }
 
-    /// The durable bytes after a power cut that loses all that was not synced.
+    /// Sets the durable bytes after a power cut that loses all unsynced changes.
     pub(super) fn keep_synced(&mut self) {
         self.unsynced.clear();
         self.live = Arc::clone(&self.durable);
     }
 
-    /// The durable bytes after a power cut that keeps what chance keeps.
+    /// Sets the durable bytes after a power cut that keeps a random part.
     pub(super) fn keep_some(&mut self, chance: &mut Chance) {
         if !self.unsynced.is_empty() {
             self.durable = Arc::new(self.survivor(chance));
@@ -102,11 +102,11 @@ impl Content {
         self.keep_synced();
     }
 
-    /// Each sector as it was at some moment since the last sync, whatever the others are.
+    /// Each sector as it was at a random moment since the last sync, independent of the others.
     fn survivor(&self, chance: &mut Chance) -> Vec<u8> {
         let mut bytes = self.durable.as_ref().clone();
         let changes = self.unsynced.len();
-        // Often all or nothing, else the middle is all that is ever tried.
+        // Often all changes or none: otherwise only mixtures would be tried.
         let (least, most) = match chance.up_to(3) {
             0 => (0, 0),
             1 => (changes, changes),
@@ -130,7 +130,7 @@ impl Content {
         bytes
     }
 
-    /// The bytes up to `kept` of a write, as a machine leaves them that ends in it.
+    /// Writes the first `kept` bytes of a write in which the machine stops.
     pub(super) fn write_prefix(&mut self, offset: usize, bytes: &[u8], kept: usize) {
         let kept = bytes.get(..kept).unwrap_or(bytes);
         if !kept.is_empty() {
@@ -149,8 +149,8 @@ impl Content {
         lengths
     }
 
-    /// For each sector that a power cut may leave in more than one way: where it begins, and its bytes
-    /// after each of its changes, equal ones once, the durable ones first. What lies beyond an end is zero.
+    /// For each sector that a power cut may leave in more than one state: its start, and its different contents
+    /// after each change, the durable one first. Bytes past the end are zero.
     pub(super) fn sectors(&self) -> Vec<(usize, Vec<Vec<u8>>)> {
         let mut versions: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
         for change in &self.unsynced {
@@ -167,7 +167,7 @@ impl Content {
         versions.into_iter().filter(|(_, versions)| versions.len() > 1).collect()
     }
 
-    /// The durable bytes after a power cut that leaves this length and these sectors.
+    /// Sets the durable bytes after a power cut that leaves this length and these sectors.
     pub(super) fn keep_chosen(&mut self, length: usize, sectors: &[(usize, &[u8])]) {
         self.unsynced.clear();
         if !sectors.is_empty() || length != self.durable.len() {
@@ -180,7 +180,7 @@ impl Content {
         self.live = Arc::clone(&self.durable);
     }
 
-    /// The last write that was not synced, and the bytes that its place had before it.
+    /// The last unsynced write, and the bytes before it at its place.
     pub(super) fn last_write(&self) -> Option<(Vec<u8>, Arc<[u8]>)> {
         let (last, before) = self.unsynced.split_last().filter(|(last, _)| !last.bytes.is_empty())?;
         let mut bytes = self.durable.as_ref().clone();
@@ -192,7 +192,7 @@ impl Content {
         Some((bytes.get(last.offset..end).unwrap_or_default().to_vec(), Arc::clone(&last.bytes)))
     }
 
-    /// The durable bytes after a power cut in the last write, which kept its first `kept` bytes.
+    /// Sets the durable bytes after a power cut during the last write, which kept its first `kept` bytes.
     pub(super) fn keep_torn(&mut self, kept: usize) {
         if let Some(last) = self.unsynced.pop() {
             self.sync();
@@ -203,7 +203,7 @@ impl Content {
         self.keep_everything();
     }
 
-    /// The durable bytes after a power cut that loses nothing.
+    /// Sets the durable bytes after a power cut that loses nothing.
     pub(super) fn keep_everything(&mut self) {
         self.sync();
         self.live = Arc::clone(&self.durable);
@@ -233,14 +233,14 @@ fn put(into: &mut Vec<u8>, offset: usize, bytes: &[u8], length: usize) {
     }
 }
 
-/// A sector's bytes, zeros where the file has none.
+/// A sector's bytes, with zeros past the end of the file.
 fn sector_of(bytes: &[u8], start: usize) -> Vec<u8> {
     let mut sector = bytes.get(start..bytes.len().min(start.saturating_add(SECTOR))).unwrap_or_default().to_vec();
     sector.resize(SECTOR, 0);
     sector
 }
 
-/// The pieces of a write, cut where sectors end.
+/// The pieces of a write, split at sector boundaries.
 fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let first = SECTOR.saturating_sub(offset % SECTOR).min(bytes.len());
     let (head, tail) = bytes.split_at_checked(first).unwrap_or((bytes, &[]));

@@ -1,13 +1,13 @@
-//! How a crash treats what was not synced.
+//! The crashes of the simulated disk.
 
-/// How a crash treats what was not synced.
+/// The effect of a crash on unsynced changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
-    /// The process is killed: all that it wrote is there, and as little synced as before.
+    /// The process is killed: all its writes are there, and no more of them are synced than before.
     Kill,
-    /// The power fails and nothing survives that was not synced.
+    /// The power fails, and no unsynced change survives.
     PowerCutLosesAll,
-    /// The power fails and of each unsynced sector of 512 bytes, each length and each folder entry
-    /// chance decides how much of its history survives, whatever happened to its neighbours.
+    /// The power fails. For each unsynced sector of 512 bytes, each length and each folder entry, chance decides
+    /// independently how many of its changes survive.
     PowerCut,
 }

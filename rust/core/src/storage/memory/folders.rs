@@ -1,4 +1,4 @@
-//! Names: those that are seen, those that are durable, and the changes between.
+//! Names: the visible ones, the durable ones, and the changes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl Change {
 #[derive(Clone, Debug)]
 struct Pending {
     change: Change,
-    /// Folders whose sync it still waits for.
+    /// The folders that must still be synced for it.
     waits_for: BTreeSet<String>,
 }
 
@@ -123,8 +123,8 @@ impl Folders {
         self.pending.push(Pending { change, waits_for });
     }
 
-    /// A change between two folders waits for both; one on the same name takes those before it
-    /// along.
+    /// A change between two folders needs a sync of both. A change of a name also settles the earlier changes of
+    /// the same name.
     pub(super) fn sync(&mut self, folder: &str) {
         for pending in &mut self.pending {
             pending.waits_for.remove(folder);
@@ -133,7 +133,7 @@ impl Folders {
         self.settle(&settled);
     }
 
-    /// Makes the chosen changes durable, and what they build on.
+    /// Makes the chosen changes durable, and the changes that they depend on.
     fn settle(&mut self, chosen: &[bool]) {
         let mut needed: Vec<&Change> = Vec::new();
         let mut keep = vec![false; self.pending.len()];
@@ -153,20 +153,20 @@ impl Folders {
         }
     }
 
-    /// The names after a power cut that keeps the changes of these names, with those before them on
-    /// the same names, and no other.
+    /// The names after a power cut that keeps only the changes of these names, and earlier changes of the same
+    /// names.
     pub(super) fn cut_but(&mut self, keep: &dyn Fn(&str) -> bool) {
         let chosen: Vec<bool> = self.pending.iter().map(|pending| pending.change.names().any(keep)).collect();
         self.settle(&chosen);
         self.cut(None);
     }
 
-    /// How many changes of names no sync has settled.
+    /// The number of name changes that no sync has settled.
     pub(super) fn unsettled(&self) -> usize {
         self.pending.len()
     }
 
-    /// The files that a power cut may leave under some name.
+    /// The files that may have a name after a power cut.
     pub(super) fn reachable(&self) -> BTreeSet<FileId> {
         let pending = self.pending.iter().filter_map(|pending| match &pending.change {
             Change::Set(_, file) | Change::Rename { file, .. } => Some(*file),
@@ -175,8 +175,8 @@ impl Folders {
         self.durable.files.values().copied().chain(pending).collect()
     }
 
-    /// The names after a power cut that keeps the unsettled changes that are `kept`, but none without
-    /// those before it on the same name.
+    /// The names after a power cut that keeps the unsettled changes that are `kept`. A change is kept only with the
+    /// earlier changes of the same name.
     pub(super) fn cut_chosen(&mut self, kept: &[bool]) {
         let mut lost: Vec<Change> = Vec::new();
         for (Pending { change, .. }, kept) in std::mem::take(&mut self.pending).into_iter().zip(kept) {
@@ -189,8 +189,8 @@ impl Folders {
         self.settle_durable();
     }
 
-    /// The names after a power cut. Each change that was not settled is kept or lost, in whatever
-    /// order, but none without those before it on the same name.
+    /// The names after a power cut. Each unsettled change is kept or lost, in any order, but is kept only with the
+    /// earlier changes of the same name.
     pub(super) fn cut(&mut self, mut chance: Option<&mut Chance>) {
         let mut lost: Vec<Change> = Vec::new();
         let rough = chance.as_deref_mut().map_or(0, |chance| chance.up_to(3));
@@ -209,7 +209,7 @@ impl Folders {
         self.settle_durable();
     }
 
-    /// A file goes with its folder.
+    /// A file is lost with its folder.
     fn settle_durable(&mut self) {
         let Names { folders, files } = &mut self.durable;
         files.retain(|path, _| folder_of(path).is_empty() || folders.contains(folder_of(path)));

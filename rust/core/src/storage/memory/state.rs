@@ -9,18 +9,18 @@ use super::folders::Folders;
 use crate::error::StorageFault;
 use crate::storage::memory::crash::Crash;
 
-/// A fault that was asked for.
+/// A planned fault.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     kind: Option<Call>,
     calls: u64,
     fault: StorageFault,
     errno: Errno,
-    /// It stays for ever.
+    /// True if it stays permanently.
     lasts: bool,
 }
 
-/// How a call ends that does not work.
+/// The result of a failing call.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
     fault: StorageFault,
@@ -110,8 +110,8 @@ impl State {
         torn
     }
 
-    /// Lengths into the last write to the file of this name after which a machine may end, each with
-    /// bytes that no shorter one has.
+    /// Lengths within the last write to this file after which a machine may stop; each has bytes that no shorter
+    /// one has.
     pub(super) fn tears(&self, path: &str) -> Option<(FileId, Vec<usize>)> {
         let file = self.folders.find(path)?;
         let (before, bytes) = self.files.get(file.0)?.last_write()?;
@@ -153,8 +153,7 @@ impl State {
         self.files.get_mut(file.0).is_some_and(|content| content.damage(offset, mask))
     }
 
-    /// Counts a call. `Err`: it does nothing. `Ok(Some)`: it fails, after it has done what a failing
-    /// call does.
+    /// Counts a call. `Err`: the call does nothing. `Ok(Some)`: it fails after it did the work of a failing call.
     fn count(&mut self, call: Call) -> Outcome<Option<Failing>> {
         *self.counts.calls.entry(call).or_default() += 1;
         if self.stopped {
@@ -176,7 +175,7 @@ impl State {
         Ok(due)
     }
 
-    /// As `count`, for a call that is done whole or not at all: only a stop may come after the work.
+    /// Like `count`, for an atomic call: only a stop may come after the work.
     fn count_whole(&mut self, call: Call) -> Outcome<Option<StorageFault>> {
         match self.count(call)?.map(|failing| failing.fault) {
             Some(StorageFault::Stopped) if self.chance.coin() => Ok(Some(StorageFault::Stopped)),
@@ -297,7 +296,7 @@ impl State {
         fail_with(fault)
     }
 
-    /// As a write of zeros that ends where the file does. What it gives back is not counted as free.
+    /// Like a write of zeros up to the end of the file. The freed bytes do not count as free.
     pub(super) fn punch(&mut self, file: FileId, offset: u64, length: u64) -> Outcome<()> {
         let fault = self.count_whole(Call::Punch)?;
         let place = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -8,7 +8,7 @@ fn with_log() -> MemoryStorage {
     storage
 }
 
-/// A file whose name is durable and whose bytes are `bytes`, synced.
+/// A file with a durable name and the synced content `bytes`.
 fn durable(storage: &MemoryStorage, path: &str, bytes: &[u8]) -> Arc<dyn StorageFile> {
     let file = storage.create(path).unwrap();
     file.write_at(0, bytes).unwrap();

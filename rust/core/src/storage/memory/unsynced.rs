@@ -1,11 +1,11 @@
-//! What a power cut may leave: each thing that was not synced for itself, in every combination.
+//! The possible states after a power cut: every unsynced change varies independently, in every combination.
 
 use super::MemoryStorage;
 use super::content::{Content, FileId};
 use super::crash::Crash;
 use super::state::State;
 
-/// One sector of a file, in all the ways in which it may be left.
+/// One sector of a file, with all contents that it may have.
 #[derive(Clone, Debug)]
 pub(super) struct Sector {
     pub(super) file: FileId,
@@ -13,7 +13,7 @@ pub(super) struct Sector {
     pub(super) versions: Vec<Vec<u8>>,
 }
 
-/// Everything at one moment that a power cut may leave in more than one way: names, lengths, sectors.
+/// All names, lengths and sectors that a power cut may leave in more than one state, at one moment.
 #[derive(Clone, Debug)]
 pub struct Unsynced {
     pub(super) base: State,
@@ -23,17 +23,17 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// In how many ways each of them may be left, one at least two. Version 0 is the durable one, the
-    /// last is as it was written last.
+    /// The number of versions of each, at least two. Version 0 is the durable one, the last version is the one
+    /// written last.
     pub fn versions(&self) -> Vec<usize> {
         let names = std::iter::repeat_n(2, self.names);
         let lengths = self.lengths.iter().map(|(_, lengths)| lengths.len());
         names.chain(lengths).chain(self.sectors.iter().map(|sector| sector.versions.len())).collect()
     }
 
-    /// The storage that is found where each was left in the version chosen for it, in the order of
-    /// [`Self::versions`]; what is not chosen is durable only. A change of a name is never kept without
-    /// those before it on the same name.
+    /// The storage after a power cut that leaves each in its chosen version, in the order of [`Self::versions`].
+    /// Without a choice, the durable version is used. A change of a name is kept only with the earlier changes of
+    /// the same name.
     pub fn left(&self, chosen: &[usize]) -> MemoryStorage {
         let mut chosen = chosen.iter().copied().chain(std::iter::repeat(0));
         let mut state = self.base.clone();
