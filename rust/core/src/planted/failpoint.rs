@@ -1,17 +1,17 @@
-//! Failpoints: named places on the way to the disk. A process that is told so ends itself the n-th
-//! time that it comes to one, so that what a killed process leaves is tried at each of them. Without
-//! the feature `planted` passing one costs nothing.
+//! Failpoints: named places on the way to the disk. A test can make a process end itself when it reaches one the
+//! n-th time, to test the state that a killed process leaves there. Without the feature `planted` a failpoint costs
+//! nothing.
 
 macro_rules! failpoints {
     ($($(#[doc = $words:literal])+ $name:ident,)+) => {
-        /// One place. What stands before it was done, what stands behind it was not.
+        /// One place: the step before it is done, the step after it is not.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Failpoint {
             $($(#[doc = $words])+ $name,)+
         }
 
         impl Failpoint {
-            /// All of them, by name.
+            /// All failpoints, by name.
             pub const ALL: &[(Self, &str)] = &[$((Self::$name, stringify!($name)),)+];
         }
     };
@@ -20,19 +20,19 @@ macro_rules! failpoints {
 failpoints! {
     /// A batch was taken from the queue.
     BatchTaken,
-    /// A batch is whole, and not written.
+    /// A batch is complete, and not written.
     AppendBegins,
-    /// It is written, and not synced.
+    /// The batch is written, and not synced.
     AppendWritten,
     /// The log is about to be synced.
     LogSyncBegins,
-    /// It was synced, and nobody knows.
+    /// The log was synced, and no thread was notified.
     LogSynced,
-    /// An idle log's end was vouched for, and that was not synced.
+    /// An idle log's witness is written, and not synced.
     WitnessWritten,
-    /// What was committed is about to become visible.
+    /// A committed batch is about to become visible.
     VisibleBegins,
-    /// It is visible, and nobody was told.
+    /// The batch is visible, and no thread was notified.
     Visible,
     /// Facts were applied.
     Applied,
@@ -40,33 +40,33 @@ failpoints! {
     AnswerBegins,
     /// The current segment is full.
     RollBegins,
-    /// Its seal is written, and not synced.
+    /// The segment's seal is written, and not synced.
     SealWritten,
-    /// The next segment was begun.
+    /// The next segment is in use.
     Rolled,
-    /// A segment to come has a file, room and a header.
+    /// A prepared segment has a file, disk space and a header.
     PreparingBegun,
-    /// Some of its zeros are written, and not synced.
+    /// Some zeros of the prepared segment are written, and not synced.
     PreparingWritten,
-    /// It has its final name, and its folder is not synced.
+    /// The prepared segment has its final name, and its folder is not synced.
     SegmentRenamed,
-    /// It can be used.
+    /// The prepared segment can be used.
     SegmentInstalled,
     /// The bytes of a run are written, and not synced.
     RunWritten,
-    /// They are synced.
+    /// The bytes of the run are synced.
     RunSynced,
     /// The run has its final name.
     RunRenamed,
-    /// All that a checkpoint names is durable.
+    /// All files that a checkpoint names are durable.
     CheckpointBegins,
-    /// Its bytes are written, and not synced.
+    /// The checkpoint's bytes are written, and not synced.
     CheckpointWritten,
-    /// They are synced.
+    /// The checkpoint's bytes are synced.
     CheckpointSynced,
-    /// It has its final name, and its folder is not synced.
+    /// The checkpoint has its final name, and its folder is not synced.
     CheckpointRenamed,
-    /// It is durable, and the owner does not know.
+    /// The checkpoint is durable, and the owner was not notified.
     CheckpointInstalled,
     /// Files are about to be removed.
     RetireBegins,
@@ -74,29 +74,29 @@ failpoints! {
     CheckpointUnlinked,
     /// A file that no kept checkpoint needs was removed.
     FileUnlinked,
-    /// The folders of what was removed are synced.
+    /// The folders of the removed files are synced.
     Retired,
     /// An opening has synced the folders.
     FoldersSynced,
-    /// It has read its checkpoint, and changed nothing.
+    /// The opening has read its checkpoint, and changed nothing.
     CheckpointRestored,
     /// The identity with the next epoch is written, and not synced.
     IdentityWritten,
-    /// It is synced.
+    /// The identity is synced.
     IdentitySynced,
-    /// It has its final name, and its folder is not synced.
+    /// The identity has its final name, and its folder is not synced.
     IdentityRenamed,
     /// The epoch is raised.
     EpochRaised,
-    /// What no checkpoint needs was removed.
+    /// Files that no checkpoint needs were removed.
     UnusedRemoved,
-    /// A segment behind the log's end was removed or set aside.
+    /// A segment after the log's end was removed or set aside.
     LaterCleared,
     /// The good part of the last segment was copied, without its seal.
     RepairCopied,
-    /// It is sealed and synced under its temporary name.
+    /// The copy is sealed and synced under its temporary name.
     RepairSealed,
-    /// It has replaced the suspect one, and the folder is not synced.
+    /// The copy has replaced the suspect segment, and the folder is not synced.
     RepairRenamed,
     /// The log's end can be trusted.
     Repaired,
@@ -104,12 +104,12 @@ failpoints! {
     LogApplied,
     /// The first fact of the epoch is about to be written.
     EpochBegins,
-    /// It is visible.
+    /// The first fact of the epoch is visible.
     EpochBegun,
 }
 
 impl Failpoint {
-    /// The one of this name.
+    /// The failpoint with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, other)| *other == name).map(|(point, _)| *point)
     }
@@ -118,13 +118,13 @@ impl Failpoint {
 #[cfg(feature = "planted")]
 static ACTION: std::sync::OnceLock<fn(Failpoint)> = std::sync::OnceLock::new();
 
-/// Has this done at every failpoint from now on; false where another was there first.
+/// Runs this action at every failpoint from now on; false if an action was set before.
 #[cfg(feature = "planted")]
 pub fn act(action: fn(Failpoint)) -> bool {
     ACTION.set(action).is_ok()
 }
 
-/// The process has come to a failpoint.
+/// Called when the process reaches a failpoint.
 #[cfg(feature = "planted")]
 #[inline]
 pub fn reached(point: Failpoint) {
@@ -133,7 +133,7 @@ pub fn reached(point: Failpoint) {
     }
 }
 
-/// The process has come to a failpoint, of which this build knows nothing.
+/// Called when the process reaches a failpoint; this build ignores it.
 #[cfg(not(feature = "planted"))]
 #[inline]
 pub const fn reached(_point: Failpoint) {}

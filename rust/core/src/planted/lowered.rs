@@ -1,25 +1,25 @@
-//! Limits that histories are too short to come to, made low by who lives them. Without the feature `planted` each is what it
-//! is, and asking costs nothing.
+//! Lowers limits on a thread, since short tests would not reach the real ones. Without the feature `planted` each
+//! limit keeps its value, and the call costs nothing.
 
 #[cfg(feature = "planted")]
 thread_local! {
     static MOST: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// On this thread no such limit allows more than this from now on; `None` for what each of them is.
+/// Caps all these limits on this thread; `None` restores their values.
 #[cfg(feature = "planted")]
 pub fn lower(most: Option<u64>) {
     MOST.set(most);
 }
 
-/// What a limit is on this thread.
+/// The limit as it is on this thread.
 #[cfg(feature = "planted")]
 #[inline]
 pub fn lowered(limit: u64) -> u64 {
     MOST.get().map_or(limit, |most| limit.min(most))
 }
 
-/// What a limit is, which this build cannot lower.
+/// The limit, which this build cannot lower.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the question must vanish from builds without the feature")]

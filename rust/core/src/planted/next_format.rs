@@ -1,10 +1,10 @@
-//! A made-up next format, for tests of an upgrade. A thread that knows it is a build of the next release: it reads
-//! both formats and writes the made-up one. All other threads refuse that one.
+//! A made-up next format, for tests of an upgrade. A thread that knows the format acts as a build of the next
+//! release: it reads both formats and writes the made-up one. All other threads refuse the made-up one.
 //!
-//! In the made-up format a checkpoint has one more number, behind its other single values. Without the feature
-//! `planted` no thread knows the format, and the questions vanish when they are compiled.
+//! In the made-up format a checkpoint has one more number, after its other single values. Without the feature
+//! `planted` no thread knows the format, and the checks vanish at compile time.
 
-/// The number that its checkpoints have and those of this format do not.
+/// The additional number of its checkpoints.
 pub(crate) const MORE: u64 = 0x6d61_6465_2d75_7031;
 
 #[cfg(feature = "planted")]
@@ -18,14 +18,14 @@ pub fn know(known: bool) {
     KNOWN.set(known);
 }
 
-/// True where this thread knows the made-up format.
+/// True if this thread knows the made-up format.
 #[cfg(feature = "planted")]
 #[inline]
 pub fn is_known() -> bool {
     KNOWN.get()
 }
 
-/// True where this thread knows the made-up format, which none does in this build.
+/// True if this thread knows the made-up format, which none does in this build.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the question must vanish from builds without the feature")]
