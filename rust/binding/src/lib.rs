@@ -81,7 +81,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     warn_of_debug_build(module.py())
 }
 
-/// A build without optimisation is many times slower; nobody should measure or ship it unawares.
+/// A build without optimisation is many times slower; the warning keeps it from being measured or released.
 fn warn_of_debug_build(py: Python<'_>) -> PyResult<()> {
     if !cfg!(debug_assertions) {
         return Ok(());

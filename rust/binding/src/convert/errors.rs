@@ -13,14 +13,14 @@ fn text(name: &'static str, value: &str) -> (&'static str, Value) {
     (name, Value::from(value))
 }
 
-/// The exception for an error of the core. Its class and attributes are those which a server tells of
-/// the same error, so that a client raises what the store would have raised.
+/// The exception for an error of the core. It has the class and attributes that a server reports for the same
+/// error, so a client raises the same exception as the embedded store.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` has")]
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     told(py, RemoteError::from(&error))
 }
 
-/// The exception for an error that a server told.
+/// The exception for an error that a server reported.
 pub(crate) fn told(py: Python<'_>, error: RemoteError) -> PyErr {
     let RemoteError { code, words, details } = error;
     let details = details.into_iter().map(|(attribute, value)| (attribute.name(), value)).collect();
@@ -35,7 +35,7 @@ pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny
     exception(found.py(), "WrongType", &message, details)
 }
 
-/// As `wrong_type`, with what to do about it.
+/// Like `wrong_type`, with advice for the caller.
 pub(crate) fn wrong_type_advising(argument: &str, expected: &str, found: &Bound<'_, PyAny>, advice: &str) -> PyErr {
     wrong_type(argument, &format!("{expected} ({advice})"), found)
 }
@@ -47,7 +47,7 @@ pub(crate) fn refused(py: Python<'_>, argument: &str, expected: &str, found: &st
     exception(py, "InvalidArgument", &message, details)
 }
 
-/// The exception for a receipt that another store gave out.
+/// The exception for a receipt of another store.
 pub(crate) fn foreign_receipt(py: Python<'_>, receipt: &str) -> PyErr {
     let expected = "a receipt that this store gave out";
     let message = format!("receipt: expected {expected}, found one of another store; cancel it in the store it is of");
@@ -55,7 +55,7 @@ pub(crate) fn foreign_receipt(py: Python<'_>, receipt: &str) -> PyErr {
     exception(py, "ForeignReceipt", &message, details)
 }
 
-/// The exception for a wait that ended first.
+/// The exception for a wait that timed out.
 pub(crate) fn timed_out(py: Python<'_>, what: &str) -> PyErr {
     exception(py, "TimedOut", &format!("{what} did not happen in time"), Vec::new())
 }
@@ -66,12 +66,12 @@ pub(crate) fn subscription_closed(py: Python<'_>) -> PyErr {
     exception(py, "Closed", message, Vec::new())
 }
 
-/// The exception for a system that gives no thread.
+/// The exception for a thread that the system refused to start.
 pub(crate) fn no_thread(py: Python<'_>, reason: &str) -> PyErr {
     exception(py, "StorageError", &format!("cannot start a thread: {reason}"), vec![text("reason", reason)])
 }
 
-/// Says which message of a batch was refused.
+/// Adds the index of the refused message in its batch.
 pub(crate) fn at_index(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     match error.value(py).setattr("index", index) {
         Ok(()) => error,

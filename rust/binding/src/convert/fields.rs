@@ -1,4 +1,4 @@
-//! Dictionaries of fields, which the classes of Python take.
+//! Dictionaries of fields, which the Python classes are made from.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

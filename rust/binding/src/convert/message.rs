@@ -15,9 +15,9 @@ use crate::convert::{errors, meta, qmq, text};
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
 const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 
-/// What messages are gathered in: a publish of a store in this process, or one to a server.
+/// Collects messages: a publish to a store in this process, or one to a server.
 pub(crate) trait Batch {
-    /// Adds a message; on an error it is as it was.
+    /// Adds a message; after an error the batch is unchanged.
     fn push(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()>;
 }
 
@@ -30,7 +30,7 @@ impl Batch for PublishBatch {
     }
 }
 
-/// A batch on its way to a server, and the terms of its messages.
+/// A batch for a server, and the terms of its messages.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     pub(crate) batch: PublishWriter,
@@ -81,7 +81,7 @@ pub(crate) fn push_each(
     Ok(())
 }
 
-/// Subject, body, due, whether that counts from 1970, meta, and terms or None.
+/// Subject, body, due, whether `due` counts from 1970, meta, and terms or None.
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>, Option<Terms>);
 
 /// Adds rows of messages.
@@ -101,12 +101,12 @@ fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     value.len().and_then(|_| value.try_iter()).map_err(|_| errors::wrong_type(argument, "a sequence", value))
 }
 
-/// What goes with a body.
+/// The data of a message in addition to its body.
 #[derive(Clone, Copy)]
 pub(crate) struct About<'a> {
     /// Message id, tags and attributes, encoded.
     pub(crate) meta: &'a [u8],
-    /// What is asked of it.
+    /// Its terms.
     pub(crate) terms: PublishTerms<'a>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn push(
     pushed.map_err(|error| errors::raised(py, named(error, due)))
 }
 
-/// A copy of a body, for who keeps it while the interpreter is let go.
+/// A copy of a body, for use while the interpreter is released.
 pub(crate) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = body.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().to_vec());
@@ -151,7 +151,7 @@ fn no_bytes(body: &Bound<'_, PyAny>) -> PyErr {
     errors::wrong_type("body", EXPECTED, body)
 }
 
-/// Calls what was refused by the name that the caller gave it.
+/// Renames an argument in an error to the name that the caller used.
 pub(crate) fn named(error: Error, due: Due) -> Error {
     match error {
         Error::InvalidArgument { argument: "due", expected, found } => {
@@ -165,13 +165,13 @@ pub(crate) fn named(error: Error, due: Due) -> Error {
     }
 }
 
-/// When a message is due, from what crosses the boundary.
+/// The due time of a message, from its form at the boundary.
 pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
     if absolute { Due::At(Millis(due_ms)) } else { Due::After(due_ms) }
 }
 
-/// One of many delays. Plain numbers are converted here, everything else by `delaymq.durations`,
-/// which also words every refusal.
+/// One of many delays. Plain numbers are converted here, all other values by `delaymq.durations`, which also raises
+/// all errors.
 pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
     if delay.is_exact_instance_of::<PyFloat>() {
         let milliseconds = delay.extract::<f64>()? * 1000.0;
@@ -201,7 +201,7 @@ pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bo
     };
     let subject = PyString::new(py, &first.subject);
     let tuples = delivered.iter().map(|message| {
-        // What a QMQ consumer sent to its retry subject comes under that name.
+        // A message that a QMQ consumer sent to its retry subject has the name of that subject.
         let is_other = message.subject != first.subject;
         tuple(if is_other { PyString::new(py, &message.subject) } else { subject.clone() }, message)
     });
@@ -228,7 +228,7 @@ fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bo
     fields.into_pyobject(py)
 }
 
-/// What a delivery, as Python has it, says of its receipt.
+/// The receipt data in a delivery, in its Python form.
 pub(crate) struct Told {
     pub(crate) key: DueKey,
     pub(crate) subject: String,

@@ -22,7 +22,7 @@ pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     encode_meta(&meta).ok_or_else(|| errors::refused(py, "attributes", "what the format can hold", "more"))
 }
 
-/// A message id, which is never empty where one is given.
+/// A message id; a given id is never empty.
 fn chosen_id(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let message_id = text::of("message_id", value)?;
     check_message_id(&message_id).map_err(|error| errors::raised(value.py(), error))?;
@@ -75,7 +75,7 @@ fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>
     Ok(pairs)
 }
 
-/// Message id, tags and attributes from the bytes of meta; an empty id where the producer gave none.
+/// Message id, tags and attributes from the bytes of meta; an empty id if the producer gave none.
 #[pyfunction]
 #[pyo3(signature = (meta, /))]
 pub(crate) fn decode_meta<'py>(meta: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyTuple>> {
@@ -85,7 +85,7 @@ pub(crate) fn decode_meta<'py>(meta: &Bound<'py, PyBytes>) -> PyResult<Bound<'py
     let read = read.ok_or_else(|| errors::refused(py, "meta", "message id, tags and attributes", "other bytes"))?;
     let attributes = PyDict::new(py);
     for (key, value) in read.attributes {
-        // Attributes that other programs wrote may be any bytes; surrogates keep what is no text.
+        // Attributes of other programs may be any bytes; surrogates keep bytes that are no text.
         let value = PyBytes::new(py, &value).call_method1("decode", ("utf-8", "surrogateescape"))?;
         attributes.set_item(key, value)?;
     }

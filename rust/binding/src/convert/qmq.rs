@@ -1,4 +1,4 @@
-//! Messages of QMQ's producers for Python's consumers: text attributes become attributes, and the one that is called
+//! Messages of QMQ's producers for Python's consumers: text attributes become attributes, and the attribute named
 //! `body` becomes the body.
 
 use std::borrow::Cow;
@@ -10,12 +10,12 @@ use delaymq_engine::Payload;
 /// The text attribute that QMQ's users keep a body in.
 const BODY_KEY: &str = "body";
 
-/// Meta and body of a payload, whoever published it. One of QMQ that cannot be read is all body.
+/// Meta and body of a payload from any producer. An unreadable QMQ payload becomes the body as a whole.
 pub(crate) fn parts(payload: &Payload) -> (Cow<'_, [u8]>, Cow<'_, [u8]>) {
     parts_of(payload.is_opaque(), payload.meta(), payload.body())
 }
 
-/// As [`parts`]; a payload of QMQ is all body.
+/// Like [`parts`]; a QMQ payload becomes the body as a whole.
 pub(crate) fn parts_of<'a>(is_opaque: bool, meta: &'a [u8], body: &'a [u8]) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
     let qmq = (!is_opaque).then(|| WireMessage::read_whole(body).ok()).flatten();
     match qmq.and_then(|message| own(&message)) {

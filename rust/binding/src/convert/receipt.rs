@@ -14,7 +14,7 @@ use crate::convert::errors;
 #[pyclass(frozen, eq, hash, module = "delaymq._core")]
 pub(crate) struct Receipt(pub(crate) CoreReceipt);
 
-/// By what they name: that of a list knows no size, and names the same message as the one that was given out.
+/// Compares the named messages: a receipt from a list has no size, and equals the receipt of its publish.
 impl PartialEq for Receipt {
     fn eq(&self, other: &Self) -> bool {
         (self.0.stream, self.0.epoch, self.0.key) == (other.0.stream, other.0.epoch, other.0.key)
@@ -88,7 +88,7 @@ pub(crate) fn of_stream(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult
     Ok(chosen)
 }
 
-/// The exception for what was given instead of a receipt.
+/// The exception for an argument that is no receipt.
 pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
     if found.is_instance_of::<PyString>() {
         return errors::wrong_type_advising("receipt", "Receipt", found, "read one from text with Receipt.parse(text)");
@@ -100,11 +100,11 @@ pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
 #[pyclass(frozen, sequence, module = "delaymq._core")]
 pub(crate) struct Receipts(Kept);
 
-/// Where receipts are.
+/// The storage of receipts.
 enum Kept {
-    /// In this process's store, each computed when it is asked for.
+    /// From a store in this process; each is computed on access.
     Engine(EngineReceipts),
-    /// As a server told them.
+    /// From a server's answer.
     Told(Vec<CoreReceipt>),
 }
 
@@ -137,12 +137,12 @@ impl Receipts {
         found.map(Receipt).ok_or_else(|| PyIndexError::new_err("no such receipt"))
     }
 
-    /// Those of a publish into this process's store.
+    /// The receipts of a publish into a store of this process.
     pub(crate) const fn of(receipts: EngineReceipts) -> Self {
         Self(Kept::Engine(receipts))
     }
 
-    /// Those that a server told.
+    /// The receipts that a server returned.
     pub(crate) const fn told(receipts: Vec<CoreReceipt>) -> Self {
         Self(Kept::Told(receipts))
     }

@@ -3,8 +3,8 @@
 use delaymq_core::wire::extension::moves::Moved;
 use delaymq_engine::{IfExists, MoveOutcome, PublishTerms};
 
-/// A key or None, what happens if it is taken (0 replace, 1 keep, 2 refuse), and whether a message id that was published
-/// lately is a repetition. `delaymq.keys` has checked them.
+/// A key or None, what to do if it is taken (0 replace, 1 keep, 2 refuse), and whether the message id identifies
+/// repetitions. `delaymq.keys` has checked them.
 pub(crate) type Terms = (Option<String>, u8, bool);
 
 /// The terms for the engine.
@@ -18,7 +18,7 @@ pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
     PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates }
 }
 
-/// The outcome of a move, as the wire has it.
+/// The outcome of a move, in its wire form.
 pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
     match outcome {
         MoveOutcome::Done(receipt) => Moved::Done(receipt),

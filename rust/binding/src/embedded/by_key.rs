@@ -15,7 +15,7 @@ use crate::embedded::moves;
 use crate::embedded::store::{Store, word};
 use crate::remote::requests::Request;
 
-/// Adds what is here to the module.
+/// Adds the functions of this file to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cancel_keys, module)?)?;
     module.add_function(wrap_pyfunction!(move_keys, module)?)?;
@@ -35,7 +35,7 @@ fn keys_of(keys: &Bound<'_, PyList>) -> PyResult<Vec<String>> {
     keys.iter().enumerate().map(|(index, key)| key_of(&key, index)).collect()
 }
 
-/// What `delaymq._arguments.moves` gives: (key, `due_ms`, absolute) each.
+/// The moves from `delaymq._arguments.moves`: (key, `due_ms`, absolute) each.
 fn moves_of(moves: &Bound<'_, PyList>) -> PyResult<Vec<(String, Due)>> {
     let of = |(index, item): (usize, Bound<'_, PyAny>)| {
         let (key, due_ms, absolute): (Bound<'_, PyAny>, u64, bool) = item.extract()?;
@@ -78,7 +78,7 @@ pub(crate) fn move_keys<'py>(
     moves::told(py, outcomes.map_err(|error| errors::raised(py, error))?.into_iter().map(moved))
 }
 
-/// As [`cancel_keys`], of a server.
+/// Like [`cancel_keys`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, keys, command_id, /))]
 pub(crate) fn cancel_keys_request(
@@ -93,7 +93,7 @@ pub(crate) fn cancel_keys_request(
     Request::filled(py, CANCEL_KEYS, |out| asked.put(out))
 }
 
-/// As [`move_keys`], of a server.
+/// Like [`move_keys`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, moves, command_id, /))]
 pub(crate) fn move_keys_request(

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::convert::errors;
 
-/// How often turning looks for signals.
+/// How often a turn of the clock checks for signals.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Stands still until it is turned.
@@ -50,7 +50,7 @@ impl Clock {
     }
 }
 
-/// The clock behind a `clock` option: the system's for None, else what its `_core` holds.
+/// The clock of a `clock` option: the system's clock for None, else the one in its `_core`.
 pub(crate) fn chosen(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn EngineClock>> {
     if value.is_none() {
         return Ok(Arc::new(SystemClock));
@@ -61,7 +61,7 @@ pub(crate) fn chosen(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn EngineClock>>
     Ok(Arc::clone(&clock.get().0) as Arc<dyn EngineClock>)
 }
 
-/// Looks for signals now and then, and keeps what one raised.
+/// Checks for signals at intervals, and keeps the exception that one raised.
 struct Signals {
     looked: Instant,
     raised: Option<PyErr>,

@@ -1,4 +1,4 @@
-//! Forecasts for Python: how much is due when.
+//! Forecasts for Python: the due messages of each minute or second.
 
 use delaymq_core::store::{Forecast, ForecastQuery};
 use delaymq_core::units::Millis;
@@ -11,7 +11,7 @@ use crate::embedded::store::Store;
 /// A subject or None, two times in milliseconds or None, and whether by the second.
 pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Option<u64>, Option<u64>, bool);
 
-/// What is asked for.
+/// The query of a forecast.
 pub(crate) fn query(asked: &Asked<'_>) -> PyResult<ForecastQuery> {
     let (subject, due_from, due_before, by_second) = asked;
     let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?.into_owned()) };
@@ -23,7 +23,7 @@ pub(crate) fn query(asked: &Asked<'_>) -> PyResult<ForecastQuery> {
     })
 }
 
-/// Start, messages and bytes of each slot, 64 bits each as this machine has them: tens of thousands cross at once.
+/// Start, messages and bytes of each slot, as native 64-bit numbers: an answer may have tens of thousands of slots.
 pub(crate) fn slots<'py>(py: Python<'py>, told: &Forecast) -> Bound<'py, PyBytes> {
     let numbers = told.slots.iter().flat_map(|slot| [slot.start.0, slot.tally.messages, slot.tally.bytes]);
     let bytes: Vec<u8> = numbers.flat_map(u64::to_ne_bytes).collect();

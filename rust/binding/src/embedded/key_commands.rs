@@ -15,7 +15,7 @@ use crate::embedded::moves;
 use crate::embedded::store::{Store, word};
 use crate::remote::requests::Request;
 
-/// The id of a command by a key, or None.
+/// The id of a command by key, or None.
 pub(crate) fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if given.is_none() { Ok(None) } else { text::of("command_id", given).map(|id| Some(id.to_string())) }
 }
@@ -68,7 +68,7 @@ pub(crate) fn look_up_key(
     Ok(found.map_err(|error| errors::raised(py, error))?.map(Receipt))
 }
 
-/// As [`cancel_key`], of a server.
+/// Like [`cancel_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, command_id, /))]
 pub(crate) fn cancel_key_request(
@@ -81,7 +81,7 @@ pub(crate) fn cancel_key_request(
     Request::filled(py, CANCEL_KEY, |out| asked.put(out).and_then(|()| put_command_id(out, id.as_deref())))
 }
 
-/// As [`move_key`], of a server.
+/// Like [`move_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, due_ms, absolute, command_id, /))]
 pub(crate) fn move_key_request(
@@ -99,7 +99,7 @@ pub(crate) fn move_key_request(
     })
 }
 
-/// As [`look_up_key`], of a server.
+/// Like [`look_up_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, /))]
 pub(crate) fn look_up_key_request(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Request> {

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, message, receipt};
 
-/// What `delaymq._arguments.moves` gives: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
+/// The moves from `delaymq._arguments.moves`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
 pub(crate) fn chosen(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<(CoreReceipt, Due)>> {
     let py = moves.py();
     let mut chosen = Vec::with_capacity(moves.len());
@@ -24,7 +24,7 @@ pub(crate) fn chosen(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<(
     Ok(chosen)
 }
 
-/// What came of moves: the value of `delaymq.Outcome`, and the new receipt or None, each.
+/// The outcomes of moves: the value of `delaymq.Outcome`, and the new receipt or None, each.
 pub(crate) fn told(py: Python<'_>, moved: impl Iterator<Item = Moved>) -> PyResult<Bound<'_, PyTuple>> {
     let word = |one| match one {
         Moved::Done(receipt) => ("done", Some(Receipt(receipt))),

@@ -1,4 +1,4 @@
-//! A store for event loops: no call here waits, so each keeps the interpreter.
+//! A store for event loops: no call here waits, so each call holds the interpreter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,9 +83,9 @@ impl Unblocked {
 }
 
 enum State {
-    /// There was no room for it.
+    /// There was no room for the batch.
     Full(Box<PublishBatch>),
-    /// It is on its way to the log.
+    /// The batch is in the log's queue.
     Accepted(Arc<Ticket>),
 }
 
@@ -93,7 +93,7 @@ enum State {
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Publishing {
     publisher: Arc<Publisher>,
-    /// None while a thread waits for room for it, and where that was refused.
+    /// None while a thread waits for room for the batch, and if the batch was refused.
     state: Mutex<Option<State>>,
 }
 
@@ -112,13 +112,13 @@ impl Publishing {
 
 #[pymethods]
 impl Publishing {
-    /// It is durable when everything below is visible.
+    /// The publish is durable when all facts below this position are visible.
     #[getter]
     fn position(&self) -> Option<u64> {
         self.ticket().map(|ticket| ticket.end().0)
     }
 
-    /// True if its receipts have to be waited for on a thread that may.
+    /// True if a thread that may block must wait for its receipts.
     #[getter]
     fn is_on_terms(&self) -> bool {
         self.ticket().is_some_and(|ticket| ticket.is_on_terms())
@@ -131,7 +131,7 @@ impl Publishing {
         py.detach(|| ticket.receipts()).map(Receipts::of).map_err(|error| errors::raised(py, error))
     }
 
-    /// Waits for room, on a thread that may; nothing is submitted twice.
+    /// Waits for room, on a thread that may block; no batch is submitted twice.
     fn submit(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         match taken {

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyInt, PyMapping};
 use crate::convert::{errors, text};
 use crate::embedded::clock;
 
-/// The engine's options from keyword arguments; a key that is not one of them is refused.
+/// The engine's options from keyword arguments; an unknown key is refused.
 pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let mut options = Options::default();
     let Some(chosen) = chosen else { return Ok(options) };
@@ -51,7 +51,7 @@ fn durability(value: &Bound<'_, PyAny>) -> PyResult<Durability> {
     }
 }
 
-/// A whole number of the width that the option has.
+/// A whole number of the option's width.
 fn whole<T: TryFrom<u64>>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
     if !value.is_exact_instance_of::<PyInt>() {
         return Err(errors::wrong_type(argument, "int", value));
@@ -77,7 +77,7 @@ pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, P
     Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
 }
 
-/// Where a group begins.
+/// The start of a group.
 pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<GroupStart> {
     match text::of("start", start)?.as_ref() {
         "earliest" => Ok(GroupStart::Earliest),

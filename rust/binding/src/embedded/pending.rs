@@ -18,7 +18,7 @@ use crate::embedded::store::Store;
 /// A subject or None, a prefix or None, two times in milliseconds or None.
 pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<u64>, Option<u64>);
 
-/// A list of what is pending, under way.
+/// A listing of pending messages under way.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct PendingReader(Mutex<EngineReader>);
 
@@ -38,7 +38,7 @@ impl PendingReader {
     }
 }
 
-/// Path, block, rows in it, and what is wrong.
+/// Path, block, its number of rows, and the reason.
 fn hidden_block(hidden: &HiddenBlock) -> (String, u32, u64, String) {
     let HiddenBlock { block, rows } = hidden;
     (run_path(block.run), block.block, *rows, block.error.to_string())
@@ -62,7 +62,7 @@ pub(crate) fn rows_of<'py, 'a>(
     Ok(list)
 }
 
-/// What is asked for, and from where on.
+/// The query of a listing, and its cursor.
 pub(crate) fn query(asked: &Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<PendingQuery> {
     let (subject, prefix, due_from, due_before) = asked;
     let after = if after.is_none() {
@@ -79,7 +79,7 @@ pub(crate) fn query(asked: &Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<Pen
     })
 }
 
-/// Which subjects: one, those of a prefix, or those of users.
+/// The subjects: one, those of a prefix, or all subjects of users.
 pub(crate) fn chosen(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>) -> PyResult<PendingOf> {
     let py = subject.py();
     match (subject.is_none(), prefix.is_none()) {
@@ -137,7 +137,7 @@ pub(crate) const fn fate_word(fate: Fate) -> &'static str {
     }
 }
 
-/// The cursor of a list that ended behind the entry of this receipt.
+/// The cursor of a list that ended after the entry of this receipt.
 #[pyfunction]
 #[pyo3(signature = (receipt, /))]
 pub(crate) fn cursor_behind(receipt: &Bound<'_, Receipt>) -> String {

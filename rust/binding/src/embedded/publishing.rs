@@ -12,7 +12,7 @@ use crate::convert::terms::Terms;
 use crate::convert::{errors, message, meta, text};
 use crate::embedded::waits::Wait;
 
-/// Buffers kept for the next publishes; where more threads publish at once they make their own.
+/// Buffers that are kept for later publishes; if more threads publish at once, they allocate their own.
 const BATCHES_KEPT: usize = 8;
 
 /// A store, and the buffers of its publishes.
@@ -21,13 +21,13 @@ pub(crate) struct Publisher {
     spare: Mutex<Vec<PublishBatch>>,
 }
 
-/// How far a publish came without waiting.
+/// The progress of a publish without waiting.
 pub(crate) enum Begun {
-    /// It is durable.
+    /// The batch is durable.
     Stored(EngineReceipts),
-    /// It will be, at the end of this ticket.
+    /// The batch is durable when this ticket ends.
     Accepted(Ticket),
-    /// There is no room for it yet.
+    /// There is no room for the batch yet.
     Full(PublishBatch),
 }
 
@@ -93,8 +93,8 @@ impl Publisher {
         }
     }
 
-    /// Stores a batch and waits until it is durable. A signal may end the wait: what was accepted
-    /// by then is stored all the same.
+    /// Stores a batch and waits until it is durable. A signal may end the wait: a batch that was accepted by then
+    /// is stored all the same.
     pub(crate) fn stored(&self, py: Python<'_>, mut batch: PublishBatch) -> PyResult<EngineReceipts> {
         let accepted = self.accepted(py, &mut batch);
         self.keep(batch);
@@ -107,11 +107,12 @@ impl Publisher {
                 wait.look_for_signals(py)?;
             }
         }
-        // Of a batch on terms it has to be applied, too: that waits for no disk.
+        // A batch on terms must also be applied, which waits for no disk.
         py.detach(|| ticket.receipts()).map_err(|error| errors::raised(py, error))
     }
 
-    /// Waits until there is room for a batch, and until nobody else can commit it.
+    /// Waits until there is room for a batch, and submits it. This thread commits the batch unless another thread
+    /// does.
     pub(crate) fn accepted(&self, py: Python<'_>, batch: &mut PublishBatch) -> PyResult<Ticket> {
         let mut wait = Wait::new(None);
         loop {
@@ -123,7 +124,7 @@ impl Publisher {
         }
     }
 
-    /// Stores a batch as far as that waits for nothing.
+    /// Stores a batch as far as this is possible without waiting.
     pub(crate) fn begun(&self, py: Python<'_>, mut batch: PublishBatch) -> PyResult<Begun> {
         match self.engine.try_publish(&mut batch) {
             Ok(Some(ticket)) => {

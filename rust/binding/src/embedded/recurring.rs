@@ -11,15 +11,15 @@ use crate::convert::{errors, message, meta, text};
 use crate::embedded::store::Store;
 use crate::remote::requests::Request;
 
-/// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or None,
-/// what is done about what is missed (0 one, 1 skip, 2 all), and about one of its name (0 replace, 1 keep, 2 refuse);
-/// `delaymq.recurring` has checked them.
+/// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or
+/// None, the policy for missed occurrences (0 one, 1 skip, 2 all), and for an existing series of the name (0
+/// replace, 1 keep, 2 refuse); `delaymq.recurring` has checked them.
 pub(crate) type Asked = (String, Option<u64>, Option<String>, String, Option<u64>, u8, u8);
 
-/// Number, subject, name, rule, zone, what is done about what is missed, and the receipt of what is pending.
+/// Number, subject, name, rule, zone, the policy for missed occurrences, and the receipt of the pending message.
 pub(crate) type Row = (u64, String, String, String, String, u8, Option<Receipt>);
 
-/// What is asked for, as the engine takes it.
+/// A new series, in the engine's form.
 pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> NewRecurring<'a> {
     let (name, every_ms, cron, zone, start_ms, catch_up, if_exists) = asked;
     let recurs = match (every_ms, cron) {
@@ -35,14 +35,14 @@ pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> New
     NewRecurring { name, recurs, zone, start: start_ms.map(Millis), catch_up, if_exists, meta, body }
 }
 
-/// What is asked for, as the wire has it.
+/// A new series, in its wire form.
 pub(crate) fn request<'a>(subject: &'a str, recurs: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> RecurAsked<'a> {
     let NewRecurring { name, zone, start, catch_up, if_exists, .. } = asked(recurs, meta, body);
     let (every_ms, cron) = (recurs.1.unwrap_or_default(), recurs.2.as_deref().unwrap_or_default());
     RecurAsked { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body }
 }
 
-/// What a server tells of one.
+/// A series in a server's answer.
 pub(crate) fn told(row: &SeriesRow<'_>) -> Row {
     let owned = |text: &str| text.to_owned();
     let catch_up = u8::try_from(row.catch_up.number()).unwrap_or_default();
@@ -50,14 +50,14 @@ pub(crate) fn told(row: &SeriesRow<'_>) -> Row {
     (row.number, subject, name, rule, zone, catch_up, row.pending.map(Receipt))
 }
 
-/// What a list tells of one.
+/// A series in a list of the engine.
 pub(crate) fn row(listed: RecurringListed) -> Row {
     let RecurringListed { number, subject, name, rule, zone, catch_up, pending } = listed;
     let catch_up = u8::try_from(catch_up.number()).unwrap_or_default();
     (number, subject, name, rule, zone, catch_up, pending.map(Receipt))
 }
 
-/// Begins what recurs.
+/// Begins a series.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, subject, body, recurs, about, /))]
@@ -74,7 +74,7 @@ pub(crate) fn recur(
     told.map(row).map_err(|error| errors::raised(py, error))
 }
 
-/// Ends what recurs; false if there is none of that name.
+/// Ends a series; false if there is none of that name.
 #[pyfunction]
 #[pyo3(signature = (store, subject, name, /))]
 pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -82,7 +82,7 @@ pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bo
     py.detach(|| store.engine.end_recurring(&subject, &name)).map_err(|error| errors::raised(py, error))
 }
 
-/// What recurs, of one subject or of all, with a number above one.
+/// The series of one subject or of all, with a number above `after`.
 #[pyfunction]
 #[pyo3(signature = (store, subject, after, limit, /))]
 pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, limit: usize) -> PyResult<Vec<Row>> {
@@ -92,7 +92,7 @@ pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, l
     Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
 }
 
-/// Asks a server to begin what recurs.
+/// Asks a server to begin a series.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (subject, body, recurs, about, /))]
@@ -107,7 +107,7 @@ pub(crate) fn recur_request(
     Request::filled(py, RECUR, |out| request(&subject, &recurs, &meta, &body).put(out))
 }
 
-/// Asks a server to end what recurs.
+/// Asks a server to end a series.
 #[pyfunction]
 #[pyo3(signature = (subject, name, /))]
 pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
@@ -115,7 +115,7 @@ pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_,
     Request::filled(py, END_RECURRING, |out| SeriesName { subject: &subject, name: &name }.put(out))
 }
 
-/// Asks a server for a piece of the list of what recurs.
+/// Asks a server for a piece of the list of series.
 #[pyfunction]
 #[pyo3(signature = (subject, after, /))]
 pub(crate) fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {

@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 /// Level, action and text of a report.
 pub(crate) type ReportTuple = (&'static str, &'static str, String);
 
-/// The fields of `delaymq.Status`, of a store in this process and of a server's alike.
+/// The fields of `delaymq.Status`, for a store in this process and for a server.
 pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("durability", durability_word(told.durability))?;
@@ -35,7 +35,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<
     Ok(fields)
 }
 
-/// A report as the level for a log, its kind, and its words.
+/// A report as log level, kind and text.
 pub(crate) fn report(report: &Report) -> ReportTuple {
     let level = match report {
         Report::RoomAgain | Report::DispatchResumed | Report::Expired { .. } => "info",

@@ -24,7 +24,7 @@ impl Subscription {
         Self { engine, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 
-    /// What a closed subscription held went back to its group.
+    /// A closed subscription holds no messages: they went back to its group.
     fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         if self.closed.load(Ordering::Acquire) { Err(errors::subscription_closed(py)) } else { Ok(()) }
     }
@@ -45,7 +45,7 @@ impl Subscription {
         }
     }
 
-    /// Queues only, so the interpreter stays held: letting it go could cost a busy process 5 ms.
+    /// Only queues, so the interpreter stays held: to release it could cost a busy process 5 ms.
     fn acknowledge(&self, py: Python<'_>, key: u64) -> PyResult<()> {
         self.check_open(py)?;
         self.engine.acknowledge(&[DeliveryKey::of_number(key)]).map_err(|error| errors::raised(py, error))
@@ -58,7 +58,7 @@ impl Subscription {
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
-    /// As `acknowledge`, this waits for nobody.
+    /// Like `acknowledge`, this does not wait.
     fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
         self.check_open(py)?;
         self.engine.give_back(DeliveryKey::of_number(key), delay_ms).map_err(|error| errors::raised(py, error))
@@ -90,7 +90,7 @@ impl Subscription {
         self.engine.now().0
     }
 
-    /// On an event loop, which waits for nothing: None where it would have to.
+    /// For an event loop: returns None if the call would have to wait.
     #[pyo3(signature = (count_max, at_once, /))]
     fn try_pull<'py>(&self, py: Python<'py>, count_max: usize, at_once: bool) -> PyResult<Option<Bound<'py, PyList>>> {
         match self.engine.try_pull(count_max, at_once).map_err(|error| errors::raised(py, error))? {

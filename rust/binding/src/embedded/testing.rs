@@ -1,4 +1,4 @@
-//! What only tests do to a store.
+//! Operations on a store that only tests need.
 
 use delaymq_engine::Ready;
 use pyo3::prelude::*;
@@ -7,14 +7,14 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
 
-/// Lets go of the store as a killed process does.
+/// Abandons the store, as a killed process does.
 #[pyfunction]
 #[pyo3(signature = (store, /))]
 pub(crate) fn abandon(py: Python<'_>, store: &Store) -> PyResult<()> {
     py.detach(|| store.engine.abandon()).map_err(|error| errors::raised(py, error))
 }
 
-/// Opens again what was let go of, with the same options.
+/// Opens an abandoned store again, with the same options.
 #[pyfunction]
 #[pyo3(signature = (store, /))]
 pub(crate) fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
@@ -22,7 +22,7 @@ pub(crate) fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
     Ok(Store::holding(opened))
 }
 
-/// What is ready, as tuples like those of a delivery, but for the key.
+/// The ready messages, as tuples like those of a delivery, without the key.
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, /))]
 pub(crate) fn ready<'py>(

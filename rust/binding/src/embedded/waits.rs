@@ -9,13 +9,12 @@ use pyo3::prelude::*;
 
 use crate::convert::errors;
 
-/// How long the main thread waits before it looks for signals: Ctrl-C ends a wait within a tenth
-/// of a second.
+/// How long the main thread waits before it checks for signals: Ctrl-C ends a wait within a tenth of a second.
 const SLICE: Duration = Duration::from_millis(40);
-/// As good as for ever: whatever is waited for raises who waits.
+/// Practically without end: the awaited event wakes the waiting thread.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// How much of a wait is left.
+/// The rest of a wait.
 pub(crate) struct Wait {
     /// None for a wait without end.
     end: Option<Instant>,
@@ -34,8 +33,7 @@ impl Wait {
         (left.min(self.slice), left <= self.slice)
     }
 
-    /// Runs signal handlers between two slices. The first one also finds out whether this thread
-    /// has any to run.
+    /// Runs signal handlers between two slices. The first call also finds out whether this thread runs handlers.
     pub(crate) fn look_for_signals(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.slice == LONG {
             return Ok(());
@@ -50,15 +48,15 @@ impl Wait {
     }
 }
 
-/// Does a piece of work that may take long on a thread of its own, so that a signal ends the wait for
-/// it; the work itself goes on to its end.
+/// Does long work on a thread of its own, so that a signal can end the wait for it; the work itself is not
+/// interrupted.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let (done, mut finished) = sync_channel(1);
     let started = std::thread::Builder::new().name("delaymq-call".to_owned()).spawn(move || {
-        // Nobody may wait any more.
+        // The waiting thread may have stopped waiting.
         let _unheard = done.send(work());
     });
     started?;

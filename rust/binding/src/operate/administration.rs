@@ -138,7 +138,7 @@ pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older
     py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
 }
 
-/// Refuses what no subject can be named.
+/// Refuses a name that no subject can have.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {

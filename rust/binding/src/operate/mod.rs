@@ -1,8 +1,8 @@
-//! What an operator does: administration of an open store; inspection and repair of a closed one.
+//! Functions for operators: administration of an open store; inspection and repair of a closed one.
 //!
-//! In: calls of Python. Out: calls of the engine, with the interpreter released.
-//! Read `administration` and `dead_letters`, then `inspection`, `verification`, `salvage`, `rebuild`, and `records` (every
-//! record of a log, for tests).
+//! In: calls of Python. Out: calls of the engine, with the interpreter released. Read `administration` and
+//! `dead_letters`, then `inspection`, `verification`, `salvage`, `rebuild`, and `records` (every record of a log,
+//! for tests).
 
 pub(crate) mod administration;
 pub(crate) mod dead_letters;

@@ -10,11 +10,11 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::convert::errors;
 
-/// Name, bytes, check and rows of a run that was written beside the store.
+/// Name, bytes, check and rows of a staged run, which was rebuilt.
 type Described = (String, u64, u32, u64);
 
-/// The plan as bytes; the number of its checkpoint; index, first sequence, sequences and run of each piece; what stays as
-/// it is, why, and what is damaged of it.
+/// The plan as bytes; the number of its checkpoint; index, first sequence, sequences and run of each piece; the
+/// files that stay as they are, the reason, and their damage.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, piece_sequences, /))]
@@ -29,7 +29,7 @@ pub(crate) fn rebuild_plan(py: Python<'_>, path: PathBuf, piece_sequences: u32) 
     (PyBytes::new(py, &plan.to_bytes()), plan.checkpoint(), pieces, kept).into_pyobject(py)
 }
 
-/// Raises `Locked` if somebody has the store open.
+/// Raises `Locked` if a process has the store open.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, /))]
@@ -37,7 +37,7 @@ pub(crate) fn refuse_open(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     py.detach(|| delaymq_engine::refuse_open(&path)).map_err(|error| errors::raised(py, error))
 }
 
-/// How its messages compare, examples of those with which something is wrong, and the run that was written.
+/// How its messages compare, examples of wrong messages, and the run that was written.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, plan, index, stage, /))]
@@ -72,7 +72,7 @@ fn fields<'py>(py: Python<'py>, counts: &RebuildCounts) -> PyResult<Bound<'py, P
     Ok(fields)
 }
 
-/// Puts what was written in the place of what is there: how many runs, and how many messages they have.
+/// Replaces the old runs by the rebuilt ones; returns the number of runs and of their messages.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, plan, staged, /))]

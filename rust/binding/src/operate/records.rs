@@ -26,8 +26,8 @@ use crate::convert::errors;
 
 type Named<'py> = PyResult<(&'static str, Bound<'py, PyDict>)>;
 
-/// Sequence, name of the kind and fields of each record, in the order of a log that still has its first
-/// fact. The name is None where nothing could be decoded.
+/// Sequence, name of the kind and fields of each record, in the order of a log that still has its first fact. The
+/// name is None if the record could not be decoded.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, /))]
@@ -55,7 +55,7 @@ fn scanner(path: &std::path::Path) -> Result<Scanner> {
     Scanner::new(storage, identity.stream, &ScanStart { location, ..ScanStart::BEGINNING })
 }
 
-/// The fields of what its producer decided over a pending message.
+/// The fields of a producer's command for a pending message.
 fn command_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
     let (target, subject, size) = match fact {
@@ -155,7 +155,7 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
     Ok((name, fields))
 }
 
-/// The fields of what is asked of messages by keys and ids.
+/// The fields of terms, and of commands by key.
 fn terms_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
     let hash = |name: NameHash| (name.low, name.high);
@@ -260,7 +260,7 @@ fn name_fields<'py>(py: Python<'py>, fact: Fact<'_>) -> Named<'py> {
     Ok((kind, fields))
 }
 
-/// `meta` and `body` are bytes, and None where the payload does not fit its check.
+/// `meta` and `body` are bytes, and None if the payload does not match its check.
 fn message_fields<'py>(py: Python<'py>, record: &RawRecord<'_>, message: &Message<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
     set(&fields, &[("due_ms", message.due.0), ("published_ms", message.published.0)])?;

@@ -10,10 +10,10 @@ use pyo3::types::PyDict;
 use crate::convert::errors;
 use crate::convert::fields::{Fields, list};
 
-/// Between two calls of `progress`, in messages.
+/// Messages between two calls of `progress`.
 const TELL_EVERY: u64 = 10_000;
 
-/// Looks at what can be saved, and writes it into a new store where `into` names one.
+/// Reads what can be saved, and writes it into a new store if `into` names one.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, into, progress, /))]
@@ -32,7 +32,7 @@ pub(crate) fn salvage(
     fields(py, &found.map_err(|error| errors::raised(py, error))?)
 }
 
-/// Tells how far it is; false, which ends the writing, where the callback raised.
+/// Reports the progress; false, which ends the writing, if the callback raised an exception.
 fn tell(progress: Option<&Py<PyAny>>, at: SalvageProgress, told: &mut PyResult<()>) -> bool {
     let Some(progress) = progress else { return true };
     if at.written.is_multiple_of(TELL_EVERY) || at.written == at.whole {

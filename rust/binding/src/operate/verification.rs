@@ -8,10 +8,10 @@ use pyo3::types::PyDict;
 
 use crate::convert::errors;
 
-/// Between two calls of `progress`, in bytes of the log.
+/// Bytes of the log between two calls of `progress`.
 const TELL_EVERY_BYTES: u64 = 4 << 20;
 
-/// Reads everything in a store's folder and says what it found.
+/// Reads everything in a store's folder and returns its findings.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, progress = None))]

@@ -32,7 +32,7 @@ use crate::convert::{errors, qmq};
 use crate::embedded::{forecast, moves, pending, recurring, status};
 use crate::operate::administration::{consumer_fields, group_fields, subject_fields};
 
-/// What stands in an event of a delivery where an answer has its call.
+/// The call number in the event of a delivery, which answers no call.
 const UNASKED: i32 = -1;
 
 /// An answer: its call, its command, its value and its error.
@@ -140,7 +140,7 @@ fn fate_told<'a>((fate, subject): &(FateTold, &'a str)) -> (&'static str, &'a st
     (pending::fate_word(fate), *subject)
 }
 
-/// A page, as a reader of a store tells it.
+/// A page, in the form of a listing of the embedded store.
 fn page_told<'py>(py: Python<'py>, told: &PendingTold<'_>) -> PyResult<Bound<'py, PyAny>> {
     let rows = told.rows.iter().map(|row| (row.subject, row.receipt, row.attempt, row.published.0));
     let hidden = |one: &HiddenRow<'_>| (one.path.to_owned(), one.block, one.rows, one.reason.to_owned());

@@ -13,7 +13,7 @@ use crate::convert::errors;
 use crate::remote::answers;
 use crate::remote::requests::Request;
 
-/// Nobody asks since when bytes wait here: who writes them judges the socket.
+/// A fixed time: the age of waiting output is not used here, since the caller watches the socket.
 const NOW: Millis = Millis(0);
 
 /// One connection.
@@ -56,7 +56,7 @@ impl Caller {
         self.core().forget(CallId(call))
     }
 
-    /// Everything that these bytes say, in order, and what is wrong with them.
+    /// All answers and deliveries in these bytes, in order, and the error of the bytes, if any.
     #[pyo3(signature = (stream, data, /))]
     fn receive<'py>(&self, stream: &Bound<'py, PyBytes>, data: &[u8]) -> PyResult<(Bound<'py, PyList>, Option<PyErr>)> {
         let py = stream.py();
@@ -84,7 +84,7 @@ impl Caller {
         }
     }
 
-    /// The first bytes that wait to be written, at most so many.
+    /// The first bytes that wait to be written, at most `bytes_max`.
     #[pyo3(signature = (bytes_max, /))]
     fn output<'py>(&self, py: Python<'py>, bytes_max: usize) -> Bound<'py, PyBytes> {
         let core = self.core();
@@ -109,7 +109,7 @@ impl Caller {
         self.core().sent(count);
     }
 
-    /// The connection is lost: the requests whose end is not known.
+    /// The connection is lost: returns the requests with unknown outcome.
     fn lost(&self) -> Vec<i32> {
         self.core().lost().into_iter().map(|(call, _)| call.0).collect()
     }

@@ -11,10 +11,10 @@ fn chosen<'py, T: FromPyObjectOwned<'py>>(choices: &Bound<'py, PyDict>, name: &s
     }
 }
 
-/// These options, with what is chosen.
+/// These options, changed by the choices.
 ///
 /// # Errors
-/// Where a value is no whole number, or too large for what it bounds.
+/// If a value is no whole number, or too large.
 pub(crate) fn with_consuming(choices: &Bound<'_, PyDict>, options: ServerOptions) -> PyResult<ServerOptions> {
     Ok(ServerOptions {
         lease_ms: chosen(choices, "lease_ms", options.lease_ms)?,

@@ -327,7 +327,7 @@ impl Request {
         Self::filled(receipts.py(), LOOK_UP, |out| put_receipts(out, chosen.into_iter()))
     }
 
-    /// What a store would refuse of it is refused here.
+    /// Refuses a request that a store would refuse.
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
     #[pyo3(signature = (asked, after, limit, stream, /))]
@@ -364,7 +364,7 @@ impl Request {
         Self::filled(py, FORECAST, |out| asked.put(out))
     }
 
-    /// What it takes on the wire, about.
+    /// Its approximate bytes on the wire.
     fn __len__(&self) -> usize {
         self.body.len()
     }

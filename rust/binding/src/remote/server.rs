@@ -17,14 +17,14 @@ use crate::convert::errors;
 use crate::embedded::store::Store;
 use crate::remote::qmq_options::with_consuming;
 
-/// Level, action, text, address, detail and count of what is told of peers.
+/// Level, action, text, address, detail and count of a notice about peers.
 type NoticeTuple = (&'static str, &'static str, &'static str, String, String, u64);
 
 /// A server that runs until it is stopped.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Server(EngineServer);
 
-/// What a server is started with: the keys of `ServerChoices`.
+/// The options of a server: the keys of `ServerChoices`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Choices<'py> {

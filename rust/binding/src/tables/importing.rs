@@ -15,14 +15,14 @@ const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
 
-/// Record batches that somebody else has.
+/// Record batches of another library.
 pub(crate) enum Imported {
     Batch(RecordBatch),
     Stream(ArrowArrayStreamReader),
 }
 
 impl Imported {
-    /// Of an object with `__arrow_c_array__` or `__arrow_c_stream__`.
+    /// Imports from an object with `__arrow_c_array__` or `__arrow_c_stream__`.
     pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         if data.hasattr("__arrow_c_array__")? {
             return Self::batch(data);
@@ -33,14 +33,14 @@ impl Imported {
         }
         let capsule = data.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-        // SAFETY: a capsule of this name points to a stream by the rules of the interface. It is moved out, and an
-        // empty one is left for the capsule to release, so nobody else uses it.
+        // SAFETY: a capsule of this name points to a stream by the rules of the interface. The stream is moved out,
+        // and an empty one is left for the capsule to release, so no other code uses it.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
         let reader = ArrowArrayStreamReader::try_new(stream).map_err(|error| refused(data.py(), &error))?;
         Ok(Self::Stream(reader))
     }
 
-    /// What its columns are, also where there is no row.
+    /// The schema of its columns, also if there are no rows.
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             Self::Batch(batch) => batch.schema(),
@@ -54,11 +54,11 @@ impl Imported {
         let array = capsules.get_item(1)?.cast_into::<PyCapsule>()?;
         let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-        // SAFETY: capsules of these names point to a schema and an array by the rules of the interface. Both are moved
-        // out, and empty ones are left for the capsules to release, so nobody else uses them.
+        // SAFETY: capsules of these names point to a schema and an array by the rules of the interface. Both are
+        // moved out, and empty ones are left for the capsules to release, so no other code uses them.
         let (schema, array) =
             unsafe { (FFI_ArrowSchema::from_raw(schema.as_ptr()), FFI_ArrowArray::from_raw(array.as_ptr())) };
-        // SAFETY: they are of one object, which says that the array is of the schema.
+        // SAFETY: both are from one object, which guarantees that the array matches the schema.
         let found = unsafe { from_ffi(array, &schema) }.map_err(|error| refused(data.py(), &error))?;
         if !matches!(found.data_type(), DataType::Struct(_)) {
             let found = found.data_type().to_string();
@@ -75,8 +75,8 @@ impl Imported {
 impl Iterator for Imported {
     type Item = Result<RecordBatch, ArrowError>;
 
-    /// The next batch, in which offsets are in order and every text is one. How long its buffers are only its maker
-    /// knows: the interface does not say it.
+    /// The next batch, with ordered offsets and valid texts. The length of its buffers cannot be checked, since the
+    /// interface does not contain it.
     fn next(&mut self) -> Option<Self::Item> {
         let batch = match self {
             Self::Batch(batch) => {

@@ -21,7 +21,7 @@ use crate::embedded::waits;
 use crate::remote::requests::Request;
 use crate::tables::importing::Imported;
 
-/// Rows of a file, bytes of its records.
+/// The most rows of a file, and the most bytes of its records.
 type Sizes = (u32, u32);
 
 /// Takes record batches and writes staged runs.
@@ -30,7 +30,7 @@ pub(crate) struct Stager {
     loader: Mutex<Option<Loader>>,
 }
 
-/// What became of some batches.
+/// The result of some batches.
 struct Added {
     rows: u64,
     bad: Vec<(u64, Error)>,
@@ -38,8 +38,8 @@ struct Added {
 
 #[pymethods]
 impl Stager {
-    /// Beside the store in a folder: no message is due later than so many milliseconds since 1970; rows and bytes of a
-    /// file; whether other columns are ignored; whether rows are taken behind one that is none.
+    /// Stages next to the store in a folder. Arguments: the latest due time in milliseconds since 1970; the most
+    /// rows and bytes of a file; whether other columns are ignored; whether staging continues after a bad row.
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[new]
     #[pyo3(signature = (path, due_max_ms, sizes, ignores_others, goes_on, /))]
@@ -58,8 +58,8 @@ impl Stager {
         Ok(Self { loader: Mutex::new(Some(loader)) })
     }
 
-    /// Rows that were looked at, and for each that is no message its place among those, what is said of it, the column,
-    /// what was expected, what was found, and the limit that it is over, or None.
+    /// The number of rows read, and for each bad row its index, the reason, the column, the expected value, the
+    /// found value, and the exceeded limit or None.
     #[pyo3(signature = (data, /))]
     fn add<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         let py = data.py();
@@ -81,17 +81,17 @@ impl Stager {
         Ok(runs.map_err(|error| errors::raised(py, error))?.iter().map(described).collect())
     }
 
-    /// Removes what was written. A second call does nothing.
+    /// Removes the written files. A second call does nothing.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
         let discarded = py.detach(|| self.lock().take().map_or(Ok(()), Loader::abandon));
         discarded.map_err(|error| errors::raised(py, error))
     }
 }
 
-/// What ends the taking of rows.
+/// The error that ends staging.
 enum Refused {
     Ours(Error),
-    /// What the reader of another library said.
+    /// The error of the other library.
     Arrow(String),
 }
 
@@ -111,7 +111,7 @@ impl Stager {
 
     fn add_all(&self, batches: Imported) -> Result<Added, Refused> {
         let mut added = Added { rows: 0, bad: Vec::new() };
-        self.add_one(&RecordBatch::new_empty(batches.schema()))?; // whose columns may be wrong though there is no row
+        self.add_one(&RecordBatch::new_empty(batches.schema()))?; // checks the columns even if there are no rows
         for batch in batches {
             let batch = batch.map_err(|error| Refused::Arrow(error.to_string()))?;
             let bad = self.add_one(&batch)?;
@@ -154,7 +154,8 @@ fn named(py: Python<'_>, runs: Vec<Described>) -> PyResult<Vec<StagedRun>> {
     named.collect()
 }
 
-/// Stores all messages of staged runs, or none: the first sequence, how many, and whether that was done before.
+/// Stores all messages of staged runs, or none: the first sequence, their number, and whether an earlier load had
+/// stored them.
 #[pyfunction]
 #[pyo3(signature = (store, job, runs, /))]
 pub(crate) fn load(store: &Store, job: &Bound<'_, PyAny>, runs: Vec<Described>) -> PyResult<(u64, u64, bool)> {

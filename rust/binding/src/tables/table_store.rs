@@ -36,7 +36,7 @@ type Wanted = (Option<Vec<String>>, [Option<u64>; 6], u64);
 
 #[pymethods]
 impl TableStore {
-    /// Stream, first and end sequence, the trusted time, and when its pin ends, of which there may be none.
+    /// Stream, first and end sequence, the trusted time, and the end of its pin or None.
     fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let snapshot = &self.snapshot;
         let expires = self.pin.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|pin| pin.expires.0);
@@ -45,12 +45,12 @@ impl TableStore {
         (stream, first, end, snapshot.trusted.0, expires).into_pyobject(py)
     }
 
-    /// What the same snapshot is taken again by.
+    /// The name by which the same snapshot can be opened again.
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.snapshot.name())
     }
 
-    /// First and end sequence of what was retired from the midst of the log.
+    /// First and end sequences of ranges that were removed from the middle of the log.
     fn retired(&self) -> Vec<(u64, u64)> {
         self.snapshot.retired().into_iter().map(|(first, end)| (first.0, end.0)).collect()
     }
@@ -79,8 +79,8 @@ impl TableStore {
         PyList::new(py, ranges.iter().map(|range| described(py, range)).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A reading of ranges of a table, or of the one that all are of: tokens, names of columns or None, whether damage
-    /// is reported.
+    /// Reads ranges, given as tokens. Arguments: the table, or None for the table of the ranges; tokens; names of
+    /// columns or None; whether damage is reported.
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[pyo3(signature = (table, tokens, columns, reports, /))]
     fn read(
@@ -96,7 +96,7 @@ impl TableStore {
             .map_err(|error| errors::raised(py, error))
     }
 
-    /// Records, bytes and damages of all that a range is made of.
+    /// Records, bytes and damages of a whole range.
     #[pyo3(signature = (token, /))]
     fn verify<'py>(&self, py: Python<'py>, token: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
         let verified = py.detach(|| {
@@ -108,7 +108,7 @@ impl TableStore {
         (verified.records, verified.bytes, damages_of(py, &verified.damages)?).into_pyobject(py)
     }
 
-    /// Keeps the files for so long from now on; when the pin ends, or None where there can be none.
+    /// Keeps the files for this time from now on. Returns the end of the pin, or None if it can have none.
     #[pyo3(signature = (for_ms, /))]
     fn hold(&self, py: Python<'_>, for_ms: u64) -> Option<u64> {
         py.detach(|| {
@@ -119,21 +119,20 @@ impl TableStore {
         })
     }
 
-    /// Keeps the files until the pin ends by itself.
+    /// Keeps the files until the pin expires.
     fn leave(&self) {
         if let Some(pin) = self.pin.lock().unwrap_or_else(PoisonError::into_inner).take() {
             pin.outlive();
         }
     }
 
-    /// Lets the files go.
+    /// Releases the files.
     fn release(&self, py: Python<'_>) {
         py.detach(|| drop(self.pin.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 }
 
-/// What is visible of the store in a folder, or was when the snapshot of that name was taken, pinned for so many
-/// milliseconds.
+/// The visible content of the store in a folder, or the snapshot of that name, pinned for `for_ms` milliseconds.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, for_ms, name, /))]
@@ -148,7 +147,7 @@ pub(crate) fn table_store(py: Python<'_>, path: PathBuf, for_ms: u64, name: Opti
     Ok(TableStore { path, storage, snapshot, pin: Mutex::new(pin) })
 }
 
-/// A reading of ranges in the store in a folder, without a snapshot of it.
+/// Reads ranges in the store in a folder, without a snapshot.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, tokens, columns, reports, /))]
@@ -192,7 +191,7 @@ fn described<'py>(py: Python<'py>, range: &Range) -> PyResult<Bound<'py, PyTuple
     (token, numbers.0, numbers.1, numbers.2, numbers.3, files).into_pyobject(py)
 }
 
-/// A reading of ranges, one record batch after the other, or all of them as a stream.
+/// Reads ranges, one record batch after the other, or all as a stream.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct TableReader {
     reading: Mutex<Option<Reading>>,
@@ -200,7 +199,7 @@ pub(crate) struct TableReader {
     told: SharedTold,
 }
 
-/// What is to be read.
+/// The ranges to read, and how.
 struct Reads<'a> {
     table: Option<&'a str>,
     tokens: &'a [Vec<u8>],
@@ -235,27 +234,27 @@ impl TableReader {
         Ok(next.map_err(|error| errors::raised(py, error))?.map(TableBatch))
     }
 
-    /// All that is left of it, as a capsule of an `ArrowArrayStream`.
+    /// The remaining batches, as a capsule of an `ArrowArrayStream`.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let reading = py.detach(|| self.reading.lock().unwrap_or_else(PoisonError::into_inner).take());
         let reading = reading.ok_or_else(|| PyRuntimeError::new_err("the reading was handed out already"))?;
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reading)), c"arrow_array_stream")
     }
 
-    /// What its rows are, as a capsule of an `ArrowSchema`.
+    /// The schema of its rows, as a capsule of an `ArrowSchema`.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(|error| refused_by_arrow(&error))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// What was damaged so far: file, offset, what belongs there, what is there, a sequence, each but the first and
-    /// the third None where it is not known.
+    /// The damage found so far: file, offset, expected content, found content, sequence. All but the first and the
+    /// third are None if unknown.
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).damages.clone();
         damages_of(py, &told)
     }
 
-    /// Raises what ended the reading, where something did.
+    /// Raises the error that ended the reading, if there is one.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         let error = self.told.lock().unwrap_or_else(PoisonError::into_inner).error.clone();
         error.map_or(Ok(()), |error| Err(errors::raised(py, error)))
@@ -305,7 +304,7 @@ impl TableBatch {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // A reader may wish for other types, and gets these: the interface says that it must look.
+        // A reader may request other types, but gets these: the interface says that the reader must check.
         let _ = requested_schema;
         let schema =
             FFI_ArrowSchema::try_from(self.0.schema_ref().as_ref()).map_err(|error| refused_by_arrow(&error))?;
