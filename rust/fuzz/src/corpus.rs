@@ -1,6 +1,6 @@
 //! The corpus: small texts, one file for each input, in a folder for each target.
 //!
-//! Lines of hex digits are bytes; `# words` says what the input is; `* n` stands for n lines of zeros; `@ name from` for
+//! Lines of hex digits are bytes; `# words` describes the input; `* n` means n lines of zeros; `@ name from` means
 //! the bytes of a golden file (`tests/golden/`) from this offset on.
 
 use std::fs;
@@ -45,10 +45,10 @@ pub fn inputs(target: &str) -> Result<Vec<Input>, String> {
     paths.into_iter().map(read).collect()
 }
 
-/// The bytes that a text stands for.
+/// The bytes that a text describes.
 ///
 /// # Errors
-/// A line that is none of the format.
+/// A line that is not in the format.
 pub fn parse(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -79,7 +79,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Bytes as the text of a file, behind what they are.
+/// Bytes as the text of a file, after their description.
 pub fn text_of(words: &str, bytes: &[u8]) -> String {
     let mut text = format!("# {}\n", words.replace('\n', " "));
     let mut zeros = 0_usize;

@@ -1,10 +1,10 @@
-//! Bytes that nobody meant, for everything in the core that reads bytes.
+//! Fuzz targets for every reader of bytes in the core.
 //!
-//! A *target* takes any bytes, gives them to one reader, and says whether they were taken or refused, or which
-//! promise they broke: what is read and written again must be read as the same; nothing is taken that its check does
-//! not cover; a stream that is split elsewhere says the same; a store that opens comes to the same end when it is
-//! opened again. Not to panic is the least of it. `tests/replay.rs` runs every target over its corpus and over
-//! mutations of it; `guided/` lets libFuzzer look for more.
+//! A *target* gives any bytes to one reader. It reports whether the bytes were accepted or refused, or which
+//! promise was broken: bytes that were read and written again read the same; no accepted byte is outside of a
+//! check; a stream that is split elsewhere gives the same result; a store that opens gives the same result when it
+//! is opened again. No input may cause a panic. `tests/replay.rs` runs every target over its corpus and over
+//! mutations of it; `guided/` is for libFuzzer.
 
 pub mod corpus;
 pub mod mutation;

@@ -1,8 +1,8 @@
 //! `delaymq-fuzz run [--seconds N | --mutations N] [--seed S] [--target NAME]` gives every target its corpus and
-//! mutations of it. `targets` lists them. `export FOLDER` writes the corpus as the files that libFuzzer reads, `show
-//! TARGET FILE` judges such a file and prints it as the corpus has it. `decode` answers each line `what version hex` of
-//! its input with what is read of those bytes. The exit code is 1 where a promise was broken, 2 where the arguments are
-//! wrong.
+//! mutations of it. `targets` lists them. `export FOLDER` writes the corpus as files for libFuzzer. `show TARGET
+//! FILE` runs such a file and prints it in the format of the corpus. `decode` answers each line `what version hex`
+//! of its input with the values read from those bytes. The exit code is 1 if a promise was broken, 2 if the
+//! arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
 
 use std::io::{BufRead, Write};
@@ -47,7 +47,7 @@ fn tell(found: &Found) {
     eprint!("{}", text_of(&found.what, &found.input));
 }
 
-/// All that was chosen; false where a promise was broken.
+/// Runs all chosen targets; false if a promise was broken.
 fn run(chosen: &Chosen) -> bool {
     let targets: Vec<&'static Target> = chosen.target.map_or_else(|| TARGETS.iter().collect(), |target| vec![target]);
     let share = chosen.seconds.map(|seconds| Duration::from_secs(seconds) / u32::try_from(targets.len()).unwrap_or(1));
@@ -91,7 +91,7 @@ fn export(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// True where the file breaks no promise.
+/// True if the file breaks no promise.
 fn show(target: &str, file: &str) -> Result<bool, String> {
     let target = named(target).ok_or_else(|| format!("no target is called {target}"))?;
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;

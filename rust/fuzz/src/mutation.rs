@@ -1,8 +1,8 @@
-//! Inputs made of others, by chance: the same seed makes the same ones everywhere.
+//! Random mutations of inputs: the same seed makes the same mutations on every machine.
 
 use delaymq_simulation::chance::Chance;
 
-/// Numbers that readers are wrong about.
+/// Numbers that readers often handle wrongly.
 const NUMBERS: [u64; 20] = [
     0,
     1,
@@ -27,10 +27,10 @@ const NUMBERS: [u64; 20] = [
 ];
 /// The most changes of one input.
 const CHANGES_MAX: u64 = 4;
-/// The most bytes that one change moves, doubles or takes away.
+/// The most bytes that one change moves, doubles or removes.
 const PIECE_MAX: u64 = 64;
 
-/// An input that differs from `from` in a few places; `other` lends pieces. No longer than `length_max`.
+/// An input that differs from `from` in a few places, with pieces of `other`. No longer than `length_max`.
 pub fn mutated(from: &[u8], other: &[u8], length_max: usize, chance: &mut Chance) -> Vec<u8> {
     let mut bytes = from.to_vec();
     for _ in 0..chance.between(1, CHANGES_MAX) {
@@ -44,7 +44,7 @@ fn place(length: usize, chance: &mut Chance) -> usize {
     usize::try_from(chance.below(length as u64)).unwrap_or(0)
 }
 
-/// A piece of `bytes`: a random one, and a short one more often.
+/// A random piece of `bytes`; short pieces are more frequent.
 fn piece(bytes: &[u8], chance: &mut Chance) -> std::ops::Range<usize> {
     let start = place(bytes.len(), chance);
     let room = bytes.len().saturating_sub(start) as u64;
@@ -86,7 +86,8 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     }
 }
 
-/// A number over 1, 2, 4 or 8 bytes, in either order: one that readers are wrong about, or the one there by one off.
+/// Writes a number over 1, 2, 4 or 8 bytes, in either order: one of [`NUMBERS`], or the old number plus or minus
+/// one.
 fn put_number(bytes: &mut [u8], at: usize, chance: &mut Chance) {
     let width = usize::try_from(chance.one_of(&[1, 2, 4, 8])).unwrap_or(1);
     let is_big = chance.percent(50);

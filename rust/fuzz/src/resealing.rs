@@ -1,12 +1,12 @@
-//! Checks made right again over bytes that were changed, so that what stands behind a check is reached: each function
-//! goes through a file as far as its lengths carry, and leaves the rest as it is.
+//! Recomputes the checks of changed bytes, so that the code after a check is reached. Each function goes through a
+//! file as far as its lengths are valid, and leaves the rest unchanged.
 
 use delaymq_core::message_log::SEGMENT_HEADER_BYTES;
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, chain_of};
 use delaymq_core::record::header::{RECORD_HEADER_BYTES, sequence_mark};
 use delaymq_core::units::{Sequence, padded};
 
-/// Blocks of a run, and its header.
+/// Bytes of a block of a run, and of its header.
 const BLOCK_BYTES: usize = 4_096;
 /// Bytes of a run's trailer.
 const TRAILER_BYTES: usize = 40;
@@ -28,7 +28,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Puts the CRC-32 of `from..to` at `at`.
+/// Writes the CRC-32 of `from..to` at `at`.
 fn seal(bytes: &mut [u8], from: usize, to: usize, at: usize) {
     if let Some(covered) = bytes.get(from..to) {
         let check = crc32fast::hash(covered).to_le_bytes();
@@ -36,7 +36,8 @@ fn seal(bytes: &mut [u8], from: usize, to: usize, at: usize) {
     }
 }
 
-/// The batches of a segment, from `at` on: records, chains, headers. The chain of the first goes on from what it says.
+/// The batches of a segment, from `at` on: records, chains, headers. The chain of the first one continues its
+/// `chain_before`.
 pub fn reseal_batches(bytes: &mut [u8], at: usize, stream: &[u8; 16]) {
     let (mut at, mut chain, mut sequence) = (at, None, None);
     while let Some(end) = batch_end(bytes, at) {
@@ -73,14 +74,14 @@ pub fn reseal_batches(bytes: &mut [u8], at: usize, stream: &[u8; 16]) {
     }
 }
 
-/// Behind the batch at `at`, where one begins there that ends within the bytes.
+/// The end of the batch at `at`, if a batch begins there and ends within the bytes.
 fn batch_end(bytes: &[u8], at: usize) -> Option<usize> {
     let starts = bytes.get(at..at.checked_add(BATCH_MAGIC.len())?)? == BATCH_MAGIC;
     let end = at.checked_add(length(bytes, at.checked_add(8)?, 4)?)?;
     (starts && end >= at.checked_add(BATCH_HEADER_BYTES)? && end <= bytes.len()).then_some(end)
 }
 
-/// The record at `at`: what it takes, and its check. One whose payload did not fit its check keeps that.
+/// Recomputes the checks of the record at `at`; returns its padded length and its header check.
 fn reseal_record(bytes: &mut [u8], at: usize, end: usize, sequence: Sequence) -> Option<(usize, u32)> {
     let whole = length(bytes, at, 4)?;
     let fixed = length(bytes, at.checked_add(6)?, 2)?;
@@ -112,7 +113,7 @@ pub fn reseal_run(bytes: &mut [u8]) {
     seal(bytes, trailer, trailer.saturating_add(28), trailer.saturating_add(28));
 }
 
-/// A staged run: its records, what proves its content, and what a run has.
+/// A staged run: its records, the check of its content, and the parts of a run.
 pub fn reseal_staged(bytes: &mut [u8]) {
     reseal_run(bytes);
     let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return };
@@ -138,7 +139,7 @@ pub fn reseal_staged(bytes: &mut [u8]) {
     reseal_run(bytes);
 }
 
-/// A checkpoint: its body, digest and header. The length of the body becomes what it is.
+/// A checkpoint: its body, digest and header. The length of the body is corrected.
 pub fn reseal_checkpoint(bytes: &mut [u8]) {
     let Some(body) = bytes.len().checked_sub(CHECKPOINT_HEADER_BYTES) else { return };
     put(bytes, 40, &(body as u64).to_le_bytes());

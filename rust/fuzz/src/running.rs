@@ -10,25 +10,25 @@ use crate::mutation::mutated;
 use crate::targets::Target;
 use crate::verdict::Verdict;
 
-/// Longer than any input may take, on a machine that does other work, too.
+/// The most time for one input, also on a machine that does other work.
 const INPUT_MAX: Duration = Duration::from_secs(5);
-/// Inputs that were taken and serve as beginnings of others, beside the corpus.
+/// Accepted inputs that are mutated further, in addition to the corpus.
 const GROWN_MAX: usize = 64;
 
 /// A promise that was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// By which target.
+    /// The target.
     pub target: &'static str,
-    /// By which input.
+    /// The input.
     pub input: Vec<u8>,
-    /// Where that came from.
+    /// The origin of the input.
     pub origin: String,
-    /// Which promise.
+    /// The promise.
     pub what: String,
 }
 
-/// What was tried.
+/// The counts of inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Inputs that were read.
@@ -38,7 +38,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// All of them.
+    /// All inputs.
     pub fn inputs(&self) -> u64 {
         self.taken.saturating_add(self.refused)
     }
@@ -51,7 +51,7 @@ impl Tally {
     }
 }
 
-/// One input. A panic breaks a promise, too, and so does what takes too long.
+/// Runs one input. A panic also counts as a broken promise, and so does an input that takes too long.
 ///
 /// # Errors
 /// The promise that was broken.
@@ -69,10 +69,10 @@ pub fn tried(target: &Target, input: &[u8]) -> Result<Verdict, String> {
     })
 }
 
-/// The corpus of a target.
+/// Runs the corpus of a target.
 ///
 /// # Errors
-/// The first input that breaks a promise; a corpus that cannot be read or in which nothing is taken.
+/// The first input that breaks a promise; a corpus that cannot be read, or of which no input is accepted.
 pub fn replay(target: &'static Target) -> Result<Tally, Found> {
     let broken =
         |origin: String, input: &[u8], what| Found { target: target.name, input: input.to_vec(), origin, what };
@@ -88,10 +88,10 @@ pub fn replay(target: &'static Target) -> Result<Tally, Found> {
     Ok(tally)
 }
 
-/// Mutations of the corpus of a target: so many, or until it is so late.
+/// Runs mutations of the corpus of a target: this number, or until this time.
 ///
 /// # Errors
-/// The first that breaks a promise.
+/// The first mutation that breaks a promise.
 pub fn mutate(target: &'static Target, seed: u64, count: u64, until: Option<Instant>) -> Result<Tally, Found> {
     let mut pool: Vec<Vec<u8>> = inputs(target.name).unwrap_or_default().into_iter().map(|input| input.bytes).collect();
     let corpus = pool.len();

@@ -1,4 +1,4 @@
-//! A small store with something of everything in it, and what its consumers get from any store of its kind.
+//! A small store that has every kind of content, and the messages that its consumers get from any such store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ const START: Millis = Millis(1_700_000_000_000);
 const SUBJECT: &str = "s";
 const GROUP: &str = "g";
 const RETRIES: &str = "%RETRY%s%g";
-/// Longer than anything in the store waits.
+/// Longer than any message of the store waits.
 const LONG_MS: u64 = 200_000;
-/// Loops that a store of this size never fills.
+/// The most turns of a loop; a store of this size needs fewer.
 const TURNS_MAX: usize = 300;
 
 /// Files by their paths.
@@ -90,7 +90,7 @@ impl Machine {
         Err(Error::DiskFull)
     }
 
-    /// A consumer of a group, both made where they are not there.
+    /// A consumer of a group; both are created if they do not exist.
     fn place(&mut self, subject: &str) -> Result<Place> {
         let fact = self.node.subscribe(subject, GROUP, GroupStart::Earliest)?.ok_or(Error::DiskFull)?;
         self.settle()?;
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// What comes within three pulls; `false` where nothing came.
+    /// The messages of three pulls; `false` if there were none.
     fn pull(&mut self, (group, consumer): Place, in_flight_max: u32) -> Result<Vec<Handed>> {
         for _ in 0..3 {
             let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max, beside: None };
@@ -137,10 +137,10 @@ impl Machine {
     }
 }
 
-/// A store with two checkpoints, runs of both kinds, what was acknowledged, given back and cancelled, and a tail.
+/// A store with two checkpoints, runs of both kinds, acknowledged, given-back and cancelled messages, and a tail.
 ///
 /// # Errors
-/// None but those of a defect.
+/// Only those of a defect.
 pub fn files() -> Result<Files> {
     let storage = MemoryStorage::new(1);
     let mut machine = Machine::open(&storage, START)?;
@@ -173,16 +173,16 @@ pub fn files() -> Result<Files> {
 /// The identity of the store in these files.
 ///
 /// # Errors
-/// Those of reading it.
+/// Those of its reader.
 pub fn identity(files: &Files) -> Result<Identity> {
     let storage = stored(files)?;
     Identity::read(&storage)?.ok_or_else(|| stuck("an identity"))
 }
 
-/// A disk with these files and nothing else on it.
+/// A disk with these files and no others.
 ///
 /// # Errors
-/// None but those of a defect.
+/// Only those of a defect.
 pub fn stored(files: &Files) -> Result<MemoryStorage> {
     let storage = MemoryStorage::new(1);
     for folder in ["log", "runs", "checkpoints", "aside", "pins"] {
@@ -200,18 +200,19 @@ pub fn stored(files: &Files) -> Result<MemoryStorage> {
     Ok(storage)
 }
 
-/// Opens a store and lets go of it, as a killed process does.
+/// Opens a store and abandons it, as a killed process does.
 ///
 /// # Errors
-/// What opening gives.
+/// Those of the opening.
 pub fn opened(storage: &MemoryStorage) -> Result<()> {
     Machine::open(storage, START.plus(1_000)).map(drop)
 }
 
-/// All that the consumers of a store get, sorted, and how many messages it gives up; it is closed then.
+/// All messages that the consumers of a store get, sorted, and the number of messages that it voids. Closes the
+/// store.
 ///
 /// # Errors
-/// What opening and consuming give.
+/// Those of opening and consuming.
 pub fn drained(storage: &MemoryStorage) -> Result<(Vec<String>, u64)> {
     let mut machine = Machine::open(storage, START.plus(1_000))?;
     let mut bodies = Vec::new();

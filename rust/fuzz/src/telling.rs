@@ -1,5 +1,5 @@
-//! What was read, as text that any other reader of the same bytes can be compared with: JSON of lists, numbers and
-//! texts in hex digits.
+//! The values read from bytes as text, to compare them with any other reader: JSON of lists, numbers and texts in
+//! hex digits.
 
 use std::fmt::Write;
 
@@ -19,10 +19,10 @@ use delaymq_core::wire::request::Request;
 use crate::corpus::hex;
 use crate::targets::scanned;
 
-/// All bits that QMQ's messages may have.
+/// All flags of QMQ's messages.
 const FLAGS_OF_QMQ: u8 = 7;
 
-/// A list of JSON.
+/// A JSON list.
 #[derive(Default)]
 struct List(String);
 
@@ -61,11 +61,11 @@ impl List {
     }
 }
 
-/// What is read of `bytes` as `what` in this version: JSON, or `null` where they are refused; `"more"` where a frame
-/// is not there whole.
+/// The values of `bytes` read as `what` in this version: JSON, or `null` if they are refused; `"more"` if a frame
+/// is incomplete.
 ///
 /// # Errors
-/// A `what` that is not known.
+/// An unknown `what`.
 pub fn told(what: &str, version: i16, bytes: &[u8]) -> Result<String, String> {
     let read = match what {
         "frame" => return Ok(frame(bytes)),
@@ -84,7 +84,7 @@ pub fn told(what: &str, version: i16, bytes: &[u8]) -> Result<String, String> {
     Ok(read.unwrap_or_else(|_| "null".to_owned()))
 }
 
-/// The server's own way to the same reader.
+/// Compares with the server's own call of the same reader.
 fn agreed(what: &str, version: i16, bytes: &[u8], is_read: bool) -> Result<(), String> {
     let commands =
         [("send", SEND), ("pull", PULL), ("ack", ACK), ("reset", CONSUME_MANAGE), ("register", CLIENT_REGISTER)];
@@ -110,7 +110,7 @@ fn frame(bytes: &[u8]) -> String {
     list.bytes(&frame.body).number(head.frame_bytes as u64).end()
 }
 
-/// Flags, times, subject, id, tags and attributes; `None` where the body is not text attributes, as QMQ's are.
+/// Flags, times, subject, id, tags and attributes; `None` if the body is not text attributes, as QMQ's are.
 fn message(message: &WireMessage<'_>) -> Option<String> {
     if message.flags > FLAGS_OF_QMQ {
         return None;
@@ -123,7 +123,7 @@ fn message(message: &WireMessage<'_>) -> Option<String> {
     Some(list.list(pairs.iter().map(|(key, value)| List::default().text(key).text(value).end())).end())
 }
 
-/// A list of messages behind what stands before them; `null` where one is none of QMQ's.
+/// A list of messages after the fields before them; `null` if one is not QMQ's.
 fn messages(list: List, messages: impl Iterator<Item = Option<String>>) -> String {
     let each: Option<Vec<String>> = messages.collect();
     each.map_or_else(|| "null".to_owned(), |each| list.list(each).end())
@@ -203,7 +203,7 @@ fn registered(body: &[u8]) -> Read<String> {
     Ok(list.list(groups).end())
 }
 
-/// Where a log of one segment ends, and its batches: offset, first sequence, records with their kinds and payloads.
+/// The end of a log of one segment, and its batches: offset, first sequence, records with their kinds and payloads.
 fn log(content: &[u8]) -> String {
     use delaymq_core::record::Records;
     use delaymq_core::units::Sequence;
@@ -219,7 +219,7 @@ fn log(content: &[u8]) -> String {
     List::default().number(ending.end.offset()).flag(ending.sealed).list(each).end()
 }
 
-/// The line that answers a line `what version hex`.
+/// The answer to a line `what version hex`.
 pub fn answered(line: &str) -> String {
     let mut words = line.split_whitespace();
     let what = words.next().unwrap_or_default();

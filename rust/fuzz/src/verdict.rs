@@ -1,26 +1,26 @@
-//! What comes of one input.
+//! The result of one input.
 
 use std::fmt::Debug;
 
-/// Letters of a thing that an error shows.
+/// The most characters of a value in an error.
 const SHOWN_MAX: usize = 300;
 
-/// How a reader took its bytes.
+/// The reader's verdict on its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It read them.
+    /// The bytes were accepted.
     Taken,
-    /// It said what is wrong with them.
+    /// The bytes were refused with an error.
     Refused,
 }
 
-/// A verdict, or in words the promise that was broken.
+/// A verdict, or the broken promise as text.
 pub type Judged = Result<Verdict, String>;
 
-/// Makes sure that two things are one.
+/// Checks that two values are equal.
 ///
 /// # Errors
-/// Both, in words.
+/// Both values, as text.
 pub fn same<T: PartialEq + Debug + ?Sized>(what: &str, first: &T, second: &T) -> Result<(), String> {
     if first == second {
         return Ok(());
@@ -29,23 +29,23 @@ pub fn same<T: PartialEq + Debug + ?Sized>(what: &str, first: &T, second: &T) ->
     Err(format!("{what}: {} and then {}", shown(format!("{first:?}")), shown(format!("{second:?}"))))
 }
 
-/// Makes sure of something.
+/// Checks a condition.
 ///
 /// # Errors
-/// What it should be.
+/// The condition, as text.
 pub fn holds(what: &str, is_so: bool) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(what.to_owned()) }
 }
 
-/// An error of the product where there must be none.
+/// An error of the product at a place where none may occur.
 pub fn unexpected(what: &str) -> impl Fn(delaymq_core::Error) -> String + '_ {
     move |error| format!("{what}: {error}")
 }
 
-/// Makes sure that the CRC-32 of some of these bytes stands where it belongs.
+/// Checks that the CRC-32 of these bytes is at its place.
 ///
 /// # Errors
-/// What should be covered by a check.
+/// The name of the part that should be covered by a check.
 pub fn covered(what: &str, bytes: &[u8], checked: std::ops::Range<usize>, at: usize) -> Result<(), String> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).map(|check| u32::from_le_bytes(*check));
     same(what, &bytes.get(checked).map(crc32fast::hash), &found)

@@ -1,4 +1,4 @@
-//! Whatever was read, written again: by the product where it writes such a thing, field by field where it does not.
+//! Writes values that were read: with the product's encoder if there is one, otherwise field by field.
 
 use bytes::BufMut;
 use delaymq_core::error::Result;
@@ -31,7 +31,7 @@ use delaymq_core::wire::request::Request;
 /// Appends the body of a request.
 ///
 /// # Errors
-/// What writing it gives; `TooLarge` or `InvalidArgument` of a batch that the store would refuse.
+/// Those of its encoder; `TooLarge` or `InvalidArgument` for a batch that the store would refuse.
 pub fn put_request(out: &mut Vec<u8>, request: &Request<'_>, version: i16) -> Result<()> {
     match request {
         Request::Send(sent) => {

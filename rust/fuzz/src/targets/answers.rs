@@ -24,7 +24,7 @@ use super::requests::refused;
 use crate::verdict::{Judged, Verdict, holds, same, unexpected};
 use crate::writing::put_fields;
 
-/// Reads, writes and reads again. `one form`: the bytes are the same, too.
+/// Reads, writes and reads again. `one form`: the bytes must be the same as well.
 macro_rules! read_back {
     ($input:expr, $read:expr, $put:expr, $has_one_form:expr) => {{
         match $read($input) {
@@ -124,7 +124,7 @@ pub(super) fn judge_deliver(input: &[u8]) -> Judged {
 }
 
 pub(super) fn judge_status(input: &[u8]) -> Judged {
-    // A reason that stands there although nothing is poisoned is let be.
+    // A reason in an answer that is not poisoned is ignored.
     read_back!(input, StatusTold::read, |told: &StatusTold, out: &mut Vec<u8>| told.put(out), false)
 }
 
@@ -142,7 +142,7 @@ pub(super) fn judge_subjects(input: &[u8]) -> Judged {
 }
 
 pub(super) fn judge_consumers(input: &[u8]) -> Judged {
-    // Bits of a later release are let be.
+    // Bits of a later release are ignored.
     read_back!(
         input,
         Listed::<ConsumerListed>::read,
@@ -152,7 +152,7 @@ pub(super) fn judge_consumers(input: &[u8]) -> Judged {
 }
 
 pub(super) fn judge_letters(input: &[u8]) -> Judged {
-    // What stands there of a payload or of damage that its bits deny is let be.
+    // A payload or damage without its bit is ignored.
     read_back!(input, Letters::read, |told: &Letters<'_>, out: &mut Vec<u8>| told.put(out), false)
 }
 

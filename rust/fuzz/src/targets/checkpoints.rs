@@ -1,4 +1,4 @@
-//! Checkpoints: whatever has the name of one.
+//! Files that have the name of a checkpoint.
 
 use delaymq_core::Error;
 use delaymq_core::message_log::Stream;
@@ -12,7 +12,7 @@ use crate::verdict::{Judged, Verdict, covered, same, unexpected};
 const NUMBER: u32 = 1;
 const RESEALED: u8 = 1;
 
-/// The first byte says whether checks are made right; the file follows.
+/// The first byte decides whether the checks are recomputed; the file follows.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let Some(bytes) = file(input) else { return Ok(Verdict::Refused) };
     let once = match rewritten(&bytes, &STREAM)? {
@@ -36,7 +36,7 @@ fn file(input: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The bytes that this release would write for what a checkpoint says.
+/// The bytes that this release would write for the content of a checkpoint.
 fn rewritten(bytes: &[u8], stream: &Stream) -> Result<delaymq_core::Result<Vec<u8>>, String> {
     let storage = MemoryStorage::new(1);
     let written = storage
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(rewritten(&golden, &stream)?, Ok(golden));
         Ok(())
     }
-    /// A sequence that stood in two windows would be pending in one of them and dispatched in the other.
+    /// A sequence in two windows would be pending in one of them and dispatched in the other.
     #[test]
     fn windows_that_share_a_sequence_or_reach_beyond_the_last_are_refused_for_that() -> Result<(), String> {
         let inputs = inputs("checkpoint")?;

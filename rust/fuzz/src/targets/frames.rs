@@ -1,4 +1,4 @@
-//! Frames in a stream of bytes that comes in pieces, on both ends of a connection.
+//! Frames in a stream of bytes that comes in pieces, at both ends of a connection.
 
 use bytes::Bytes;
 use delaymq_core::units::Millis;
@@ -14,10 +14,10 @@ use super::requests::refused;
 use crate::verdict::{Judged, Verdict, holds, same, unexpected};
 
 const NOW: Millis = Millis(1);
-/// Room that a connection may keep beyond what it was sent.
+/// Bytes that a connection may hold in addition to those that it received.
 const SPARE_BYTES: usize = 128 << 10;
 
-/// The first byte chooses the cuts, the second who reads; the stream follows.
+/// The first byte chooses the cuts, the second the reader; the stream follows.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let Some(([seed, mode], stream)) = input.split_first_chunk::<2>() else { return Ok(Verdict::Refused) };
     let (frames, fault, cut_off) = frames_of(stream)?;
@@ -36,7 +36,7 @@ pub(super) fn judge(input: &[u8]) -> Judged {
     }
 }
 
-/// Whole frames, why they end where garbage follows, and the head of a frame that is not there whole.
+/// Complete frames, the error if garbage follows, and the head of an incomplete frame.
 type Frames = (Vec<Frame>, Option<Malformed>, Option<Head>);
 
 /// The frames of a stream.
@@ -68,7 +68,7 @@ fn frames_of(stream: &[u8]) -> Result<Frames, String> {
     }
 }
 
-/// What is refused by its first bytes stays refused whatever follows, and what is not there yet is not judged.
+/// Bytes that are refused early stay refused whatever follows, and missing bytes are not judged.
 fn judge_heads(stream: &[u8]) -> Result<(), String> {
     let mut before = Ok(None);
     for length in 0..=HEAD_BYTES.min(stream.len()) {
@@ -96,7 +96,7 @@ fn cut<'a>(stream: &'a [u8], chance: &mut Chance) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// A server's connection hands out these frames, up to the first that is no request or may not be so large.
+/// A server's connection hands out these frames, up to the first that is no request or is too large.
 fn served(
     pieces: &[&[u8]],
     frames: &[Frame],
@@ -108,7 +108,7 @@ fn served(
     let may_be = |is_answer: bool, bytes: usize| !is_answer && (admitted || bytes <= limits.first_request_bytes_max);
     let wanted = frames.iter().take_while(|frame| may_be(frame.header.is_answer(), frame.bytes()));
     let expected: Vec<&Frame> = wanted.collect();
-    // A frame is judged by its head, before it is there whole.
+    // A frame is checked by its head, before it is complete.
     let is_refused = is_garbage || cut_off.is_some_and(|head| !may_be(head.header.is_answer(), head.frame_bytes));
     let mut connection = Connection::new(limits, admitted, NOW);
     let mut handed = Vec::new();
@@ -138,7 +138,7 @@ fn served(
     same("what is no request ends the connection", &told, &(expected.len() < frames.len() || is_refused))
 }
 
-/// What a caller hears: answers, deliveries, and the fault that ends them.
+/// The results of a caller: answers, deliveries, and the error that ends them.
 fn heard(pieces: &[&[u8]]) -> Result<(Vec<Heard>, Option<Malformed>), String> {
     let mut caller = Caller::new(CallerLimits::default());
     for command in 200..216 {

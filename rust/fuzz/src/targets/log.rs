@@ -1,4 +1,4 @@
-//! The log after a stop: whatever lies behind a segment's header.
+//! The log after a stop: any bytes after a segment's header.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use delaymq_core::units::{Epoch, SegmentNumber, Sequence};
 use crate::resealing::reseal_batches;
 use crate::verdict::{Judged, Verdict, holds, same, unexpected};
 
-/// The stream of the golden files, so that they are inputs.
+/// The stream of the golden files, so that these files are inputs.
 pub(super) const STREAM: Stream = Stream { id: *b"golden stream 01", timeline: 1 };
 const FIRST: SegmentNumber = SegmentNumber(1);
-/// Zeros behind the content, in which a repair has room for its seal.
+/// Zeros after the content, as room for the seal of a repair.
 const SPARE_BYTES: usize = 512;
 const RESEALED: u8 = 1;
 
-/// The first byte says whether checks are made right; the content of the log's only segment follows.
+/// The first byte decides whether the checks are recomputed; the content of the log's only segment follows.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let content = log_content(input);
     let storage = stored(&content)?;
@@ -42,7 +42,7 @@ pub(super) fn judge(input: &[u8]) -> Judged {
     Ok(if batches.is_empty() { Verdict::Refused } else { Verdict::Taken })
 }
 
-/// What lies behind the header of the segment, for an input.
+/// The bytes after the header of the segment, for an input.
 fn log_content(input: &[u8]) -> Vec<u8> {
     let (mode, content) = input.split_first().map_or((0, input), |(mode, content)| (*mode, content));
     let mut content = content.to_vec();
@@ -66,10 +66,10 @@ fn stored(content: &[u8]) -> Result<Arc<dyn Storage>, String> {
     written.map_err(unexpected("writing the segment")).map(|()| storage)
 }
 
-/// All batches that a scan hands out, and how the log ends.
+/// All batches that a scan returns, and how the log ends.
 ///
 /// # Errors
-/// What the scan gives.
+/// Those of the scan.
 pub fn scanned(content: &[u8]) -> delaymq_core::Result<(ScanEnd, Vec<ScannedBatch>)> {
     let storage = stored(content).map_err(|what| Error::corrupt("log", 0, "a disk in memory", what))?;
     scan(&storage)
@@ -84,7 +84,7 @@ fn scan(storage: &Arc<dyn Storage>) -> delaymq_core::Result<(ScanEnd, Vec<Scanne
     Ok((scanner.ending().clone(), batches))
 }
 
-/// Each batch is covered by its checks, stands where it says and goes on from the one before.
+/// Each batch is covered by its checks, is at its offset and continues the one before.
 fn judge_batches(batches: &[ScannedBatch], ending: &ScanEnd) -> Result<(), String> {
     let (mut next, mut chain) = (Sequence(1), 0);
     for batch in batches {
@@ -112,7 +112,8 @@ fn told(batches: &[ScannedBatch]) -> Vec<(u64, &[u8])> {
     batches.iter().map(|batch| (batch.start.0, batch.bytes.as_slice())).collect()
 }
 
-/// With zeros behind its end, which may be a seal, the log says the same; but for what only bytes behind that vouch for.
+/// With zeros after its end, which may be a seal, the log gives the same result, except for facts that only later
+/// bytes vouch for.
 fn judge_cut(content: &[u8], ending: &ScanEnd, batches: &[ScannedBatch]) -> Result<(), String> {
     if ending.damaged_payloads > 0 {
         return Ok(());
@@ -125,9 +126,9 @@ fn judge_cut(content: &[u8], ending: &ScanEnd, batches: &[ScannedBatch]) -> Resu
     same("its batches", &told(batches), &told(&cut))
 }
 
-/// A repaired log ends in a seal and says the same.
+/// A repaired log ends in a seal and has the same batches.
 fn judge_repair(storage: &Arc<dyn Storage>, ending: &ScanEnd, batches: &[ScannedBatch]) -> Result<(), String> {
-    // An opening's epoch is above all that were there, those of witnesses, too.
+    // An opening's epoch is above all epochs in the log, including those of witnesses.
     repair(storage.as_ref(), STREAM, ending, Epoch(u32::MAX)).map_err(unexpected("a repair"))?;
     let (repaired_ending, repaired) = scan(storage).map_err(unexpected("a repaired log"))?;
     holds("a seal", repaired_ending.sealed && repaired_ending.torn.is_none())?;
@@ -135,7 +136,7 @@ fn judge_repair(storage: &Arc<dyn Storage>, ending: &ScanEnd, batches: &[Scanned
     same("the repaired end", &ending.next_sequence, &repaired_ending.next_sequence)
 }
 
-/// Sifting shows whole things only, in order, and comes to an end.
+/// Sifting returns complete records only, in order, and ends.
 fn sifted(storage: &Arc<dyn Storage>) -> Result<(), String> {
     let mut broken = Ok(());
     let found = sift(storage, STREAM, &Holes::default(), &mut |find| {

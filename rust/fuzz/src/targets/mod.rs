@@ -22,7 +22,7 @@ use crate::verdict::Judged;
 
 pub use self::log::scanned;
 
-/// What an input is given to.
+/// The reader that gets the input.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
     /// A reader of its own.
@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Gives it an input.
+    /// Runs an input.
     ///
     /// # Errors
     /// The promise that was broken.
@@ -59,7 +59,7 @@ impl Target {
 
 /// Inputs of a codec: a message, a few, a list.
 const BODY_LENGTH_MAX: usize = 4 << 10;
-/// Inputs that are files, or what is done to them.
+/// Inputs that are files, or edits of files.
 const FILE_LENGTH_MAX: usize = 64 << 10;
 const MUTATIONS: u64 = 20_000;
 
@@ -75,7 +75,7 @@ const fn file(name: &'static str, mutations: u64, judge: fn(&[u8]) -> Judged) ->
     Target { name, length_max: FILE_LENGTH_MAX, mutations, reader: Reader::Of(judge) }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     file("batch_scanner", MUTATIONS, log::judge),
     file("run_reader", MUTATIONS, runs::judge),

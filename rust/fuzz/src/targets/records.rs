@@ -1,4 +1,4 @@
-//! Records, and what stands in them.
+//! Records, and the facts in them.
 
 use delaymq_core::record::header::{
     RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_any_record, read_record, sequence_mark,
@@ -13,8 +13,8 @@ use delaymq_core::units::{Sequence, padded};
 use crate::verdict::{Judged, Verdict, holds, same};
 use crate::writing::put_fact;
 
-/// Kind, flags, the length of the fixed part, a sequence of 8 bytes; then the fixed part and the payload of a record
-/// whose checks are right.
+/// Kind, flags, the length of the fixed part, a sequence of 8 bytes; then the fixed part and the payload of a
+/// record, whose checks are computed.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let Some(([kind, flags, fixed_length], rest)) = input.split_first_chunk::<3>() else { return Ok(Verdict::Refused) };
     let Some((sequence, rest)) = rest.split_first_chunk::<8>() else { return Ok(Verdict::Refused) };
@@ -49,7 +49,7 @@ fn written_again(fact: &Fact<'_>, sequence: Sequence) -> Result<Vec<u8>, String>
     Ok(out)
 }
 
-/// A sequence of 8 bytes, then bytes where a record may be.
+/// A sequence of 8 bytes, then bytes that may be a record.
 pub(super) fn judge_bytes(input: &[u8]) -> Judged {
     let Some((sequence, bytes)) = input.split_first_chunk::<8>() else { return Ok(Verdict::Refused) };
     let sequence = Sequence(u64::from_le_bytes(*sequence));
@@ -93,7 +93,7 @@ pub(super) fn judge_meta(input: &[u8]) -> Judged {
     Ok(Verdict::Taken)
 }
 
-/// The bytes of a receipt, and the same as text.
+/// The bytes of a receipt, also as text.
 pub(super) fn judge_receipt(input: &[u8]) -> Judged {
     let of_text = std::str::from_utf8(input).ok().and_then(|text| Receipt::parse(text).ok());
     if let (Some(receipt), Ok(text)) = (of_text, std::str::from_utf8(input)) {

@@ -15,10 +15,10 @@ use delaymq_core::wire::request::{Request, is_of_qmq};
 use crate::verdict::{Judged, Verdict, holds, same};
 use crate::writing::put_request;
 
-/// The versions of QMQ's frames whose bodies differ, and the ones around them.
+/// The versions of QMQ's frames with different bodies, and their neighbours.
 const VERSIONS: [i16; 6] = [7, 8, 9, 10, 0, i16::MAX];
 
-/// What malformed bytes are answered with can be written and read, whatever they are.
+/// The answer to malformed bytes can always be written and read.
 pub(super) fn refused(malformed: &Malformed) -> Judged {
     let told = RemoteError::from(malformed);
     let mut out = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn refused(malformed: &Malformed) -> Judged {
     Ok(Verdict::Refused)
 }
 
-/// The body of the request with this command. For QMQ's the first byte chooses the version.
+/// The body of the request with this command. For a QMQ command the first byte chooses the version.
 pub(super) fn judge(command: i16, input: &[u8]) -> Judged {
     let (version, body) = match input.split_first() {
         Some((first, rest)) if is_of_qmq(command) => {
@@ -66,7 +66,7 @@ pub(super) fn judge(command: i16, input: &[u8]) -> Judged {
     Ok(Verdict::Taken)
 }
 
-/// The messages of a batch, and the terms of those that have some.
+/// The messages of a batch, and their terms.
 fn batch_of<'a>(request: &'a Request<'a>) -> Option<(&'a Publish<'a>, &'a [TermsAsked<'a>])> {
     match request {
         Request::Own(OwnRequest::Publish(batch)) => Some((batch, &[])),
@@ -79,15 +79,15 @@ fn framed(command: i16, version: i16, body: &[u8]) -> Frame {
     Frame { header: Header::request(command, version, 1), body: Bytes::copy_from_slice(body) }
 }
 
-/// Requests that can be written in one way only. Filters that let all pass are left out, a batch names each subject
-/// once, and of QMQ's only SEND keeps all that came.
+/// True for requests with only one encoding. The others: filters that pass all messages are left out, a batch names
+/// each subject once, and of QMQ's commands only SEND keeps all its bytes.
 fn has_one_form(command: i16) -> bool {
     use delaymq_core::wire::extension::{PUBLISH, PUBLISH_ON_TERMS};
     use delaymq_core::wire::qmq::send::SEND;
     command == SEND || (!is_of_qmq(command) && !matches!(command, SUBSCRIBE | PUBLISH | PUBLISH_ON_TERMS))
 }
 
-/// Only names and batches are read that may not be written: whoever stores them judges their limits.
+/// Only names and batches can be read but not written: the store checks their limits.
 fn unwritable(request: &Request<'_>, error: &Error) -> Judged {
     use OwnRequest::{CancelKey, CancelKeys, EndRecurring, Load, LookUpKey, MoveKey, MoveKeys, Recur};
     let is_named = matches!(
@@ -128,7 +128,7 @@ fn judge_parts(request: &Request<'_>) -> Result<(), String> {
     }
 }
 
-/// One message of a SEND is judged alone, and what is listed of it can be read by its producer.
+/// One message of a SEND is checked alone, and its producer can read its entry in the answer.
 fn judge_sent(sent: &Sent<'_>) -> Result<(), String> {
     let judged = sent.judge();
     let message = &sent.message;

@@ -1,4 +1,4 @@
-//! Runs: whatever has the name of one.
+//! Files that have the name of a run.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const RESEALED: u8 = 2;
 const SCHEDULE_RUN: RunNumber = RunNumber(12);
 const DISPATCH_RUN: RunNumber = RunNumber(13);
 
-/// The first byte says what kind of run it is to be and whether checks are made right; the file follows.
+/// The first byte chooses the kind of run, and whether the checks are recomputed; the file follows.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let Some((mode, file)) = input.split_first() else { return Ok(Verdict::Refused) };
     let mut bytes = file.to_vec();
@@ -62,7 +62,7 @@ fn judge_run<R: Row + PartialEq>(bytes: &[u8], number: RunNumber) -> Judged {
     Ok(if rows.is_empty() { Verdict::Refused } else { Verdict::Taken })
 }
 
-/// The rows that can be read, and how many blocks cannot.
+/// The readable rows, and the number of unreadable blocks.
 fn rows_of<R: Row>(run: &Run) -> Result<(Vec<R>, usize), String> {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::<R>::from_block(run, 0, None, &mut buffer);
@@ -82,7 +82,7 @@ fn rows_of<R: Row>(run: &Run) -> Result<(Vec<R>, usize), String> {
     }
 }
 
-/// A run in which nothing is wrong is found by key, and is what the writer makes of its rows.
+/// An undamaged run is found by key, and equals what the writer makes of its rows.
 fn judge_whole<R: Row + PartialEq>(storage: &dyn Storage, run: &Run, rows: &[R], bytes: &[u8]) -> Result<(), String> {
     same("rows", &run.row_count(), &(rows.len() as u64))?;
     for row in rows.iter().step_by(7) {
@@ -113,7 +113,7 @@ fn judge_whole<R: Row + PartialEq>(storage: &dyn Storage, run: &Run, rows: &[R],
     holds("the same run, written again, has the same bytes", written == bytes || differs_in_reserved(bytes, &written))
 }
 
-/// Rows have reserved fields that no reader looks at.
+/// Rows have reserved fields that no reader uses.
 fn differs_in_reserved(bytes: &[u8], written: &[u8]) -> bool {
     bytes.len() == written.len() && bytes.iter().zip(written).any(|(found, put)| *put == 0 && *found != 0)
 }

@@ -1,4 +1,4 @@
-//! Staged runs: whatever has the name of one.
+//! Files that have the name of a staged run.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn name(staged: u64) -> LoadName {
     LoadName { staged: Millis(staged), nonce: STREAM.id }
 }
 
-/// The first byte says whether checks are made right; the file follows. Who adopts it names it as it is.
+/// The first byte decides whether the checks are recomputed; the file follows. Its adoption names it as it is.
 pub(super) fn judge(input: &[u8]) -> Judged {
     let Some((mode, file)) = input.split_first() else { return Ok(Verdict::Refused) };
     let mut bytes = file.to_vec();
@@ -66,7 +66,7 @@ fn named_as_it_is(bytes: &[u8]) -> Option<StagedRun> {
     Some(StagedRun { name: name(1), length: bytes.len() as u64, digest, rows })
 }
 
-/// What a staged run that was checked has, in its order.
+/// The messages of a checked staged run, in its order.
 fn messages_of(staged: &Staged) -> Result<Vec<Loaded>, String> {
     let (mut buffer, mut bytes, mut messages) = (ScanBuffer::default(), Vec::new(), Vec::new());
     let mut scan = RowScan::<ScheduleRow>::from_block(&staged.run, 0, None, &mut buffer);

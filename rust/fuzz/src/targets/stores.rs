@@ -1,4 +1,4 @@
-//! Stores: files that were changed, cut, swapped, taken away and put there.
+//! Stores whose files were changed, cut, swapped, removed and added.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::verdict::{Judged, Verdict, covered, holds, same, unexpected};
 const EDITS_MAX: usize = 24;
 /// Bytes of an edit before its own bytes.
 const EDIT_BYTES: usize = 6;
-/// Folders and endings of the files that an edit may put there, with numbers from 1 on.
+/// Folders and endings of the files that an edit may add, with numbers from 1 on.
 const NAMES: [(&str, &str); 6] = [
     ("log/", ".segment"),
     ("runs/", ".run"),
@@ -29,7 +29,7 @@ fn sample() -> Result<&'static Files, String> {
     SAMPLE.get_or_init(|| files().map_err(|error| format!("the sample: {error}"))).as_ref().map_err(Clone::clone)
 }
 
-/// The files that an input makes of the sample: edits of six bytes and their own, one behind the other.
+/// The files that an input makes from the sample: edits of six bytes and their own bytes, one after the other.
 fn edited(input: &[u8]) -> Result<Files, String> {
     let mut files = sample()?.clone();
     let stream = identity(&files).map_err(unexpected("the sample's identity"))?.stream.id;
@@ -95,13 +95,13 @@ impl Edit<'_> {
 
     fn in_place(&self, files: &mut Files, change: impl Fn(&mut u8, u8)) {
         self.of_file(files, |file| {
-            // From the end on, too: what matters of a run stands there.
+            // Also counts from the end: the important part of a run is there.
             let from = if self.number & 1 == 0 { self.place(file) } else { file.len().saturating_sub(self.offset) };
             file.iter_mut().skip(from).zip(self.bytes).for_each(|(field, given)| change(field, *given));
         });
     }
 
-    /// The place in what is no zeros to the end.
+    /// The place within the part before the zeros at the end.
     fn place(&self, file: &[u8]) -> usize {
         let content = file.iter().rposition(|byte| *byte != 0).map_or(0, |last| last.saturating_add(1));
         self.offset.checked_rem(content).unwrap_or_default()
@@ -143,7 +143,7 @@ pub(super) fn judge(input: &[u8]) -> Judged {
     Ok(Verdict::Taken)
 }
 
-/// What a store says, an error without its place.
+/// The result of a store; an error without its place.
 fn said(storage: &MemoryStorage) -> Result<(Vec<String>, u64), String> {
     drained(storage).map_err(|error| error.to_string().split(':').next().unwrap_or_default().to_owned())
 }
