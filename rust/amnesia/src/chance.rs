@@ -1,6 +1,6 @@
-//! Chance that can be repeated: `SplitMix64`, which needs no crate and is the same everywhere.
+//! Random numbers that a seed repeats: `SplitMix64`, which needs no crate and is the same on every machine.
 
-/// A seeded row of numbers.
+/// A seeded sequence of numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance {
     state: u64,
@@ -18,7 +18,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `last`, both possible.
+    /// A number from 0 to `last`, both included.
     pub(crate) fn up_to(&mut self, last: u64) -> u64 {
         match last.checked_add(1) {
             None => self.next(),
@@ -26,12 +26,12 @@ impl Chance {
         }
     }
 
-    /// As [`Self::up_to`], for places in memory.
+    /// Like [`Self::up_to`], for indexes in memory.
     pub(crate) fn place_up_to(&mut self, last: usize) -> usize {
         usize::try_from(self.up_to(last as u64)).unwrap_or(last)
     }
 
-    /// True so many times in a hundred.
+    /// True in this percentage of calls.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.up_to(99) < percent
     }

@@ -1,4 +1,4 @@
-//! One file: the bytes that its readers see, and those that a power cut leaves.
+//! One file: the bytes that its readers see, and the bytes that a power cut leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -6,15 +6,15 @@ use std::ops::RangeInclusive;
 use crate::chance::Chance;
 use crate::loss::{Loss, Survival};
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes as a whole or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Something that was done to a file and is not synced.
+/// An unsynced change of a file.
 #[derive(Clone, Debug)]
 struct Change {
     at: u64,
     offset: usize,
-    /// Empty where only the length changed.
+    /// Empty if only the length changed.
     bytes: Vec<u8>,
     length: usize,
 }
@@ -25,8 +25,8 @@ pub(crate) struct Content {
     live: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Change>,
-    /// Sectors that readers see and that a failed sync gave up: only a new write brings them to the
-    /// disk, as with a page that was marked clean.
+    /// Sectors that readers see and that a failed sync did not write: only a new write brings them to the disk, as
+    /// with a page that was marked clean.
     given_up: BTreeSet<usize>,
 }
 
@@ -81,7 +81,7 @@ impl Content {
         }
     }
 
-    /// A sync that fails: some sectors came to the disk, and no later sync brings the others there, though readers see
+    /// A failed sync: some sectors are written to the disk. No later sync writes the others, though readers see
     /// them.
     pub(crate) fn fail_sync(&mut self, chance: &mut Chance) {
         let (first, last) = self.moments().unwrap_or((0, 0));
@@ -97,7 +97,7 @@ impl Content {
         self.given_up.extend(touched);
     }
 
-    /// When the first and the last change were made that are not synced.
+    /// The moments of the first and the last unsynced change.
     pub(crate) fn moments(&self) -> Option<(u64, u64)> {
         Some((self.pending.first()?.at, self.pending.last()?.at))
     }
@@ -253,7 +253,7 @@ mod tests {
             content.sync();
             assert_eq!(content.read(0, 1), [2]);
             lost += usize::from(cut(&content, Loss::All, 2, 0)[0] == 1);
-            // A page that is written again goes to the disk whole.
+            // A rewritten page goes to the disk as a whole.
             content.write(3, 4, &[3]);
             content.sync();
             assert_eq!(cut(&content, Loss::All, 3, 0)[..5], [2, 2, 2, 2, 3]);

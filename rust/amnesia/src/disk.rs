@@ -1,4 +1,4 @@
-//! The files and folders, as a process sees them and as a power cut leaves them.
+//! The files and folders: the state that processes see, and the state that a power cut leaves.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::content::Content;
 use crate::loss::{Loss, Survival};
 use crate::names::{Names, Number};
 
-/// The number of the topmost folder, which the kernel knows it by.
+/// The kernel's number of the root folder.
 pub(crate) const ROOT: Number = 1;
-/// More than any store of a test takes, so that a wrong offset is refused and takes no memory.
+/// More than any store of a test takes: a wrong offset is refused and takes no memory.
 const FILE_BYTES_MAX: usize = 1 << 30;
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -23,13 +23,13 @@ pub(crate) enum Node {
     Folder,
 }
 
-/// All of them.
+/// All files and folders.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     nodes: BTreeMap<Number, Node>,
     names: Names,
     next: Number,
-    /// Grows with every change, so that changes of different files have an order.
+    /// Grows with every change, so that changes of different files are ordered.
     now: u64,
 }
 
@@ -65,7 +65,7 @@ impl Disk {
         self.names.get(folder, name).ok_or(Errno::NOENT)
     }
 
-    /// What is in a folder: name, number, whether it is a folder.
+    /// The content of a folder: name, number, whether it is a folder.
     pub(crate) fn list(&self, folder: Number) -> Vec<(Vec<u8>, Number, bool)> {
         let is_folder = |number| matches!(self.nodes.get(&number), Some(Node::Folder));
         self.names.of(folder).map(|(name, number)| (name.to_vec(), number, is_folder(number))).collect()
@@ -98,7 +98,7 @@ impl Disk {
             (Node::Folder, true) if self.names.of(number).next().is_some() => return Err(Errno::NOTEMPTY),
             _ => {}
         }
-        // Its bytes stay: who has it open reads on, and a power cut may bring the name back.
+        // Its bytes stay: open handles read on, and a power cut may restore the name.
         let at = self.tick();
         self.names.remove(at, folder, name);
         Ok(())
@@ -144,7 +144,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Zeros where something stood; none behind the end.
+    /// Replaces existing bytes by zeros; writes none past the end.
     pub(crate) fn punch(&mut self, number: Number, offset: u64, length: u64) -> Result<()> {
         let end = place(offset.saturating_add(length))?.min(self.content(number)?.length());
         let zeros = vec![0; end.saturating_sub(place(offset)?)];
@@ -156,7 +156,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A sync that fails, and that no later one makes good.
+    /// A failed sync, which no later sync repairs.
     pub(crate) fn fail_sync(&mut self, number: Number, chance: &mut Chance) -> Result<()> {
         self.content(number)?.fail_sync(chance);
         Ok(())
@@ -166,7 +166,7 @@ impl Disk {
         self.names.sync(number);
     }
 
-    /// How many changes are not synced.
+    /// The number of unsynced changes.
     pub(crate) fn pending(&self) -> usize {
         self.files().map(Content::pending).sum::<usize>() + self.names.pending()
     }
@@ -185,7 +185,7 @@ impl Disk {
         let names = self.names.moments().unwrap_or((first, last));
         let names = self.names.survivors(&mut Survival::new(loss, names, horizon, &mut chance));
         let mut found = Self { nodes: BTreeMap::from([(ROOT, Node::Folder)]), names, next: self.next, now: self.now };
-        // What has no name any more is gone: folder by folder from the top.
+        // Nodes without a name are removed, folder by folder from the root.
         let mut folders = vec![ROOT];
         while let Some(folder) = folders.pop() {
             let inside: Vec<Number> = found.names.of(folder).map(|(_, number)| number).collect();

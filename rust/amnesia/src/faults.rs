@@ -1,8 +1,8 @@
-//! Calls that fail: which, how, and how often; and how many of each kind there were.
+//! Failing calls: which ones, how, and how often; and the number of calls of each kind.
 
 use crate::chance::Chance;
 
-/// The kinds of calls that a store makes of a file system, as that sees them.
+/// The kinds of calls that a store makes, as the file system sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     Open,
@@ -47,9 +47,9 @@ impl Call {
 /// How a call fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// With this number of an error.
+    /// With this error number.
     Errno(i32),
-    /// A write that takes less than it was given; other calls do not fail.
+    /// A write that takes fewer bytes than given; other calls do not fail.
     Short,
 }
 
@@ -68,23 +68,23 @@ impl Failure {
     }
 }
 
-/// The call that is to fail.
+/// The planned fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) call: Call,
-    /// Which call of the kind it is, from 1.
+    /// The number of the call within its kind, from 1.
     pub(crate) place: u64,
     pub(crate) failure: Failure,
-    /// All later ones of the kind fail, too.
+    /// All later calls of the kind fail as well.
     pub(crate) for_ever: bool,
 }
 
-/// Counts calls and lets some fail.
+/// Counts calls and makes some fail.
 #[derive(Debug)]
 pub(crate) struct Faults {
     counts: [u64; Call::ALL.len()],
     fault: Option<Fault>,
-    /// How many calls have failed.
+    /// The number of failed calls.
     pub(crate) failed: u64,
     pub(crate) chance: Chance,
 }
@@ -96,12 +96,12 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Begins to count anew, with this fault.
+    /// Restarts the counts, with this fault.
     pub(crate) fn set(&mut self, fault: Option<Fault>, seed: u64) {
         *self = Self { fault, chance: Chance::new(seed), ..Self::default() };
     }
 
-    /// Counts a call, and tells how it fails.
+    /// Counts a call, and returns how it fails.
     pub(crate) fn meet(&mut self, call: Call) -> Option<Failure> {
         let count = self.counts.get_mut(call as usize)?;
         *count += 1;

@@ -1,17 +1,17 @@
-//! What a power cut leaves of that which was not synced.
+//! Decides which unsynced changes survive a power cut.
 
 use crate::chance::Chance;
 
-/// In which way what was not synced is lost.
+/// How unsynced changes are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// All of it.
+    /// All of them.
     All,
-    /// What came after one moment, of whatever file; what was written at that moment is torn.
+    /// Those after one moment, in all files; the write at that moment is torn.
     Later,
     /// Any sectors, lengths and names, each by chance.
     Any,
-    /// What came before one moment, which is another for each file: the newest is there, the older is not.
+    /// Those before a moment that differs for each file: the newest change survives, older ones do not.
     Earlier,
 }
 
@@ -27,22 +27,22 @@ impl Loss {
     }
 }
 
-/// Decides, for one file or for all names, how much of its history is found after the cut.
+/// Decides, for one file or for all names, which changes survive the cut.
 #[derive(Debug)]
 pub(crate) struct Survival<'a> {
     loss: Loss,
     chance: &'a mut Chance,
-    /// The moment before or after which things are lost.
+    /// The moment before or after which changes are lost.
     horizon: u64,
-    /// Of what was written at the horizon, sectors below this one survive a loss of what is later.
+    /// For the write at the horizon: sectors below this one survive a loss of later changes.
     torn_at: usize,
-    /// How often all of a sector's history survives, where any may be lost.
+    /// How often all changes of a sector survive, if any may be lost.
     percent: u64,
 }
 
 impl<'a> Survival<'a> {
-    /// What survives where the moments of everything that is not synced lie in `first..=last`.
-    /// `horizon` is the moment that all files have in common.
+    /// The survivors among unsynced changes with moments in `first..=last`. `horizon` is the moment that all files
+    /// have in common.
     pub(crate) fn new(loss: Loss, moments: (u64, u64), horizon: u64, chance: &'a mut Chance) -> Self {
         let (first, last) = moments;
         let horizon = match loss {
@@ -53,7 +53,7 @@ impl<'a> Survival<'a> {
         Self { loss, chance, horizon, torn_at: 0, percent }
     }
 
-    /// Tears what was written at the horizon, in one of its sectors.
+    /// Tears the write at the horizon, in one of its sectors.
     pub(crate) fn tear(&mut self, at: u64, first_sector: usize, last_sector: usize) {
         if at == self.horizon {
             let count = last_sector.saturating_sub(first_sector) + 1;
@@ -61,7 +61,7 @@ impl<'a> Survival<'a> {
         }
     }
 
-    /// How many of the changes of one sector are found, given their moments in order.
+    /// The number of surviving changes of one sector, given their moments in order.
     pub(crate) fn of_sector(&mut self, sector: usize, moments: &[u64]) -> usize {
         match self.loss {
             Loss::Later => {
@@ -72,7 +72,7 @@ impl<'a> Survival<'a> {
         }
     }
 
-    /// How many of the changes of a length are found.
+    /// The number of surviving changes of a length.
     pub(crate) fn of_history(&mut self, moments: &[u64]) -> usize {
         match self.loss {
             Loss::Later => moments.iter().take_while(|at| **at <= self.horizon).count(),
@@ -83,7 +83,7 @@ impl<'a> Survival<'a> {
         }
     }
 
-    /// True where a change of a name is found, whatever became of others.
+    /// True if a change of a name survives, independent of the others.
     pub(crate) fn of_name(&mut self, at: u64) -> bool {
         match self.loss {
             Loss::All => false,

@@ -1,23 +1,23 @@
-//! A file system in memory that forgets and tears what was not synced when its power is cut, and whose calls fail as
-//! it is told. A harness tells it, line by line on standard input, and gets one line for each: `ok …` or `error …`.
-//! When standard input ends, it unmounts itself and ends.
+//! A file system in memory that loses and tears unsynced changes when its power is cut, and whose calls fail on
+//! command. A harness sends commands, line by line on standard input, and gets one line for each: `ok …` or `error
+//! …`. At the end of standard input, the program unmounts the file system and ends.
 //!
 //! ```text
 //! delaymq-amnesia FOLDER           mounts itself there; needs /dev/fuse, and root
 //!
-//!   cut LOSS SEED                  nobody hears from the disk any more; LOSS: all, later, any, earlier.
-//!                                  ok pending=N: so many changes were not synced
-//!   cut-at N LOSS SEED             the same, once so many calls were done that change something
-//!   await MS                       waits so long for that: ok cut=1 pending=N, or ok cut=0
-//!   remount                        the processes on it were killed: mounts what the cut left
-//!   fresh                          mounts an empty disk, and lets no call fail
-//!   drop                           mounts the same disk anew, as if the kernel had forgotten what it read
+//!   cut LOSS SEED                  the disk answers no process any more; LOSS: all, later, any, earlier.
+//!                                  ok pending=N: the number of unsynced changes
+//!   cut-at N LOSS SEED             the same, after N calls that change something
+//!   await MS                       waits at most MS for that cut: ok cut=1 pending=N, or ok cut=0
+//!   remount                        after the processes on it were killed: mounts the state that the cut left
+//!   fresh                          mounts an empty disk, and cancels the fault
+//!   drop                           mounts the same disk again, so that the kernel's cache is empty
 //!   fail CALL K HOW once|ever SEED the K-th call of this kind from now on; HOW: EIO, ENOSPC, EDQUOT, EINTR, short
-//!   clear                          lets no call fail and counts anew
+//!   clear                          cancels the fault and restarts the counts
 //!   counts                         ok failed=N open=N create=N …
-//!   record NAME                    records the writes and flushes of one file of the topmost folder, anew
-//!   mark                           ok events=N: so many were recorded
-//!   save PATH                      writes what was recorded to another file system
+//!   record NAME                    starts a new recording of the writes and flushes of one file of the root folder
+//!   mark                           ok events=N: the number of recorded events
+//!   save PATH                      writes the recording to another file system
 //! ```
 
 mod chance;
@@ -44,10 +44,10 @@ use crate::loss::Loss;
 use crate::mounting::Mounted;
 use crate::serving::{Coming, Power, Shared};
 
-/// What could not be done, and why.
+/// The answer to a command, or the reason of its failure.
 type Answered = Result<String, String>;
 
-/// The file system and what is to be mounted next.
+/// The file system, and the disk to mount next.
 struct Amnesia {
     place: PathBuf,
     shared: Arc<Shared>,
@@ -113,7 +113,7 @@ impl Amnesia {
         }
     }
 
-    /// Mounts anew: this disk, or the same as before.
+    /// Mounts again: this disk, or the same as before.
     fn mount(&mut self, disk: Option<Disk>) -> Answered {
         self.shared.set_power(Power::Off);
         if let Some(mounted) = self.mounted.take() {

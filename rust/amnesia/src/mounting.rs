@@ -1,4 +1,4 @@
-//! The file system's place among all others.
+//! Mounts and unmounts the file system.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::serving::{Shared, serve};
 
-/// Mounted, and served by a thread of its own.
+/// The mounted file system, served by a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     place: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     /// # Errors
-    /// Where `/dev/fuse` cannot be opened or nothing may be mounted.
+    /// If `/dev/fuse` cannot be opened, or mounting is not allowed.
     pub(crate) fn new(place: &Path, shared: &Arc<Shared>) -> std::io::Result<Self> {
         let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
@@ -28,15 +28,15 @@ impl Mounted {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
         rustix::mount::mount("amnesia", place, "fuse.amnesia", flags, Some(options.as_c_str()))?;
         let shared = Arc::clone(shared);
-        // The thread ends when the file system is unmounted and nobody has anything open on it.
+        // The thread ends when the file system is unmounted and no process has a file on it open.
         let thread = std::thread::spawn(move || serve(&device, &shared));
         Ok(Self { place: place.to_owned(), thread: Some(thread) })
     }
 
-    /// Unmounts, and waits until nobody has anything open. What the kernel remembered is gone then.
+    /// Unmounts, and waits until no process has a file open. This empties the kernel's cache.
     ///
     /// # Errors
-    /// Where it is not mounted any more.
+    /// If it is no longer mounted.
     pub(crate) fn end(mut self) -> std::io::Result<()> {
         rustix::mount::unmount(&self.place, UnmountFlags::DETACH)?;
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! The names in all folders: those that are seen, and those that a power cut leaves.
+//! The names in all folders: the visible ones, and those that a power cut leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use crate::loss::Survival;
 
 /// The number of a file or folder.
 pub(crate) type Number = u64;
-/// A name with the folder that it is in.
+/// A folder and a name in it.
 pub(crate) type Place = (Number, Vec<u8>);
 
-/// Something that was done to names and is not synced.
+/// An unsynced change of names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
-    /// A name came to be, for what was new.
+    /// A new node got a name.
     Made(Place, Number),
     Removed(Place),
     Moved {
@@ -60,7 +60,7 @@ impl Names {
         self.live.get(&(folder, name.to_vec())).copied()
     }
 
-    /// What is in a folder, by name.
+    /// The content of a folder, by name.
     pub(crate) fn of(&self, folder: Number) -> impl Iterator<Item = (&[u8], Number)> {
         let all = self.live.range((folder, Vec::new())..(folder + 1, Vec::new()));
         all.map(|((_, name), number)| (name.as_slice(), *number))
@@ -84,13 +84,13 @@ impl Names {
         self.take(at, Step::Moved { from, to, number });
     }
 
-    /// Makes the names in a folder durable; what was moved out of it or into it, on both sides.
+    /// Makes the names in a folder durable; a move out of it or into it, on both sides.
     pub(crate) fn sync(&mut self, folder: Number) {
         self.keep(|_, step| step.places().any(|(of, _)| *of == folder));
     }
 
-    /// Makes durable what is `wanted`, and what was done to the same names before: no file system
-    /// has the second without the first.
+    /// Makes the `wanted` changes durable, and earlier changes of the same names: every file system keeps that
+    /// order.
     fn keep(&mut self, mut wanted: impl FnMut(u64, &Step) -> bool) {
         let mut needed: BTreeSet<Place> = BTreeSet::new();
         let mut kept = Vec::new();

@@ -1,9 +1,9 @@
-//! What was done to one file, in order, so that every moment of it can be made again.
+//! The writes and flushes of one file, in order, so that the file can be restored as of each moment.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// One thing that was done to the file.
+/// One event of the file.
 #[derive(Clone, Debug)]
 enum Event {
     Write { offset: u64, bytes: Vec<u8> },
@@ -18,7 +18,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Begins anew, with what is done to this file.
+    /// Starts a new recording, of this file.
     pub(crate) fn begin(&mut self, number: u64) {
         *self = Self { of: Some(number), events: Vec::new() };
     }
@@ -35,13 +35,13 @@ impl Recording {
         }
     }
 
-    /// How many events there were.
+    /// The number of events.
     pub(crate) fn length(&self) -> usize {
         self.events.len()
     }
 
-    /// Writes all events to a file: each with its offset and the count of its bytes, 8 bytes each, little-endian, then
-    /// these bytes. A flush has the offset 2^64 - 1.
+    /// Writes all events to a file: each with its offset and its number of bytes, 8 bytes each, little-endian, then
+    /// its bytes. A flush has the offset 2^64 - 1.
     pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
         let mut file = BufWriter::new(std::fs::File::create(path)?);
         for event in &self.events {

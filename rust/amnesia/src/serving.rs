@@ -1,4 +1,4 @@
-//! Answers the kernel's requests out of the disk in memory, until the file system is unmounted.
+//! Answers the kernel's requests from the disk in memory, until the file system is unmounted.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,35 +14,35 @@ use crate::wire::{Answer, Attributes, Operation, REQUEST_BYTES_MAX, Request};
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// `FATTR_SIZE`: the length is to be set.
+/// `FATTR_SIZE`: the request sets the length.
 const LENGTH_IS_SET: u32 = 1 << 3;
 /// `FUSE_FSYNC_FDATASYNC`.
 const DATA_ONLY: u32 = 1;
 /// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
 const PUNCH_HOLE_KEEP_SIZE: u32 = 1 | 1 << 1;
-/// `RENAME_NOREPLACE`, which nobody asks for.
+/// `RENAME_NOREPLACE`, which no caller uses.
 const NO_REPLACE: u32 = 1;
 
 /// Whether calls are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Power {
     On,
-    /// The power was cut: nobody hears from the disk, until those who wait were killed.
+    /// The power was cut: no request is answered, until the waiting processes were killed.
     Cut,
     /// Everything fails.
     Off,
 }
 
-/// A power cut that is to come.
+/// A planned power cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coming {
-    /// Calls that change something and are done before it.
+    /// The number of changing calls that are done before it.
     pub(crate) calls: u64,
     pub(crate) loss: Loss,
     pub(crate) seed: u64,
 }
 
-/// What is served, and how.
+/// The served disk and its state.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) disk: Disk,
@@ -50,11 +50,11 @@ pub(crate) struct Served {
     pub(crate) recording: Recording,
     pub(crate) power: Power,
     pub(crate) coming: Option<Coming>,
-    /// What a cut has left, with the count of what was not synced.
+    /// The disk that a cut left, and the number of unsynced changes.
     pub(crate) left: Option<(Disk, usize)>,
 }
 
-/// Shared by the thread that serves and the one that is told what to do.
+/// Shared by the serving thread and the thread that reads commands.
 #[derive(Debug)]
 pub(crate) struct Shared {
     served: Mutex<Served>,
@@ -85,7 +85,7 @@ impl Shared {
         self.power.notify_all();
     }
 
-    /// Waits until the power was cut, at most so long; how much was not synced then.
+    /// Waits at most `wait` for the power cut; returns the number of unsynced changes then.
     pub(crate) fn await_cut(&self, wait: Duration) -> Option<usize> {
         let is_on = |served: &mut Served| served.power != Power::Cut;
         let held = self.power.wait_timeout_while(self.held(), wait, is_on);
@@ -93,7 +93,7 @@ impl Shared {
         served.left.as_ref().map(|(_, pending)| *pending)
     }
 
-    /// Cuts the power where its time has come.
+    /// Cuts the power if the planned call is reached.
     fn strike(&self, request: &Request<'_>) {
         let mut served = self.held();
         if served.power != Power::On || !request.operation.changes() {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// The disk, once it answers.
+    /// Waits until the disk answers, and returns it.
     fn awaited(&self) -> MutexGuard<'_, Served> {
         let wait = self.power.wait_while(self.held(), |served| served.power == Power::Cut);
         wait.unwrap_or_else(PoisonError::into_inner)
@@ -124,7 +124,7 @@ pub(crate) fn serve(device: &OwnedFd, shared: &Arc<Shared>) {
     loop {
         let length = match rustix::io::read(device, &mut buffer) {
             Ok(length) => length,
-            // ENOENT: who asked was killed meanwhile.
+            // ENOENT: the calling process was killed meanwhile.
             Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => continue,
             Err(_) => return,
         };
@@ -145,7 +145,7 @@ pub(crate) fn serve(device: &OwnedFd, shared: &Arc<Shared>) {
             Ok(()) => answer.encode(request.unique),
             Err(errno) => Answer::refuse(request.unique, errno),
         };
-        // Refused where who asked was killed meanwhile.
+        // The kernel refuses the answer if the calling process was killed meanwhile.
         let _gone = rustix::io::write(device, &bytes);
     }
 }
@@ -166,7 +166,7 @@ impl Served {
         Ok(Attributes { number, length, is_folder })
     }
 
-    /// Counts a call; some fail.
+    /// Counts a call, which may fail.
     fn meet(&mut self, call: Call) -> Result<()> {
         match self.faults.meet(call) {
             Some(Failure::Errno(errno)) => Err(Errno::from_raw_os_error(errno)),
@@ -290,7 +290,7 @@ impl Served {
         let taken = match failure {
             None => bytes.len(),
             Some(Failure::Short) => bytes.len().div_ceil(2),
-            // Of a write that failed, some may have been done.
+            // A failed write may have written some bytes.
             Some(Failure::Errno(_)) if self.faults.chance.percent(50) => 0,
             Some(Failure::Errno(_)) => self.faults.chance.place_up_to(bytes.len()),
         };
@@ -308,7 +308,7 @@ impl Served {
         request.skip(8)?;
         let call = if request.u32()? & DATA_ONLY == 0 { Call::Sync } else { Call::SyncData };
         match self.faults.meet(call) {
-            // Who is interrupted before anything was done may ask again.
+            // A call that is interrupted before anything was done may be repeated.
             Some(Failure::Errno(errno)) if errno == Errno::INTR.raw_os_error() => Err(Errno::INTR),
             Some(Failure::Errno(errno)) => {
                 self.disk.fail_sync(node, &mut self.faults.chance)?;

@@ -1,19 +1,19 @@
-//! The kernel's side: requests as they come from `/dev/fuse` and the answers it takes, of protocol 7.31. Numbers are the
-//! machine's own, as in `linux/fuse.h`.
+//! The kernel's protocol, version 7.31: requests as read from `/dev/fuse`, and their answers. Numbers are in native
+//! byte order, as in `linux/fuse.h`.
 
 use rustix::io::Errno;
 
-/// Protocol that is spoken: every kernel from Linux 5.4 on speaks it.
+/// The protocol version: every kernel from Linux 5.4 on supports it.
 const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
 /// The most bytes of one write.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1 << 20;
-/// Room for the largest request.
+/// Bytes of the largest request.
 pub(crate) const REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX as usize + 4096;
 const PAGES_MAX: u16 = 256;
 const BIG_WRITES: u32 = 1 << 5;
 const MAX_PAGES: u32 = 1 << 22;
-/// How long the kernel may believe names: for ever, since nobody else changes them.
+/// How long the kernel may cache names: practically without end, since only the kernel changes them.
 const NAMES_VALID_S: u64 = 1 << 30;
 
 /// `FOPEN_KEEP_CACHE`.
@@ -22,7 +22,7 @@ const KEEP_CACHE: u32 = 1 << 1;
 const HEADER_BYTES: usize = 40;
 const ANSWER_BYTES: usize = 16;
 
-/// What is asked.
+/// The requested operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Lookup,
@@ -81,7 +81,7 @@ impl Operation {
         }
     }
 
-    /// True where something may be another after it, on the disk at least.
+    /// True if the operation may change the disk.
     pub(crate) const fn changes(self) -> bool {
         matches!(
             self,
@@ -100,7 +100,7 @@ impl Operation {
     }
 }
 
-/// One request, whose arguments are taken one after the other.
+/// One request, whose arguments are read one after the other.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) operation: Operation,
@@ -133,13 +133,13 @@ impl<'a> Request<'a> {
         self.take().map(u64::from_ne_bytes)
     }
 
-    /// Passes over what is of no interest.
+    /// Skips unused bytes.
     pub(crate) fn skip(&mut self, bytes: usize) -> Result<(), Errno> {
         self.rest = self.rest.get(bytes..).ok_or(Errno::INVAL)?;
         Ok(())
     }
 
-    /// A name, which ends with a zero.
+    /// A name that ends with a zero.
     pub(crate) fn name(&mut self) -> Result<&'a [u8], Errno> {
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or(Errno::INVAL)?;
         let (name, rest) = self.rest.split_at_checked(end).ok_or(Errno::INVAL)?;
@@ -166,7 +166,7 @@ impl Default for Answer {
     }
 }
 
-/// What the kernel is told about a file or folder.
+/// The attributes of a file or folder, for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes {
     pub(crate) number: u64,
@@ -193,7 +193,7 @@ impl Answer {
         self.bytes.len() - ANSWER_BYTES
     }
 
-    /// The answer to [`Operation::Begin`]: what this side can.
+    /// The answer to [`Operation::Begin`]: the capabilities of this file system.
     pub(crate) fn begin(&mut self, readahead_max: u32) {
         self.u32(MAJOR).u32(MINOR).u32(readahead_max).u32(BIG_WRITES | MAX_PAGES);
         self.raw(&12_u16.to_ne_bytes()).raw(&9_u16.to_ne_bytes());
@@ -205,7 +205,7 @@ impl Answer {
         self.u64(of.number).u64(0).u64(NAMES_VALID_S).u64(0).u64(0).attributes(of)
     }
 
-    /// The answer to [`Operation::Status`], to be asked for again each time.
+    /// The answer to [`Operation::Status`], which the kernel must not cache.
     pub(crate) fn status(&mut self, of: Attributes) -> &mut Self {
         self.u64(0).u64(0).attributes(of)
     }
@@ -217,12 +217,12 @@ impl Answer {
         self.u32(mode).u32(links).u32(0).u32(0).u32(0).u32(4096).u32(0)
     }
 
-    /// The answer to an open. As with any disk, it does not make the kernel forget what it has read.
+    /// The answer to an open. As on any disk, the kernel keeps its cache of the file.
     pub(crate) fn opened(&mut self) -> &mut Self {
         self.u64(0).u32(KEEP_CACHE).u32(0)
     }
 
-    /// One name of a folder; false where there is no room for it.
+    /// One name of a folder; false if there is no room for it.
     pub(crate) fn listed(&mut self, name: &[u8], number: u64, is_folder: bool, next: u64, room: usize) -> bool {
         let length = (24 + name.len()).next_multiple_of(8);
         if self.length() + length > room {
@@ -234,7 +234,7 @@ impl Answer {
         true
     }
 
-    /// The bytes for the kernel.
+    /// The encoded bytes of the answer.
     pub(crate) fn encode(mut self, unique: u64) -> Vec<u8> {
         let length = u32::try_from(self.bytes.len()).unwrap_or(0);
         let header = [&length.to_ne_bytes()[..], &0_i32.to_ne_bytes(), &unique.to_ne_bytes()].concat();
@@ -242,7 +242,7 @@ impl Answer {
         self.bytes
     }
 
-    /// The bytes that say that a request failed.
+    /// The encoded bytes of a failure.
     pub(crate) fn refuse(unique: u64, errno: Errno) -> Vec<u8> {
         let length = u32::try_from(ANSWER_BYTES).unwrap_or(0);
         [&length.to_ne_bytes()[..], &(-errno.raw_os_error()).to_ne_bytes(), &unique.to_ne_bytes()].concat()
