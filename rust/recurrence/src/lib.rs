@@ -1,18 +1,18 @@
-//! When something that recurs happens: intervals, and cron patterns in the time of a zone.
+//! Computes when a recurring message is due: intervals, and cron patterns in the time of a zone.
 //!
 //! Pure: no clock, no files, no threads; the database of zones is part of the program. All times are milliseconds
-//! since 1970 in UTC. A rule is asked for the occurrence after a given one, never for one after now, so that
-//! nothing drifts.
+//! since 1970 in UTC. A rule returns the occurrence after a given one, never the one after the current time, so
+//! occurrences do not drift.
 //!
-//! The rule for a clock that is put forward or back: a pattern with one time of day (one second, one minute, one hour)
-//! that falls into the gap happens at the first moment after it, where that is a day of the pattern; one that falls
-//! into the hour that is there twice happens once, the first time. A pattern with several times of day, by `*`, a
-//! list, a range or a step, goes by what the clock shows: what it does not show does not happen, and what it shows
-//! twice happens twice. An interval knows nothing of zones. A gap of more than two hours, as where a zone left out a
-//! day, has no first moment after it: what falls into one does not happen, and the pattern goes on behind it.
+//! Changes of the clock: a pattern with one time of day (one second, one minute, one hour) that is in the gap
+//! occurs at the first moment after the gap, if that is on a day of the pattern. If it is in the repeated hour, it
+//! occurs once, the first time. A pattern with several times of day, by `*`, a list, a range or a step, follows the
+//! clock: a skipped time does not occur, and a repeated time occurs twice. An interval does not depend on zones. A
+//! gap of more than two hours, as where a zone left out a day, has no first moment after it: times in such a gap do
+//! not occur, and the pattern continues after it.
 //!
-//! Where a pattern names days of the month and days of the week, a day that is one of either is a day of it, as the
-//! library has it: the two are joined by or.
+//! If a pattern names days of the month and days of the week, a day that matches either one is a day of the
+//! pattern, as in the cron library.
 
 #![forbid(unsafe_code)]
 

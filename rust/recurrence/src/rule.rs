@@ -12,29 +12,29 @@ use jiff::{Timestamp, civil};
 pub const EVERY_MS_MIN: u64 = 1_000;
 /// The longest interval, in milliseconds: ten years.
 pub const EVERY_MS_MAX: u64 = HORIZON_MS;
-/// A rule that does not happen for so long, ten years in milliseconds, does not happen any more.
+/// Ten years in milliseconds: a rule without an occurrence for so long has no further occurrence.
 pub const HORIZON_MS: u64 = 315_360_000_000;
-/// Bytes of the text of a rule, at most.
+/// The most bytes of the text of a rule.
 pub const TEXT_BYTES_MAX: usize = 256;
-/// Bytes of the name of a zone, at most.
+/// The most bytes of the name of a zone.
 pub const ZONE_BYTES_MAX: usize = 64;
 
 /// The only zone of an interval.
 const UTC: &str = "UTC";
-/// What a text of an interval begins with.
+/// The prefix of the text of an interval.
 const EVERY: &str = "every ";
 const SECOND_MS: u64 = 1_000;
 const HOUR_S: u64 = 3_600;
-/// Days in which a pattern must have one to happen at all: [`HORIZON_MS`], and one more at each end, since the day of
-/// a zone is not the day of UTC.
+/// The days of which a pattern must match one to occur at all: [`HORIZON_MS`], and one more at each end, since the
+/// day of a zone is not the day of UTC.
 const HORIZON_DAYS: usize = 3_652;
-/// How far a search goes on behind a gap that is longer than the cron library looks over, in hours.
+/// How far a search continues after a gap that is longer than the cron library handles, in hours.
 const GAP_HOURS_MAX: u64 = 48;
 
-/// Why a rule is none.
+/// Why a rule is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// What is wrong: `every`, `cron` or `zone`.
+    /// The wrong part: `every`, `cron` or `zone`.
     pub part: &'static str,
     /// What it must be.
     pub expected: String,
@@ -48,7 +48,7 @@ impl Refused {
     }
 }
 
-/// See the module.
+/// A rule; see the module.
 #[derive(Clone)]
 pub struct Rule {
     kind: Kind,
@@ -70,13 +70,13 @@ enum Kind {
 }
 
 impl Rule {
-    /// The text of a rule that happens every `interval_ms` milliseconds.
+    /// The text of a rule with an occurrence every `interval_ms` milliseconds.
     pub fn every_text(interval_ms: u64) -> String {
         format!("{EVERY}{interval_ms}ms")
     }
 
     /// Reads a rule: `every 900000ms`, or five cron fields, or six with seconds first, in the time of `zone`, an
-    /// IANA name. Whether it ever happens is found by [`Self::next_after`].
+    /// IANA name. [`Self::next_after`] finds whether it ever occurs.
     ///
     /// # Errors
     /// [`Refused`] naming the part that is wrong.
@@ -101,7 +101,7 @@ impl Rule {
         Ok(Self { kind: Kind::Every { interval_ms } })
     }
 
-    /// As [`Self::parse`], of a cron pattern and nothing else.
+    /// Like [`Self::parse`], for a cron pattern only.
     ///
     /// # Errors
     /// [`Refused`] naming `cron` or `zone`.
@@ -124,12 +124,12 @@ impl Rule {
         Ok(Self { kind: Kind::Cron { pattern: Box::new(pattern), zone: zone_named(zone)? } })
     }
 
-    /// The first occurrence after `after_ms`; `None` where there is none within ten years of it. An interval
-    /// counts from `after_ms`, which is an occurrence of its own.
+    /// The first occurrence after `after_ms`; `None` if there is none within ten years. An interval counts from
+    /// `after_ms`, which must be an occurrence.
     ///
     /// # Errors
-    /// [`Refused`] naming `cron` where the pattern cannot be followed from there: then it is not known whether there
-    /// is one.
+    /// [`Refused`] naming `cron` if the pattern cannot be evaluated from there: then it is unknown whether there is
+    /// one.
     pub fn next_after(&self, after_ms: u64) -> Result<Option<u64>, Refused> {
         let next = match &self.kind {
             Kind::Every { interval_ms } => after_ms.checked_add(*interval_ms),
@@ -138,7 +138,7 @@ impl Rule {
         Ok(next.filter(|next| next.checked_sub(after_ms).is_some_and(|gap_ms| (1..=HORIZON_MS).contains(&gap_ms))))
     }
 
-    /// The last occurrence of those after `after_ms` that is not after `until_ms`; `None` where there is none.
+    /// The last occurrence after `after_ms` that is not after `until_ms`; `None` if there is none.
     ///
     /// # Errors
     /// As [`Self::next_after`].
@@ -147,8 +147,8 @@ impl Rule {
             return Ok(last_of_grid(*interval_ms, after_ms, until_ms));
         }
         let within = |from: u64| Ok::<_, Refused>(self.next_after(from)?.filter(|next| *next <= until_ms));
-        // The next one of an earlier time is never a later one, so the last time whose next one is within is found
-        // by halves.
+        // An earlier time never has a later next occurrence, so a binary search finds the last time whose next
+        // occurrence is within the limit.
         let Some(mut found) = within(after_ms)? else { return Ok(None) };
         let (mut low, mut high) = (found, until_ms);
         while low < high {
@@ -161,9 +161,9 @@ impl Rule {
         Ok(Some(found))
     }
 
-    /// The time from which a rule that begins at `now_ms` counts, so that its first occurrence is at or after
-    /// `start_ms` where that is given, and after now where it is not, or is over. An interval whose start is over
-    /// keeps to the grid of its start.
+    /// The time from which a rule that begins at `now_ms` counts. Its first occurrence is at or after `start_ms`,
+    /// or after now if there is no start or the start has passed. An interval whose start has passed keeps the grid
+    /// of its start.
     pub fn counts_from(&self, now_ms: u64, start_ms: Option<u64>) -> Option<u64> {
         let Some(start_ms) = start_ms else { return Some(now_ms) };
         match &self.kind {
@@ -180,15 +180,15 @@ fn zone_named(zone: &str) -> Result<TimeZone, Refused> {
     named.ok_or_else(|| Refused::new("zone", "the name of a zone, as Europe/Berlin", quoted(zone, ZONE_BYTES_MAX)))
 }
 
-/// The last time of a grid that is after `after_ms`, which is one of it, and not after `until_ms`.
+/// The last time of a grid that is not after `until_ms`, and after `after_ms`, which is on the grid.
 fn last_of_grid(interval_ms: u64, after_ms: u64, until_ms: u64) -> Option<u64> {
     let whole = until_ms.checked_sub(after_ms)?.checked_div(interval_ms)?;
     (whole > 0).then(|| after_ms.checked_add(whole.checked_mul(interval_ms)?)).flatten()
 }
 
-/// The next time of a pattern; `None` where no day of the next ten years is one of it, or time ends before. The
-/// library gives up where a gap is longer than any that clocks have today; what is behind it is looked for from a later
-/// hour, since gaps end on one.
+/// The next time of a pattern; `None` if no day of the next ten years matches, or the range of times ends before.
+/// The library fails if a gap is longer than any in use today. The search then continues from a later hour, since
+/// gaps end on an hour.
 fn next_of(pattern: &Cron, zone: &TimeZone, after_ms: u64) -> Result<Option<u64>, Refused> {
     let refused = |error: &CronError| {
         let found = format!("{:?} after {after_ms} ms: {error}", pattern.pattern.to_string());
@@ -196,7 +196,7 @@ fn next_of(pattern: &Cron, zone: &TimeZone, after_ms: u64) -> Result<Option<u64>
     };
     let after_s = after_ms / SECOND_MS;
     let Some(after) = timestamp(after_s) else { return Ok(None) };
-    // Asked first, once and day by day: the library would look for a day that never comes until the year 5000.
+    // Checked first, once and day by day: the library would search for a day that never comes until the year 5000.
     if !has_day(pattern, after).map_err(|error| refused(&error))? {
         return Ok(None);
     }
@@ -218,7 +218,7 @@ fn timestamp(at_s: u64) -> Option<Timestamp> {
     Timestamp::from_second(i64::try_from(at_s).ok()?).ok()
 }
 
-/// True where a day of the next ten years, in any zone, is one of the pattern.
+/// True if a day of the next ten years, in any zone, matches the pattern.
 fn has_day(pattern: &Cron, after: Timestamp) -> Result<bool, CronError> {
     let today = TimeZone::UTC.to_datetime(after).date();
     let days = today.yesterday().unwrap_or(today).series(jiff::Span::new().days(1));

@@ -1,21 +1,21 @@
-//! Whose turn it is next: the rule, the occurrence before, and what is done about those that were missed.
+//! The next occurrence of a series, from its rule, the last occurrence, and the policy for missed ones.
 
 use crate::rule::{Refused, Rule};
 
-/// What becomes of occurrences whose time is over before they could be stored.
+/// The policy for occurrences whose time passed before they could be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CatchUp {
-    /// They happen once, at once, as the last of them; then the next regular one.
+    /// One of them occurs, at once, with the time of the last one; then the next regular one.
     #[default]
     One,
-    /// They do not happen: the next is the first one after now.
+    /// None of them occurs: the next is the first one after now.
     Skip,
-    /// Each of them happens, one after the other.
+    /// Each of them occurs, one after the other.
     All,
 }
 
-/// When the occurrence after the one at `last_ms` is due, of those that a store makes at `now_ms`. It is one of the
-/// rule's own times, whatever now is. `None`: there is no further one.
+/// The due time of the occurrence after the one at `last_ms`, for a store that makes it at `now_ms`. It is one of
+/// the rule's own times, whatever the current time is. `None`: there is no further one.
 ///
 /// # Errors
 /// As [`Rule::next_after`].
@@ -34,10 +34,10 @@ pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> R
     }
 }
 
-/// As [`next_turn`], of a rule that is a text, as facts have it.
+/// Like [`next_turn`], for a rule as text, as it is in facts.
 ///
 /// # Errors
-/// [`Refused`] where the text is no rule, the zone is not known any more, or as [`Rule::next_after`].
+/// [`Refused`] if the text is no rule, the zone is no longer known, or as [`Rule::next_after`].
 pub fn turn_of(text: &str, zone: &str, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
     next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms)
 }
