@@ -10,6 +10,9 @@ use delaymq_engine::{Due, Durability, Options, PublishBatch, Store, Subscription
 
 const SETTLE_MAX: Duration = Duration::from_secs(6);
 const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+const GIVEN_BODIES: u64 = 40;
+const GIVEN_BODY_BYTES: usize = 1 << 20;
+const GIVEN_DELAY_MS: u64 = 86_400_000;
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A measurement that could not be made.
@@ -115,9 +118,12 @@ pub(crate) fn publish(
     Ok(())
 }
 
-/// Where the case says so, waits until the helper has prepared its stock of segments, as it has in a
-/// store that was open for a few seconds.
+/// If the case asks for it, publishes `GIVEN_BODIES` and waits until the helper has prepared its stock of segments, as it
+/// has in a store that is in use. A new store has small segments.
 pub(crate) fn settle(case: &Case, store: &Store) -> Result<(), Failure> {
+    if case.flag("settle") {
+        publish(store, "before", GIVEN_BODIES, (1, &vec![0; GIVEN_BODY_BYTES]), |_| Due::After(GIVEN_DELAY_MS))?;
+    }
     let (started, mut before) = (Instant::now(), 0);
     while case.flag("settle") && started.elapsed() < SETTLE_MAX {
         std::thread::sleep(SETTLE_PAUSE);

@@ -172,6 +172,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant(SEGMENT, "SEGMENT_BYTES_MAX"),
         SEGMENT_BYTES,
     ],
+    "bytes of the first segments": lambda: [constant("rust/core/src/message_log/segment.rs", "OPENING_SEGMENT_BYTES")],
     "segments prepared ahead": lambda: [
         constant("rust/engine/src/commit/committer.rs", name)
         for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")

@@ -14,9 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Served", "served"]
+from delaymq.store import Store
+
+__all__ = ["Served", "grow", "served"]
 
 PREFIX = "DELAYMQ_"  # prefix of environment variables that configure the command line
+GIVEN_BODIES = 40
+GIVEN_BODY_BYTES = 1 << 20
+GIVEN_DELAY_S = 86_400
 SETTLE_S_MAX = 6.0
 SETTLE_PAUSE_S = 1.0
 STOP_S_MAX = 60.0
@@ -45,11 +50,14 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
     Args:
         folder: The folder of the store, created if it does not exist.
         durability: `"disk"` or `"os"`.
-        settled: True waits until it has prepared its segments.
+        settled: True publishes 40 MiB first and waits until the store has prepared its segments, as a store in use has.
 
     Raises:
         RuntimeError: It did not start, or did not end normally.
     """
+    if settled:
+        with Store.open(folder, durability="os") as store:
+            grow(store)
     options = {"server.port": 0, "http.port": 0, "store.durability": durability}
     settings = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "delaymq", "serve", "--store", str(folder), "--json", *settings]
@@ -71,6 +79,12 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
                 raise RuntimeError(f"the server ended with {process.returncode}")
         finally:
             process.kill()
+
+
+def grow(store: Store) -> None:
+    """Publishes 40 MiB, due in a day: the segments of a new store are small and grow with what it is given."""
+    for _ in range(GIVEN_BODIES):
+        store.publish("before", bytes(GIVEN_BODY_BYTES), delay=GIVEN_DELAY_S)
 
 
 def _allow_many_descriptors() -> None:

@@ -133,7 +133,7 @@ fn assemble(
     identity: &Identity,
     recovered: Recovered,
 ) -> Result<Shared> {
-    let Recovered { owner, epoch, position, trusted, next_segment, .. } = recovered;
+    let Recovered { owner, epoch, position, trusted, next_segment, given_bytes, .. } = recovered;
     let start = AppenderStart {
         stream: identity.stream,
         epoch,
@@ -142,11 +142,13 @@ fn assemble(
         next_sequence: position.next_sequence,
         trusted,
         segment_bytes: identity.segment_bytes,
+        opening_bytes: OPENING_SEGMENT_BYTES,
+        given_bytes,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
     // The room that finishing facts need. It is small, so that the first publish does not wait for more.
     let small = identity.segment_bytes.min(OPENING_SEGMENT_BYTES);
-    let header = SegmentHeader { capacity: small, ..appender.plan_next() };
+    let header = SegmentHeader { capacity: small, ..appender.plan_next(0) };
     let reserve = Preparing::begin(Arc::clone(&storage), header, true)
         .and_then(Preparing::finish)
         .and_then(|prepared| appender.adopt(prepared));

@@ -163,7 +163,7 @@ fn abandoning_writes_nothing_and_closing_does() {
 fn closing_takes_a_whole_segment_away_that_the_log_did_not_take_in() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
-    let header = store.shared.writer().unwrap().get().unwrap().appender.plan_next();
+    let header = store.shared.writer().unwrap().get().unwrap().appender.plan_next(0);
     store.close().unwrap();
     // As the helper that had just prepared one when the log ended.
     let prepared = Preparing::begin(Arc::clone(&store.shared.storage), header, false).unwrap().finish().unwrap();
@@ -180,11 +180,19 @@ fn closing_takes_a_whole_segment_away_that_the_log_did_not_take_in() {
 fn closing_takes_a_half_prepared_segment_away_and_inspecting_names_one() {
     for close in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
+        let open = || Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
+        let store = open();
+        let mut batch = store.batch();
+        for _ in 0..20 {
+            batch.push("orders", Due::After(3_600_000), &[], &vec![0; 1 << 20]).unwrap();
+            store.publish(&mut batch).unwrap();
+        }
+        store.close().unwrap();
+        let store = open();
         let preparing = || {
             let seen = crate::inspect(folder.path(), &crate::KeepFinished::default()).unwrap().inspection;
-            // Those of an opening are small and quickly done.
-            let large = |file: &&crate::InspectedFile| file.bytes > 64 << 20;
+            // The first segments of an opening are small. A store that was given much prepares large ones.
+            let large = |file: &&crate::InspectedFile| file.bytes > 32 << 20;
             seen.files.iter().filter(large).filter(|file| file.kind == crate::FileKind::Preparing).count()
         };
         let until = Instant::now() + Duration::from_secs(10);

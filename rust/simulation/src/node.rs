@@ -54,6 +54,9 @@ pub struct NodeOptions {
     pub durability: Durability,
     /// Bytes of a segment.
     pub segment_bytes: u32,
+    /// Bytes of the smallest segment, with which each opening begins. Segments do not grow if it is as large as
+    /// `segment_bytes`, or larger.
+    pub opening_bytes: u32,
     /// The furthest due time ahead that is accepted, in milliseconds.
     pub delay_ms_max: u64,
     /// True where consumers outlive their process, as those of a server do.
@@ -88,6 +91,7 @@ impl Default for NodeOptions {
         Self {
             durability: Durability::Disk,
             segment_bytes: 8 << 10,
+            opening_bytes: u32::MAX,
             delay_ms_max: 315_360_000_000,
             keeps_consumers: false,
             marks: FreeMarks::default(),
@@ -108,6 +112,8 @@ pub struct Node {
     reading: Reading,
     appender: SegmentAppender,
     commits: GroupCommit,
+    /// Bytes of a submission that waits for a segment; 0 if none waits.
+    awaited_bytes: u64,
     unreleased: VecDeque<Written>,
     inbox: VecDeque<Written>,
     applied: Vec<AppliedBatch>,
@@ -160,6 +166,8 @@ impl Node {
             next_sequence: position.next_sequence,
             trusted: recovered.trusted,
             segment_bytes: identity.segment_bytes,
+            opening_bytes: options.opening_bytes,
+            given_bytes: recovered.given_bytes,
         };
         let appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
         let mut commit_options =
@@ -179,6 +187,7 @@ impl Node {
             reading,
             appender,
             commits: GroupCommit::new(commit_options),
+            awaited_bytes: 0,
             unreleased: VecDeque::new(),
             inbox: VecDeque::new(),
             applied: Vec::new(),

@@ -10,6 +10,7 @@ from delaymq.bench.cases.append import COPIED
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import measurement
+from delaymq.bench.served import grow
 from delaymq.store import Durability, Store
 
 __all__ = ["cases_many", "cases_one"]
@@ -20,9 +21,14 @@ BATCH = 1000
 SETTLE_S = 2.0
 
 
-def settle(*, quick: bool) -> None:
-    """Waits until the store has prepared its segments, as it has a few seconds after it was opened."""
-    time.sleep(0 if quick else SETTLE_S)
+def settle(store: Store, *, quick: bool) -> None:
+    """Publishes 40 MiB and waits until the store has prepared its segments, as a store in use has.
+
+    A new store has small segments; `quick` measures one.
+    """
+    if not quick:
+        grow(store)
+        time.sleep(SETTLE_S)
 
 
 def cases_one(quick: bool) -> Sequence[Case]:
@@ -41,7 +47,7 @@ def cases_many(quick: bool) -> Sequence[Case]:
 def _one(durability: Durability, messages: int, *, quick: bool) -> Case:
     def ours(folder: Path) -> Figures:
         with Store.open(folder, durability=durability) as store:
-            settle(quick=quick)
+            settle(store, quick=quick)
             publish = store.publish
             started = time.perf_counter()
             for _ in range(messages):
@@ -61,7 +67,7 @@ def _many(durability: Durability, messages: int, *, quick: bool) -> Case:
 
     def ours(folder: Path) -> Figures:
         with Store.open(folder, durability=durability) as store:
-            settle(quick=quick)
+            settle(store, quick=quick)
             publish_many = store.publish_many
             started = time.perf_counter()
             for _ in range(messages // BATCH):

@@ -19,10 +19,10 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageFault};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::record::{check_format, written_format};
-use crate::storage::Storage;
+use crate::storage::{Storage, StorageFile};
 use crate::units::SegmentNumber;
 
 /// The folder of the segments.
@@ -37,11 +37,13 @@ pub const SEGMENT_HEADER_BYTES: u32 = 4096;
 pub const SEGMENT_BYTES_MIN: u32 = 2 * SEGMENT_HEADER_BYTES;
 /// The largest segment, in bytes. Every offset in it fits a location with room to spare.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 31;
-/// Bytes of the segment that each opening begins, unless the store's segments are smaller. It is short
-/// because the opening waits until it is zeroed.
-pub const OPENING_SEGMENT_BYTES: u32 = 8 << 20;
+/// Size of the segments that an opening makes, and of the smallest that are prepared, unless the store's segments are
+/// smaller. An opening waits for two of them, and a store without messages takes no more.
+pub const OPENING_SEGMENT_BYTES: u32 = 1 << 20;
 /// The largest submission, in bytes of encoded records, however large the segments are.
 const RECORDS_MAX: u64 = 32 << 20;
+/// Bytes of a block of the disk: space is given back in whole blocks.
+const BLOCK_BYTES: u64 = 4_096;
 /// The suffix of a segment's name.
 const SUFFIX: &str = ".segment";
 /// Digits of the number in a name.
@@ -187,6 +189,25 @@ pub const fn records_max(capacity: u32) -> u64 {
     let whole = (fresh_room(capacity) as u64).saturating_sub(2 * BATCH_HEADER_BYTES as u64);
     let smaller = if half < whole { half } else { whole };
     if smaller < RECORDS_MAX { smaller } else { RECORDS_MAX }
+}
+
+/// Gives the disk space behind a seal back, which was prepared for more batches. No reader reads these bytes, and they
+/// are zeros before and after. If the disk does not take them, they stay, which does no harm.
+pub(super) fn give_back_rest(segment: &dyn StorageFile, end: u64) -> Result<()> {
+    let from = end.next_multiple_of(BLOCK_BYTES);
+    let punched = segment.length().and_then(|length| match length.saturating_sub(from) {
+        0 => Ok(false),
+        rest => segment.punch(from, rest),
+    });
+    unless_stopped(punched)
+}
+
+/// Ignores a failure to give space back, unless the simulated machine has stopped in it.
+pub(super) fn unless_stopped<T>(done: Result<T>) -> Result<()> {
+    match done {
+        Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

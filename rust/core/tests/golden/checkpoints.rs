@@ -159,6 +159,8 @@ fn apply_history(
         next_sequence: Sequence(1),
         trusted: NOW,
         segment_bytes: SEGMENT_BYTES_MIN,
+        opening_bytes: SEGMENT_BYTES_MIN,
+        given_bytes: 0,
     };
     let mut appender = SegmentAppender::open(Arc::clone(storage), &start)?;
     for facts in history {

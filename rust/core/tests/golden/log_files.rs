@@ -47,6 +47,8 @@ fn segment() -> Outcome {
         next_sequence: Sequence(1),
         trusted: TRUSTED,
         segment_bytes: SEGMENT_BYTES_MIN,
+        opening_bytes: SEGMENT_BYTES_MIN,
+        given_bytes: 0,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
     let marks = |record_count, committed: Location| AppendMarks {

@@ -21,8 +21,7 @@ impl Shared {
             helping.awaited_bytes = hungry_bytes;
             // A publish waits: a segment that is half full of zeros is finished without pauses, another one is begun
             // without zeros.
-            let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
-            if is_half_done {
+            if helping.preparing.as_ref().is_some_and(Preparing::is_half_done) {
                 self.background.hungry_bytes.fetch_max(hungry_bytes, Ordering::Relaxed);
             } else {
                 helping.preparing = None;
@@ -32,7 +31,7 @@ impl Shared {
         }
         helping.prepare_again = None;
         let awaited = helping.awaited_bytes;
-        // The first segments after an opening are small: one in the stock may be too small for a large publish.
+        // A segment of the stock may be too small for a large publish.
         let wanted = self.with_commits(|commits| {
             commits.needs_segment(0, self.segments_ahead()) || (awaited > 0 && commits.needs_segment(awaited, 1))
         });
@@ -41,12 +40,9 @@ impl Shared {
             helping.preparing = None;
             return false;
         }
-        let stepped = if let Some(preparing) = helping.preparing.take() {
-            helping.pieces = helping.pieces.saturating_add(1);
-            preparing.step(PIECE_BYTES)
-        } else {
-            helping.pieces = 1;
-            self.begin_segment(!hungry)
+        let stepped = match helping.preparing.take() {
+            Some(preparing) => preparing.step(PIECE_BYTES),
+            None => self.begin_segment(awaited, !hungry),
         };
         let done = match stepped {
             Ok(PreparingStep::More(preparing)) => {
@@ -55,7 +51,6 @@ impl Shared {
                 Ok(())
             }
             Ok(PreparingStep::Prepared(prepared)) => {
-                helping.pieces = 0;
                 self.background.hungry_bytes.store(0, Ordering::Relaxed);
                 helping.free_room_checks.check_soon();
                 self.adopt(prepared, helping)
@@ -73,18 +68,23 @@ impl Shared {
         }
     }
 
-    fn begin_segment(&self, zero: bool) -> Result<PreparingStep> {
-        let header = self.writer()?.get()?.appender.plan_next();
+    /// Begins a segment for a submission of `awaited_bytes` that waits; 0 if none waits.
+    fn begin_segment(&self, awaited_bytes: u64, zero: bool) -> Result<PreparingStep> {
+        let header = self.writer()?.get()?.appender.plan_next(awaited_bytes);
         Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
     }
 
     /// Adds a whole segment to the log. If the log has ended meanwhile, the file is remembered, to be removed.
     pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut HelperState) -> Result<()> {
         helping.unfinished = Some(prepared.temporary().to_owned());
+        let is_largest = prepared.capacity_bytes() == u64::from(self.segment_bytes);
         let mut guard = self.writer()?;
         let appender = &mut guard.get()?.appender;
         appender.adopt(prepared)?;
         helping.unfinished = None;
+        if is_largest {
+            self.background.is_grown.store(true, Ordering::Relaxed);
+        }
         let synced = appender.synced();
         let is_told = self.with_commits(|commits| {
             // Reported before any caller can see it; not while the mark refuses.

@@ -42,9 +42,11 @@ struct Checkpoints {
 /// What other threads ask of the helper.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// The bytes of records of a publish that waits for a segment; 0 if none waits.
+    /// The bytes of records of a submission that waits for a segment; 0 if none waits.
     pub(crate) hungry_bytes: AtomicU64,
-    /// A publish waited although the stock of segments was full.
+    /// A segment of the full size was prepared: the segments of the log do not grow any more.
+    pub(crate) is_grown: AtomicBool,
+    /// A publish waited for a segment although the stock had segments of the full size.
     pub(crate) was_hungry: AtomicBool,
     /// The log is idle, and its end is not vouched for yet.
     pub(crate) witness_wanted: AtomicBool,
@@ -82,8 +84,6 @@ pub(crate) struct HelperState {
     pub(crate) unfinished: Option<String>,
     /// The bytes of the publish that segments are prepared for, in addition to the usual stock; 0 for none.
     pub(crate) awaited_bytes: u64,
-    /// Pieces of the segment that are done.
-    pub(crate) pieces: u64,
     pub(crate) prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
@@ -171,7 +171,7 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
-            let preparing = if helping.preparing.is_some() { u64::from(self.segment_bytes) } else { 0 };
+            let preparing = helping.preparing.as_ref().map_or(0, Preparing::capacity_bytes);
             self.check_free_room(&mut helping.free_room_checks, preparing);
             self.keep_time(&mut time_kept);
             if prepared || checkpointed || sent {

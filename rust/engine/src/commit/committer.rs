@@ -176,17 +176,19 @@ impl Shared {
                 Ok(Some(range))
             }
             Submitted::NeedRoom => {
-                self.hunger(if submission.class == Class::Growing { submission.records.len() as u64 } else { 0 });
+                self.hunger(submission);
                 Ok(None)
             }
             Submitted::QueueFull => Ok(None),
         }
     }
 
-    /// A publish of so many bytes finds no room. 0 bytes stand for a fact that finishes what is stored.
-    fn hunger(&self, bytes: u64) {
-        self.background.hungry_bytes.store(bytes, Ordering::Relaxed);
-        if bytes > 0 && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
+    /// Asks the helper for a segment that has room for the submission.
+    fn hunger(&self, submission: Submission<'_>) {
+        self.background.hungry_bytes.store(submission.records.len() as u64, Ordering::Relaxed);
+        // A caller that does not wait for room raises no thread itself.
+        self.helper.raise();
+        if submission.class == Class::Growing && self.background.is_grown.load(Ordering::Relaxed) {
             self.background.was_hungry.store(true, Ordering::Relaxed);
         }
     }

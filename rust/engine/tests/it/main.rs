@@ -20,6 +20,7 @@ mod rebuild;
 mod recurring;
 mod retention;
 mod salvage;
+mod segment_growth;
 mod shared_store;
 mod subject_readers;
 mod support;

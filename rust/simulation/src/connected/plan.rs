@@ -1,6 +1,6 @@
 //! The plan of a connected history: everything that its seed decides before it begins.
 
-use delaymq_core::message_log::Durability;
+use delaymq_core::message_log::{Durability, SEGMENT_BYTES_MIN};
 use delaymq_core::queues::tags::{Filter, TagRule};
 use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_subject};
 use delaymq_core::wire::client::caller::CallerLimits;
@@ -84,6 +84,7 @@ impl Plan {
         let node = NodeOptions {
             durability: if chance.percent(70) { Durability::Disk } else { Durability::Os },
             segment_bytes: 64 << 10,
+            opening_bytes: SEGMENT_BYTES_MIN,
             owner,
             ..NodeOptions::default()
         };

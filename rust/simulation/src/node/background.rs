@@ -24,11 +24,13 @@ impl Node {
     /// # Errors
     /// Those of the storage; they poison nothing.
     pub fn prepare(&mut self) -> Result<()> {
-        let prepared = Preparing::begin(Arc::clone(&self.storage), self.appender.plan_next(), true)
+        let header = self.appender.plan_next(self.awaited_bytes);
+        let prepared = Preparing::begin(Arc::clone(&self.storage), header, true)
             .and_then(Preparing::finish)
             .and_then(|prepared| self.appender.adopt(prepared));
         self.commits.set_disk_full(prepared.is_err());
         if prepared.is_ok() {
+            self.awaited_bytes = 0;
             self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
         }
         self.look_at_room();

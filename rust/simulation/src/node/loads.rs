@@ -80,7 +80,10 @@ impl Node {
                 }
                 Ok(Some(Sequence(range.end.0.saturating_sub(u64::from(adopts)))))
             }
-            Submitted::NeedRoom | Submitted::QueueFull => Ok(None),
+            Submitted::NeedRoom | Submitted::QueueFull => {
+                self.awaited_bytes = records.len() as u64;
+                Ok(None)
+            }
         }
     }
 }

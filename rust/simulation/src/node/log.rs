@@ -75,7 +75,10 @@ impl Node {
     ) -> Result<Option<Range<Sequence>>> {
         match self.commits.submit(Submission { records, record_count, adopts: 0, class, must_sync })? {
             Submitted::Accepted(range) => Ok(Some(range)),
-            Submitted::NeedRoom | Submitted::QueueFull => Ok(None),
+            Submitted::NeedRoom | Submitted::QueueFull => {
+                self.awaited_bytes = records.len() as u64;
+                Ok(None)
+            }
         }
     }
 
@@ -102,7 +105,10 @@ impl Node {
             };
             match self.commits.submit(submission)? {
                 Submitted::Accepted(sequences) => self.sent.push(SentFact { label: *label, sequences }),
-                Submitted::NeedRoom | Submitted::QueueFull => return Ok(false),
+                Submitted::NeedRoom | Submitted::QueueFull => {
+                    self.awaited_bytes = proposal.records.len() as u64;
+                    return Ok(false);
+                }
             }
             self.accepted = self.accepted.saturating_add(1);
         }

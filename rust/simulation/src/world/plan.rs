@@ -1,6 +1,6 @@
 //! The plan of a history: everything that its seed decides before it begins.
 
-use delaymq_core::message_log::{Durability, FreeMarks};
+use delaymq_core::message_log::{Durability, FreeMarks, SEGMENT_BYTES_MIN};
 use delaymq_core::store::OwnerOptions;
 
 use crate::chance::Chance;
@@ -100,6 +100,7 @@ impl Plan {
         let node = NodeOptions {
             durability: if chance.percent(60) { Durability::Disk } else { Durability::Os },
             segment_bytes: u32::try_from(chance.one_of(&[8, 8, 12, 20])).unwrap_or(8) << 10,
+            opening_bytes: SEGMENT_BYTES_MIN,
             keeps_consumers: chance.percent(40),
             marks,
             owner,

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use super::commit::Mark;
 use super::durability::Durability;
+use super::growth::SegmentGrowth;
 use super::preparing::{PreparedSegment, Preparing};
 use crate::error::{Error, Result};
 use crate::message_log::segment::{
-    LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, segment_path,
+    LOG_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, give_back_rest, segment_path, unless_stopped,
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
@@ -38,8 +39,12 @@ pub struct AppenderStart {
     pub next_sequence: Sequence,
     /// The trusted time of the last batch. No later batch gets an earlier time.
     pub trusted: Millis,
-    /// Bytes of a segment.
+    /// Bytes of the largest segment.
     pub segment_bytes: u32,
+    /// Bytes of the smallest segment, with which each opening begins.
+    pub opening_bytes: u32,
+    /// How much the log was given of late.
+    pub given_bytes: u64,
 }
 
 /// The fields of a batch in addition to its records.
@@ -83,7 +88,7 @@ pub struct SegmentAppender {
     storage: Arc<dyn Storage>,
     stream: Stream,
     epoch: Epoch,
-    segment_bytes: u32,
+    growth: SegmentGrowth,
     current: OpenSegment,
     stock: VecDeque<OpenSegment>,
     offset: u32,
@@ -100,8 +105,8 @@ impl SegmentAppender {
     /// Begins segment `start.number`. The segment is small and zeroed, since an opening waits for it. Errors:
     /// those of the storage, but never `AlreadyExists`: a file of that name is replaced.
     pub fn open(storage: Arc<dyn Storage>, start: &AppenderStart) -> Result<Self> {
-        let capacity = start.segment_bytes.min(OPENING_SEGMENT_BYTES);
-        let header = SegmentHeader { number: start.number, stream: start.stream, capacity };
+        let growth = SegmentGrowth::new(start.opening_bytes, start.segment_bytes, start.given_bytes);
+        let header = SegmentHeader { number: start.number, stream: start.stream, capacity: growth.smallest_bytes() };
         let prepared = Preparing::begin_own(Arc::clone(&storage), header, true)?.finish()?;
         let current = install(&*storage, &prepared)?;
         let end = Location::in_segment(start.number, SEGMENT_HEADER_BYTES);
@@ -109,7 +114,7 @@ impl SegmentAppender {
             storage,
             stream: start.stream,
             epoch: start.epoch,
-            segment_bytes: start.segment_bytes,
+            growth,
             current,
             stock: VecDeque::new(),
             offset: SEGMENT_HEADER_BYTES,
@@ -161,13 +166,23 @@ impl SegmentAppender {
         Ok(true)
     }
 
-    /// Syncs, seals and syncs again, so that the log ends here on purpose.
+    /// Syncs, seals and syncs again, so that the log ends here on purpose. The disk space that was prepared for more
+    /// batches is given back. If that fails, the next opening does it.
     pub fn seal_and_close(&mut self, committed: Location) -> Result<()> {
         self.refuse_if_done()?;
         let sealed = self.seal(committed);
         self.poison_on_error(sealed)?;
         self.closed = true;
-        Ok(())
+        self.give_space_back()
+    }
+
+    /// Removes the prepared segments, the last one first, and punches the current one behind its seal. A prepared
+    /// segment holds no batch, so it does no harm if a power cut brings its file back.
+    fn give_space_back(&mut self) -> Result<()> {
+        while let Some(segment) = self.stock.pop_back() {
+            unless_stopped(self.storage.remove(&segment_path(segment.number)))?;
+        }
+        give_back_rest(&*self.current.file, u64::from(self.offset))
     }
 
     /// Adds a prepared segment to the stock: gives it its final name, durably. If its number was used in the
@@ -186,9 +201,11 @@ impl SegmentAppender {
         Ok(())
     }
 
-    /// The header of the next segment to prepare.
-    pub fn plan_next(&self) -> SegmentHeader {
-        SegmentHeader { number: self.next_to_prepare(), stream: self.stream, capacity: self.segment_bytes }
+    /// The header of the next segment to prepare. A publish of `awaited_bytes` of records waits for it; 0 if none
+    /// waits.
+    pub fn plan_next(&self, awaited_bytes: u64) -> SegmentHeader {
+        let capacity = self.growth.next_bytes(awaited_bytes);
+        SegmentHeader { number: self.next_to_prepare(), stream: self.stream, capacity }
     }
 
     fn next_to_prepare(&self) -> SegmentNumber {
@@ -234,11 +251,11 @@ impl SegmentAppender {
         let length = bytes.len() as u64;
         let rolled = self.tail_room() < length;
         while self.tail_room() < length {
-            if length > u64::from(fresh_room(self.segment_bytes)) {
-                let limit = u64::from(fresh_room(self.segment_bytes));
+            let limit = u64::from(fresh_room(self.growth.largest_bytes()));
+            if length > limit {
                 return Err(Error::TooLarge { argument: "batch", limit, found: length });
             }
-            self.roll(marks.committed)?;
+            self.roll(marks.committed, length)?;
         }
         let start = self.position();
         let fields = BatchFields {
@@ -277,6 +294,7 @@ impl SegmentAppender {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.current.file.write_at(u64::from(self.offset), bytes)?;
         self.offset = self.offset.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        self.growth.note_given(bytes.len() as u64);
         Ok(())
     }
 
@@ -323,14 +341,14 @@ impl SegmentAppender {
     }
 
     /// Ends the current segment and begins the next one: a prepared one if there is any. Otherwise a segment
-    /// is made now, not zeroed, since zeroing would take too long.
-    fn roll(&mut self, committed: Location) -> Result<()> {
+    /// is made now for a batch of `length` bytes, not zeroed, since zeroing would take too long.
+    fn roll(&mut self, committed: Location, length: u64) -> Result<()> {
         reached(Failpoint::RollBegins);
         self.seal(committed)?;
         let next = if let Some(prepared) = self.stock.pop_front() {
             prepared
         } else {
-            let prepared = Preparing::begin_own(Arc::clone(&self.storage), self.plan_next(), false)?.finish()?;
+            let prepared = Preparing::begin_own(Arc::clone(&self.storage), self.plan_next(length), false)?.finish()?;
             install(&*self.storage, &prepared)?
         };
         self.current = next;

@@ -88,7 +88,7 @@ fn without_a_prepared_segment_one_is_made() {
 #[test]
 fn a_prepared_segment_whose_number_was_used_gets_the_next() {
     let mut log = Log::new(SMALL);
-    let late = Preparing::begin(shared(&log.storage), log.appender.plan_next(), true).unwrap().finish().unwrap();
+    let late = Preparing::begin(shared(&log.storage), log.appender.plan_next(0), true).unwrap().finish().unwrap();
     assert_eq!(late.number(), SegmentNumber(2));
     log.commit(&[&[1; 3000]]);
     log.commit(&[&[2; 3000]]);
@@ -100,8 +100,7 @@ fn a_prepared_segment_whose_number_was_used_gets_the_next() {
 
 #[test]
 fn a_batch_larger_than_the_opening_segment_goes_to_the_next() {
-    let mut log = Log::in_storage(empty_storage(), &start(SMALL));
-    log.appender.segment_bytes = 64 << 10;
+    let mut log = Log::in_storage(empty_storage(), &AppenderStart { opening_bytes: SMALL, ..start(64 << 10) });
     let large = log.commit(&[&vec![1; 20_000]]);
     assert_eq!(large.start.segment(), Some(SegmentNumber(2)));
     assert_eq!(scan(&log.storage).unwrap().0, [vec![1; 20_000]]);
@@ -182,7 +181,7 @@ fn a_full_disk_while_preparing_gives_the_room_back_and_poisons_nothing() {
     let used = |log: &Log| log.storage.image().values().map(|bytes| bytes.len() as u64).sum::<u64>();
     let before = used(&log);
     log.storage.set_capacity(before + u64::from(SMALL) - 1);
-    let failed = Preparing::begin(shared(&log.storage), log.appender.plan_next(), true).map(drop).unwrap_err();
+    let failed = Preparing::begin(shared(&log.storage), log.appender.plan_next(0), true).map(drop).unwrap_err();
     assert!(failed.is_no_space());
     assert_eq!(used(&log), before);
     log.commit(&[b"a"]);

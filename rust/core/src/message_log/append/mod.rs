@@ -2,12 +2,14 @@
 //!
 //! In: facts as [`submission::Submission`]s. Out: batches in segment files, and marks of what is written and what is durable.
 //! Read `submission`, then `commit` (which submissions make one batch, and when it is synced), then `appender` (which
-//! puts batches into segments). `preparing` makes the next segment ahead of its use, `room` and `free_room` count bytes.
+//! puts batches into segments). `preparing` makes the next segment ahead of its use, `growth` says how large, `room` and
+//! `free_room` count bytes.
 
 pub(super) mod appender;
 pub(super) mod commit;
 pub(super) mod durability;
 pub(super) mod free_room;
+mod growth;
 pub(super) mod preparing;
 pub(super) mod room;
 pub(super) mod submission;

@@ -39,6 +39,11 @@ impl PreparedSegment {
         self.header.number
     }
 
+    /// Bytes of the whole segment.
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.header.capacity)
+    }
+
     /// The name of its file until the log adopts it.
     pub fn temporary(&self) -> &str {
         &self.temporary
@@ -118,6 +123,16 @@ impl Preparing {
     /// The name of its file.
     pub fn temporary(&self) -> &str {
         &self.temporary
+    }
+
+    /// Bytes of the whole segment.
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.header.capacity)
+    }
+
+    /// True if more than half of the segment is done.
+    pub fn is_half_done(&self) -> bool {
+        self.next.saturating_mul(2) > self.capacity_bytes()
     }
 
     /// Removes the unfinished file and returns `error`. If the file cannot be removed now, the next opening

@@ -9,8 +9,10 @@
 use std::sync::Arc;
 
 use super::append::preparing::TEMPORARY_SUFFIX;
-use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
-use crate::error::{Error, Result, StorageFault};
+use super::segment::{
+    ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, give_back_rest, segment_name, segment_path,
+};
+use crate::error::{Error, Result};
 use crate::message_log::repair::scan_end::{ScanEnd, TornTail};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
@@ -20,8 +22,6 @@ use crate::units::{Epoch, SegmentNumber};
 
 /// Bytes of one copying step.
 const PIECE: usize = 1 << 20;
-/// Bytes of a block of the disk. Space is given back in whole blocks.
-const BLOCK_BYTES: u64 = 4_096;
 
 /// The result of a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -166,20 +166,6 @@ fn write_seal_again(storage: &dyn Storage, ending: &ScanEnd, number: SegmentNumb
     segment.write_at(offset, &seal)?;
     segment.sync_data()?;
     give_back_rest(&*segment, offset.saturating_add(BATCH_HEADER_BYTES as u64))
-}
-
-/// Gives back the space after a seal, which was prepared for more batches. Each opening leaves such a
-/// segment, even if little was written into it. No reader reads these bytes, and they are zeros before and
-/// after. If the disk cannot take the space back, it stays allocated without harm.
-fn give_back_rest(segment: &dyn StorageFile, end: u64) -> Result<()> {
-    let (from, length) = (end.next_multiple_of(BLOCK_BYTES), segment.length()?);
-    if from >= length {
-        return Ok(());
-    }
-    match segment.punch(from, length.saturating_sub(from)) {
-        Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn create_anew(storage: &dyn Storage, path: &str) -> Result<Arc<dyn StorageFile>> {

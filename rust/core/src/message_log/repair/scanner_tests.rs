@@ -73,7 +73,7 @@ fn a_prepared_segment_that_was_not_used_is_named() {
     log.close();
     let end = scan(&log.storage).unwrap().1;
     assert!(end.sealed);
-    assert_eq!(end.later_segments.len(), 1);
+    assert_eq!(end.later_segments, [], "closing removes prepared segments");
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub(in crate::message_log) fn start(segment_bytes: u32) -> AppenderStart {
         next_sequence: Sequence(1),
         trusted: Millis(1000),
         segment_bytes,
+        opening_bytes: segment_bytes,
+        given_bytes: 0,
     }
 }
 
@@ -90,7 +92,7 @@ impl Log {
     }
 
     pub(in crate::message_log) fn prepare(&mut self, zero: bool) {
-        let prepared = Preparing::begin(shared(&self.storage), self.appender.plan_next(), zero).unwrap();
+        let prepared = Preparing::begin(shared(&self.storage), self.appender.plan_next(0), zero).unwrap();
         self.appender.adopt(prepared.finish().unwrap()).unwrap();
     }
 

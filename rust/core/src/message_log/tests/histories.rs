@@ -264,7 +264,7 @@ impl World {
                 written.map(drop)
             }
             Step::Prepare { zero } => {
-                let begun = Preparing::begin(shared(&self.storage), session.appender.plan_next(), *zero);
+                let begun = Preparing::begin(shared(&self.storage), session.appender.plan_next(0), *zero);
                 let adopted = begun.and_then(Preparing::finish).and_then(|ready| session.appender.adopt(ready));
                 session.tell_room();
                 // A failed preparation does not poison the log, unless the machine has stopped.

@@ -39,7 +39,7 @@ use crate::planted::{Planted, is_on};
 use crate::run::RUN_FOLDER;
 use crate::storage::{Storage, read_upto};
 use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path, list_checkpoints};
-use crate::units::{Epoch, Millis, SegmentNumber};
+use crate::units::{Epoch, Location, Millis, SegmentNumber};
 use leftovers::remove_unused;
 use restoration::{feed_from, restore, scan_start};
 
@@ -81,6 +81,8 @@ pub struct Recovered {
     pub trusted: Millis,
     /// The number of the segment to begin next.
     pub next_segment: SegmentNumber,
+    /// Bytes of the last two segments that are in use: how much the store was given of late.
+    pub given_bytes: u64,
     /// What recovery found and did.
     pub report: RecoveryReport,
 }
@@ -144,7 +146,16 @@ pub fn recover(
     let position = owner.state().position;
     let known = position.trusted.max(scanner.ending().trusted);
     let trusted = if is_on(Planted::ClockFloorForgotten) { Millis(0) } else { known };
-    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
+    let given_bytes = recent_bytes(storage.as_ref(), scanner.ending().end);
+    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, given_bytes, report })
+}
+
+/// Bytes of the last two segments that are in use. The one before the last counts as none if it is not there, or
+/// cannot be read: the bytes decide only how large the first prepared segments are.
+fn recent_bytes(storage: &dyn Storage, end: Location) -> u64 {
+    let before = end.segment().map(|last| segment_path(SegmentNumber(last.0.saturating_sub(1))));
+    let room = before.and_then(|path| storage.open(&path).and_then(|file| file.room()).ok());
+    u64::from(end.offset()).saturating_add(room.unwrap_or(0))
 }
 
 /// Chooses the newest readable checkpoint and the one before it, and lists newer ones that cannot be used.
