@@ -26,7 +26,7 @@ class InspectedFile:
         kind: segment, preparing, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
         bytes: Its length.
         hole_bytes: Bytes of it that are holes. The store punches holes into finished parts, two checkpoints later, and
-            an open punches them into prepared parts that the open before never used.
+            into prepared parts that were never used, when it closes or is opened again.
         rows: Messages of a run; 0 for other kinds.
         unfinished: Rows that are not finished.
         pending: Pending messages whose payloads are in the file.

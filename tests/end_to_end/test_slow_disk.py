@@ -46,8 +46,13 @@ WAITS = {
     "checkpoint": "store.checkpoint()",
 }
 PREPARED = """
-    import sys, threading, time, delaymq
+    import os, sys, threading, time, delaymq
     store = delaymq.open(sys.argv[1], durability="disk")
+    # A segment that is taken into the log meanwhile would hold the log, and its own sync is never answered.
+    log, names = os.path.join(sys.argv[1], "log"), []
+    while len(names) < 4 or not all(name.endswith(".segment") for name in names):
+        time.sleep(0.01)
+        names = os.listdir(log)
     messages = store.subscribe("a", group="g")
     store.publish("a", b"first")
     held = messages.get(5)
