@@ -2,13 +2,17 @@
 //! decides what happens between any two steps.
 //!
 //! A node decides nothing. Records wait in the queue until [`Node::write_batch`], are invisible until [`Node::sync`]
-//! (or, under `Durability::Os`, until written), and change nothing before [`Node::apply`]. Every storage call may fail:
-//! after an error that poisons, or after the machine was stopped, drop the node and open another.
+//! (or, under `Durability::Os`, until written), and change nothing before [`Node::apply`]. Calls that submit a fact
+//! return its sequence, under which [`Node::take_outcome`] finds its outcome, or `None` if the fact must wait for room.
+//!
+//! Every storage call may fail. After an error that poisons, or after the machine was stopped, drop the node and open
+//! another.
 
 mod administration;
 mod background;
 mod by_key;
 mod consumers;
+mod draft;
 mod loads;
 mod log;
 mod pending_list;
@@ -39,7 +43,6 @@ pub use self::background::Punched;
 pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerms, PublishedOnTerms};
 pub use self::consumers::{Handed, Pulled};
 pub use self::loads::{NewRow, stage};
-use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};
 pub use self::qmq_calls::{QmqMessage, Settled};
 pub use self::recurring::{NewRecurring, ProposedOccurrence};
@@ -50,7 +53,7 @@ use crate::clock::ClockReading;
 /// What a node is opened with.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeOptions {
-    /// What an answer waits for.
+    /// Whether an answer waits for the disk.
     pub durability: Durability,
     /// Bytes of a segment.
     pub segment_bytes: u32,
@@ -61,22 +64,22 @@ pub struct NodeOptions {
     pub delay_ms_max: u64,
     /// True where consumers outlive their process, as those of a server do.
     pub keeps_consumers: bool,
-    /// Of what is free on the disk.
+    /// Marks of free disk space.
     pub marks: FreeMarks,
-    /// The owner's own.
+    /// Options of the owner.
     pub owner: OwnerOptions,
-    /// One subject is kept for another time than the rest.
+    /// A subject with a retention time of its own.
     pub kept_apart: KeptApart,
 }
 
-/// A subject whose finished messages are kept for a time of its own.
+/// A subject whose finished messages have a retention time of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptApart {
-    /// False where it is kept as all others are.
+    /// False if the subject is kept like all others.
     pub is_on: bool,
     /// The subject.
     pub subject: &'static str,
-    /// For how long, in milliseconds.
+    /// The retention time in milliseconds.
     pub keep_ms: u64,
 }
 
@@ -101,6 +104,9 @@ impl Default for NodeOptions {
     }
 }
 
+/// A consumer of a group.
+pub type Place = (GroupNumber, ConsumerNumber);
+
 /// See the module.
 pub struct Node {
     storage: Arc<dyn Storage>,
@@ -114,8 +120,10 @@ pub struct Node {
     commits: GroupCommit,
     /// Bytes of a submission that waits for a segment; 0 if none waits.
     awaited_bytes: u64,
-    unreleased: VecDeque<Written>,
-    inbox: VecDeque<Written>,
+    /// Written, and not visible yet.
+    unreleased: VecDeque<AppliedBatch>,
+    /// Visible, and not applied yet.
+    inbox: VecDeque<AppliedBatch>,
     applied: Vec<AppliedBatch>,
     owner: Owner,
     proposals: Proposals,
@@ -127,7 +135,7 @@ pub struct Node {
     outcomes: BTreeMap<Sequence, Outcome>,
     woken: BTreeSet<GroupNumber>,
     /// Assigned, and not handed over, since a payload could not be read.
-    unread: BTreeMap<(GroupNumber, ConsumerNumber), VecDeque<Delivery>>,
+    unread: BTreeMap<Place, VecDeque<Delivery>>,
     /// How often a pull had to read postings from a run.
     loads: u64,
     checkpoint: Option<CheckpointWork>,
@@ -139,11 +147,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the store on this storage, or makes one where there is none. `random` gives what a
-    /// real opening reads from the system's source of randomness.
-    ///
-    /// # Errors
-    /// What opening a store gives; `Storage` with the fault `Stopped` where the machine ends in it.
+    /// Opens the store on this storage, or makes one if there is none. `random` stands for the system's source of
+    /// randomness.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: NodeOptions,
@@ -214,7 +219,7 @@ impl Node {
         Ok(node)
     }
 
-    /// The room that finishing needs. A full disk does not stop an opening.
+    /// Prepares the room that facts of finishing need. A full disk does not stop an opening.
     fn keep_room(&mut self) -> Result<()> {
         self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
         match self.prepare() {
@@ -246,7 +251,7 @@ impl Node {
         self.send().map(drop)
     }
 
-    /// Looks at the clocks and at the disk; what follows happens at this time, and with this room.
+    /// Reads the clocks and the free space. The calls that follow happen at this time, and with this room.
     pub fn look(&mut self, now: ClockReading) -> Reading {
         self.reading = self.clock.read(now.wall, now.boot_ns);
         self.look_at_room();
@@ -263,17 +268,17 @@ impl Node {
         self.clock.release();
     }
 
-    /// The owner, to look at.
+    /// The owner.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// The queue before the log, to look at.
+    /// The queue before the log.
     pub fn commits(&self) -> &GroupCommit {
         &self.commits
     }
 
-    /// The log's writer, to look at.
+    /// The log's writer.
     pub fn appender(&self) -> &SegmentAppender {
         &self.appender
     }
@@ -288,7 +293,7 @@ impl Node {
         &self.storage
     }
 
-    /// Who the store is.
+    /// The identity of the store.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -298,30 +303,27 @@ impl Node {
         self.epoch
     }
 
-    /// The first sequence of this opening: what an earlier one wrote from here on is lost.
+    /// The first sequence of this opening. Facts that an earlier opening wrote from here on are lost.
     pub fn first_sequence(&self) -> Sequence {
         self.first_sequence
     }
 
-    /// What opening found.
+    /// The report of the opening.
     pub fn recovered(&self) -> &RecoveryReport {
         &self.recovered
     }
 
-    /// What was found again, or not, of damaged blocks of runs, since the last call.
+    /// The rescues of damaged blocks of runs since the last call.
     pub fn take_rescues(&mut self) -> Vec<Rescue> {
         self.owner.take_rescues()
     }
 
-    /// As the owner's.
+    /// See [`Owner::take_hot_minutes`].
     pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
         self.owner.take_hot_minutes()
     }
 
     /// Closes the store: everything is written, synced and sealed.
-    ///
-    /// # Errors
-    /// Those of the storage.
     pub fn close(mut self) -> Result<()> {
         self.commits.close();
         self.commit()?;

@@ -1,17 +1,18 @@
-//! What operators do: reset and remove groups, list and redrive dead letters, expire messages.
+//! Operator commands: reset and remove groups, list and redrive dead letters, expire messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
 use delaymq_core::record::expire::encode_expire;
-use delaymq_core::record::name::{GroupEnd, GroupStart, encode_group_end, encode_group_reset, encode_subject};
+use delaymq_core::record::name::{GroupEnd, GroupStart, encode_group_end, encode_group_reset};
 use delaymq_core::record::queue::ranges_of;
 use delaymq_core::record::retry::{Redrive, encode_redrive};
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::{DeadLetterQueue, ReadyCursor, ReadyPiece, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
 
+use super::draft::Draft;
 use super::{Label, Node};
 
 /// A dead letter as an operator sees it.
@@ -21,7 +22,7 @@ pub struct SeenDeadLetter {
     pub number: ReadyNumber,
     /// Its entry there.
     pub entry: Entry,
-    /// Why it died; `None` where nothing says so.
+    /// The reason that its fact gives, if any.
     pub reason: Option<String>,
     /// Its body.
     pub body: Vec<u8>,
@@ -32,37 +33,24 @@ pub struct SeenDeadLetter {
 pub struct AskedExpiry {
     /// The fact's sequence.
     pub fact: Sequence,
-    /// What it names.
+    /// The entries that it names.
     pub entries: Vec<Entry>,
 }
 
 impl Node {
-    /// Asks for a group to begin again elsewhere. The sequence is that of the fact, under which the
-    /// answer is found; `None` where it must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits the reset of a group.
     pub fn reset_group(&mut self, group: GroupNumber, start: GroupStart) -> Result<Option<Sequence>> {
-        let mut records = Vec::new();
-        encode_group_reset(&mut records, group, start);
-        Ok(self.submit(&records, 1, Class::Finishing, true)?.map(|range| range.start))
+        self.submit_one(Class::Finishing, true, |records| encode_group_reset(records, group, start))
     }
 
-    /// Asks for a group to be removed with all that it gave back.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits the removal of a group with its retries and dead letters.
     pub fn remove_group(&mut self, group: GroupNumber) -> Result<Option<Sequence>> {
-        let mut records = Vec::new();
-        encode_group_end(&mut records, group, GroupEnd::WithItsRetries);
-        Ok(self.submit(&records, 1, Class::Finishing, true)?.map(|range| range.start))
+        let encode = |records: &mut Vec<u8>| encode_group_end(records, group, GroupEnd::WithItsRetries);
+        self.submit_one(Class::Finishing, true, encode)
     }
 
-    /// Asks for the ready messages of a subject to expire that were due before this; `None` where
-    /// there are none, or where it must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`]; `Storage` where a run could not be read.
+    /// Submits the expiry of the ready messages of a subject that were due before this time. Also `None` if there are
+    /// no such messages.
     pub fn expire(&mut self, subject: SubjectNumber, due_before: Millis) -> Result<Option<AskedExpiry>> {
         let cursor = self.owner.ready_cursor(subject);
         let found = self.look_at_ready(cursor)?;
@@ -72,16 +60,12 @@ impl Node {
             return Ok(None);
         }
         let ranges = ranges_of(old.keys().map(|number| number.0));
-        let mut records = Vec::new();
-        encode_expire(&mut records, subject, due_before, &ranges);
-        let asked = self.submit(&records, 1, Class::Finishing, false)?;
-        Ok(asked.map(|range| AskedExpiry { fact: range.start, entries: old.into_values().collect() }))
+        let encode = |records: &mut Vec<u8>| encode_expire(records, subject, due_before, &ranges);
+        let asked = self.submit_one(Class::Finishing, false, encode)?;
+        Ok(asked.map(|fact| AskedExpiry { fact, entries: old.into_values().collect() }))
     }
 
-    /// Gives a ready message up, as who finds it damaged does.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Voids a ready message, as a reader does that finds its payload damaged.
     pub fn void_ready(&mut self, subject: SubjectNumber, number: ReadyNumber) -> Result<()> {
         self.owner.void_ready(subject, number, &mut self.proposals);
         self.label(Label::Other);
@@ -99,15 +83,12 @@ impl Node {
         }
     }
 
-    /// Where a group's dead letters are.
+    /// The dead-letter queue of a group.
     pub fn dead_letter_queue(&self, subject: &str, group: &str) -> Option<DeadLetterQueue> {
         self.owner.state().dead_letter_queue(subject, group)
     }
 
-    /// A group's dead letters, as applied.
-    ///
-    /// # Errors
-    /// `Storage` where something could not be read, `DamagedPayload` where a body is not there.
+    /// A group's dead letters, as applied. `DamagedPayload` if a body is missing.
     pub fn dead_letters(&self, queue: DeadLetterQueue) -> Result<Vec<SeenDeadLetter>> {
         let numbers = self.owner.state().unfinished_numbers(queue.group, ReadyNumber(0), usize::MAX);
         let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { return Ok(Vec::new()) };
@@ -123,32 +104,21 @@ impl Node {
         Ok(seen)
     }
 
-    /// Asks for these dead letters to come again now, one fact each; the sequence is that of the
-    /// first.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits one redrive for each of these dead letters, due now. Returns the sequence of the first redrive.
     pub fn redrive(
         &mut self,
         names: (&str, &str),
         group: GroupNumber,
         letters: &[SeenDeadLetter],
     ) -> Result<Option<Sequence>> {
-        let name = retry_subject(names.0, names.1);
-        let target = self.names.assign(&name)?;
-        let due = self.reading.now;
-        let mut records = Vec::new();
-        let mut count = 0_u32;
-        if target.needs_fact {
-            encode_subject(&mut records, target.number, &name);
-            count += 1;
-        }
-        let before = u64::from(count);
+        let mut draft = Draft::default();
+        let target = self.subject_in(&mut draft, &retry_subject(names.0, names.1))?;
+        let (due, before) = (self.reading.now, u64::from(draft.count));
         for letter in letters {
             let (number, payload_sequence) = (letter.number, letter.entry.payload_sequence());
-            encode_redrive(&mut records, &Redrive { group, target: target.number, number, due, payload_sequence });
-            count = count.saturating_add(1);
+            let redrive = Redrive { group, target, number, due, payload_sequence };
+            draft.add(|records| encode_redrive(records, &redrive));
         }
-        Ok(self.submit(&records, count, Class::Finishing, false)?.map(|range| range.start.plus(before)))
+        Ok(self.submit_draft(&draft, Class::Finishing, false)?.map(|range| range.start.plus(before)))
     }
 }

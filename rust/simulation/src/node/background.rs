@@ -18,11 +18,8 @@ pub struct Punched {
 }
 
 impl Node {
-    /// Prepares one segment. Where that fails, messages are refused once no room is left, and
-    /// everything else goes on.
-    ///
-    /// # Errors
-    /// Those of the storage; they poison nothing.
+    /// Prepares one segment. An error poisons nothing: messages are refused once no room is left, and everything else
+    /// goes on.
     pub fn prepare(&mut self) -> Result<()> {
         let header = self.appender.plan_next(self.awaited_bytes);
         let prepared = Preparing::begin(Arc::clone(&self.storage), header, true)
@@ -37,8 +34,7 @@ impl Node {
         prepared
     }
 
-    /// Looks at what is free on the disk, where a mark is set; where it is little, a checkpoint that gives room back
-    /// becomes due.
+    /// Reads the free space of the disk if a mark is set. Below the mark, a checkpoint that gives space back becomes due.
     pub fn look_at_room(&mut self) {
         if !self.options.marks.are_set() {
             return;
@@ -51,12 +47,12 @@ impl Node {
         }
     }
 
-    /// True where less than `ahead` segments lie prepared.
+    /// True if less than `ahead` segments are prepared.
     pub fn needs_segment(&self, ahead: usize) -> bool {
         self.commits.needs_segment(0, ahead)
     }
 
-    /// Freezes the state for a checkpoint. False where one is under way.
+    /// Freezes the state for a checkpoint. False if one is under way.
     pub fn begin_checkpoint(&mut self) -> bool {
         if self.checkpoint.is_some() {
             return false;
@@ -72,10 +68,8 @@ impl Node {
         self.checkpoint.is_some()
     }
 
-    /// Does a piece of the checkpoint under way. True where none is left to do.
-    ///
-    /// # Errors
-    /// Those of the storage: the piece may be tried again. A failed sync of the log poisons.
+    /// Does a piece of the checkpoint under way. True if nothing is left to do. After an error the piece may be tried
+    /// again, unless a failed sync of the log has poisoned the store.
     pub fn checkpoint_piece(&mut self, budget_bytes: u64) -> Result<bool> {
         let synced = self.commits.synced_mark().location;
         let Some(work) = self.checkpoint.as_mut() else { return Ok(true) };
@@ -93,29 +87,26 @@ impl Node {
         }
     }
 
-    /// Why windows were not merged, since the last call.
+    /// The errors of merging since the last call.
     pub fn take_merge_failures(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.merge_failures)
     }
 
     /// A whole checkpoint as of now.
-    ///
-    /// # Errors
-    /// As [`Self::checkpoint_piece`].
     pub fn checkpoint(&mut self) -> Result<()> {
-        // One that is under way is of an earlier moment.
+        // A checkpoint under way is of an earlier moment.
         while !self.checkpoint_piece(u64::MAX)? {}
         self.begin_checkpoint();
         while !self.checkpoint_piece(u64::MAX)? {}
         Ok(())
     }
 
-    /// Bytes of holes that were punched since it was opened.
+    /// Bytes of holes that were punched since the opening.
     pub fn punched(&self) -> Punched {
         self.punched
     }
 
-    /// Removes retired files, and punches holes; what cannot be removed now is tried again with the next.
+    /// Removes retired files and punches holes. After an error the next checkpoint tries again.
     fn remove_retired(&mut self) -> Result<()> {
         self.retired.remove(self.storage.as_ref())?;
         let block_bytes = self.options.owner.hole_block_bytes;

@@ -1,88 +1,78 @@
-//! Requests of users with keys and ids.
+//! Publishes with keys and ids, and commands by key.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
-use delaymq_core::record::message::{Message, encode_message};
-use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::terms::{
     ByKey, IfExists, KeyCommand, MessageTerms, TermsLimits, encode_by_key, encode_terms,
 };
 use delaymq_core::store::{Receipt, command_hash, name_hash};
 use delaymq_core::units::{DueKey, Sequence};
 
+use super::draft::Draft;
 use super::{Due, NewMessage, Node};
 
-/// On which terms a message is published.
+/// The terms of a publish.
 #[derive(Clone, Debug)]
 pub struct NewTerms {
-    /// Its key.
+    /// The key.
     pub key: Option<String>,
-    /// What becomes of it where that is taken.
+    /// What happens if another message has the key.
     pub if_exists: IfExists,
-    /// The id that a repetition is told by.
+    /// The id that identifies repetitions.
     pub id: Option<String>,
 }
 
-/// The id of a command by a key, where it has one, and how many of which age are remembered.
+/// The id of a command by key, and the limits of remembered ids.
 pub type CommandId<'a> = Option<(&'a str, TermsLimits)>;
 
 /// A publish on terms that the log's queue has accepted.
 #[derive(Clone, Debug)]
 pub struct PublishedOnTerms {
-    /// Under this the answer for the whole is found.
+    /// The sequence of the terms, whose outcome is that of the whole batch.
     pub terms: Sequence,
-    /// One for each message that is stored, in order; under their sequences the answers for each are found.
+    /// One receipt for each message. The outcome of each message has the sequence of its receipt.
     pub receipts: Vec<Receipt>,
 }
 
-/// A move by a key that the log's queue has accepted.
+/// A move by key that the log's queue has accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct MovedByKey {
-    /// When it is due if it is moved, and the sequence of the command.
+    /// The due time after the move, and the sequence of the command.
     pub key: DueKey,
-    /// What had the key when it was asked.
+    /// The message that had the key when the command was submitted.
     pub target: Option<DueKey>,
     /// The delay that was asked for.
     pub delay_ms: Option<u64>,
 }
 
-/// A command by a key that the log's queue has accepted.
+/// A command by key that the log's queue has accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandByKey {
-    /// Under this its answer is found.
+    /// The sequence of the command and of its outcome.
     pub sequence: Sequence,
-    /// What it asks to move, where that is what it asks.
+    /// The move; `None` for a cancel.
     pub moved: Option<MovedByKey>,
 }
 
-/// Commands by keys of one subject that the log's queue has accepted.
+/// Commands by key of one subject that the log's queue has accepted.
 #[derive(Clone, Debug)]
 pub struct AskedByKeys {
-    /// Where they have an id, the fact that says so; under this it is found whether there is room for their ids.
+    /// The sequence of the terms of commands with an id. Its outcome says whether there is room for their ids.
     pub terms: Option<Sequence>,
     /// One for each key, in order.
     pub commands: Vec<CommandByKey>,
 }
 
 impl Node {
-    /// Publishes messages of one subject on terms. `None` where they must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::publish`].
+    /// Publishes messages of one subject on terms.
     pub fn publish_on_terms(
         &mut self,
         messages: &[(NewMessage<'_>, NewTerms)],
         limits: TermsLimits,
     ) -> Result<Option<PublishedOnTerms>> {
         let Some((first, _)) = messages.first() else { return Ok(None) };
-        let name = first.subject;
-        let subject = self.names.assign(name)?;
-        let mut records = Vec::new();
-        let mut facts = 1_usize;
-        if subject.needs_fact {
-            encode_subject(&mut records, subject.number, name);
-            facts = 2;
-        }
+        let (name, mut draft) = (first.subject, Draft::default());
+        let subject = self.subject_in(&mut draft, name)?;
         let terms = messages.iter().zip(0..).map(|((_, terms), place)| MessageTerms {
             place,
             key: terms.key.as_ref().map(|key| name_hash(name, key)),
@@ -90,44 +80,23 @@ impl Node {
             id: terms.id.as_ref().map(|id| name_hash(name, id)),
         });
         let terms: Vec<MessageTerms> = terms.collect();
-        encode_terms(&mut records, u32::try_from(messages.len()).unwrap_or(u32::MAX), limits, &terms);
-        let published = self.reading.now;
-        let mut dues = Vec::new();
+        let before = u64::from(draft.count);
+        draft.add(|records| encode_terms(records, count_of(messages.len()), limits, &terms));
+        let mut named = Vec::new();
         for (message, _) in messages {
-            let due = self.due_time(message.due)?;
-            dues.push(due);
-            let stored =
-                Message { due, published, subject: subject.number, opaque: true, meta: b"", body: message.body };
-            encode_message(&mut records, &stored);
+            named.push((*message, subject, self.due_time(message.due)?));
         }
-        let count = u32::try_from(messages.len().saturating_add(facts)).unwrap_or(u32::MAX);
-        let Some(range) = self.submit(&records, count, Class::Growing, false)? else { return Ok(None) };
-        if subject.needs_fact {
-            self.names.confirm(name);
-        }
-        let first = range.start.plus(facts as u64);
-        let receipts = messages.iter().zip(dues).zip(0_u64..).map(|(((message, _), due), place)| {
-            let key = DueKey { due, sequence: first.plus(place) };
-            let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
-            Receipt::new(self.identity.stream.id, self.epoch, key, subject.number, size, &self.nonce)
-        });
-        let terms = range.start.plus(facts as u64 - 1);
-        Ok(Some(PublishedOnTerms { terms, receipts: receipts.collect() }))
+        let submitted = self.submit_messages(draft, &named)?;
+        Ok(submitted.map(|(range, receipts)| PublishedOnTerms { terms: range.start.plus(before), receipts }))
     }
 
-    /// Asks to cancel the message that has a key, as [`Self::cancel`] asks.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits a cancel of the message that has a key.
     pub fn cancel_key(&mut self, subject: &str, key: &str, id: CommandId<'_>) -> Result<Option<Sequence>> {
         let asked = self.ask_by_keys(subject, &[(key, None)], id)?;
         Ok(asked.and_then(|asked| Some(asked.commands.first()?.sequence)))
     }
 
-    /// Asks to move the message that has a key, as [`Self::cancel`] asks; beside the command, what it asks to move.
-    ///
-    /// # Errors
-    /// As [`Self::move_to`].
+    /// Submits a move of the message that has a key.
     pub fn move_key(&mut self, subject: &str, key: &str, due: Due, id: CommandId<'_>) -> Result<Option<MovedByKey>> {
         let asked = self.ask_by_keys(subject, &[(key, Some(due))], id)?;
         Ok(asked.and_then(|asked| asked.commands.first()?.moved))
@@ -138,11 +107,7 @@ impl Node {
         self.owner().state().keys.get(name_hash(subject, key)).map(|held| held.key)
     }
 
-    /// Asks to cancel the messages of a subject that have these keys, or to move those that have a time, as one call for
-    /// many does. `None` where they must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::move_to`].
+    /// Submits one command for each of these keys of a subject: a move if a due time is given, a cancel otherwise.
     pub fn ask_by_keys(
         &mut self,
         subject: &str,
@@ -151,31 +116,28 @@ impl Node {
     ) -> Result<Option<AskedByKeys>> {
         let mut commands = Vec::with_capacity(asked.len());
         for (key, due) in asked {
-            let delay_ms = if let Some(Due::After(delay_ms)) = due { Some(*delay_ms) } else { None };
             let command = match due {
-                Some(due) => KeyCommand::Move { due: self.due_time(*due)?, delay_ms },
+                Some(due) => KeyCommand::Move { due: self.due_time(*due)?, delay_ms: due.delay_ms() },
                 None => KeyCommand::Cancel,
             };
             commands.push((*key, self.key_holder(subject, key), command));
         }
-        let mut records = Vec::new();
-        let count = u32::try_from(commands.len()).unwrap_or(u32::MAX);
+        let mut draft = Draft::default();
         if let Some((id, limits)) = id {
             let terms = |(place, (key, _, command)): (u32, &(&str, Option<DueKey>, KeyCommand))| {
                 let id = Some(command_hash(subject, key, *command, id));
                 MessageTerms { place, key: None, if_exists: IfExists::Replace, id }
             };
             let rows: Vec<MessageTerms> = (0..).zip(&commands).map(terms).collect();
-            encode_terms(&mut records, count, limits, &rows);
+            draft.add(|records| encode_terms(records, count_of(rows.len()), limits, &rows));
         }
         let number = self.subject_number(subject).unwrap_or_default();
+        let before = u64::from(draft.count);
         for (key, target, command) in &commands {
-            let key = name_hash(subject, key);
-            encode_by_key(&mut records, &ByKey { key, subject: number, target: *target, command: *command });
+            let by_key = ByKey { key: name_hash(subject, key), subject: number, target: *target, command: *command };
+            draft.add(|records| encode_by_key(records, &by_key));
         }
-        let ahead = u32::from(id.is_some());
-        let range = self.submit(&records, ahead.saturating_add(count), Class::Finishing, false)?;
-        let Some(range) = range else { return Ok(None) };
+        let Some(range) = self.submit_draft(&draft, Class::Finishing, false)? else { return Ok(None) };
         let accepted = |(place, (_, target, command)): (u64, (&str, Option<DueKey>, KeyCommand))| {
             let sequence = range.start.plus(place);
             let moved = match command {
@@ -186,7 +148,11 @@ impl Node {
             };
             CommandByKey { sequence, moved }
         };
-        let commands = (u64::from(ahead)..).zip(commands).map(accepted).collect();
+        let commands = (before..).zip(commands).map(accepted).collect();
         Ok(Some(AskedByKeys { terms: id.map(|_| range.start), commands }))
     }
+}
+
+fn count_of(rows: usize) -> u32 {
+    u32::try_from(rows).unwrap_or(u32::MAX)
 }

@@ -17,10 +17,7 @@ use delaymq_core::units::{
     ConsumerNumber, GroupNumber, Location, LocationFile, Millis, PullOffset, Sequence, SubjectNumber,
 };
 
-use super::{Label, Node};
-
-/// A consumer of a group.
-type Place = (GroupNumber, ConsumerNumber);
+use super::{Label, Node, Place};
 
 /// Loads that one pull waits for at most.
 const LOADS_MAX: usize = 64;
@@ -30,16 +27,16 @@ const LOADS_MAX: usize = 64;
 pub struct Handed {
     /// How the owner assigned it.
     pub delivery: Delivery,
-    /// The subject it was published to.
+    /// The subject that it was published to.
     pub subject: SubjectNumber,
     /// Its body.
     pub body: Vec<u8>,
 }
 
-/// What a pull brought.
+/// The result of a pull.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulled {
-    /// Messages in order, and deliveries whose payload is damaged and will be given up.
+    /// Messages in order, and deliveries whose payload is damaged and which will be voided.
     Messages(Vec<Handed>, Vec<Delivery>),
     /// Nothing now.
     Wait,
@@ -48,11 +45,7 @@ pub enum Pulled {
 }
 
 impl Node {
-    /// Pulls, reading postings where it must, and hands over what was assigned. `ask` labels the
-    /// assignment.
-    ///
-    /// # Errors
-    /// As [`Self::submit`]; `Storage` where a payload could not be read.
+    /// Pulls, and hands over the messages that were assigned. `ask` labels the assignment.
     pub fn pull(&mut self, request: PullRequest, ask: u64) -> Result<Pulled> {
         let place = (request.group, request.consumer);
         if let Some(unread) = self.unread.remove(&place) {
@@ -66,7 +59,7 @@ impl Node {
             }
             let sent = self.send();
             if let (Err(_), Ok(Pull::Deliveries(deliveries))) = (&sent, &pulled) {
-                // Decided, and on its way to the log once there is room: it comes with the next pull.
+                // The assignment is decided and goes into the log once there is room. The next pull hands it over.
                 self.unread.insert(place, deliveries.iter().copied().collect());
             }
             sent?;
@@ -86,13 +79,13 @@ impl Node {
         Ok(Pulled::Wait)
     }
 
-    /// True where something was assigned that could not be read.
+    /// True if messages were assigned that could not be read.
     pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Reads what was assigned, as much as is asked for now. What cannot be read now, and the rest, comes with
-    /// the next pull.
+    /// Reads up to `count_max` of the assigned messages. The rest, and messages that cannot be read now, come with the
+    /// next pull.
     fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>, count_max: usize) -> Result<Pulled> {
         let mut handed = Vec::new();
         let mut damaged = Vec::new();
@@ -121,21 +114,18 @@ impl Node {
             self.unread.insert(place, deliveries);
         }
         match self.send() {
-            // Whoever was given something keeps it: the facts wait for room.
+            // The consumer keeps what it was handed. The facts wait for room.
             Err(error) if handed.is_empty() => Err(error),
             _ => Ok(Pulled::Messages(handed, damaged)),
         }
     }
 
-    /// Ends deliveries of a consumer in one submission, and the consumer with them where `is_end`: the
-    /// `done` are finished, those to come `again` are messages of the group's retry subject, due now.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Ends deliveries of a consumer in one submission, and with `is_end` the consumer. The `done` are finished. Those
+    /// to come `again` become messages of the group's retry subject, due now.
     pub fn settle(
         &mut self,
         (subject, group): (&str, &str),
-        place: (GroupNumber, ConsumerNumber),
+        place: Place,
         done: &[NumberRange],
         again: &[Delivery],
         is_end: bool,
@@ -166,11 +156,8 @@ impl Node {
         Ok(submitted)
     }
 
-    /// The message at a location, its record and payload checked: the subject it was published to
-    /// and its body.
-    ///
-    /// # Errors
-    /// `DamagedPayload` where it is not there whole; `Storage` where it could not be read.
+    /// The message at a location, its record and payload checked: the subject it was published to, and its body.
+    /// `DamagedPayload` if it is not there whole.
     pub fn read_payload(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>)> {
         let loaded = match location.file() {
             LocationFile::Run(number) => self.owner.state().runs.get(&number).map(|known| &known.run),
@@ -205,9 +192,6 @@ impl Node {
     }
 
     /// Acknowledges offsets, ascending. `ask` labels the fact.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
     pub fn acknowledge(
         &mut self,
         group: GroupNumber,
@@ -220,15 +204,12 @@ impl Node {
         self.send().map(drop)
     }
 
-    /// Gives a delivery back, to come again after a delay in the group's retry subject; returns the
-    /// new due time. `ask` labels the fact.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Gives a delivery back, to come again after a delay in the group's retry subject. Returns the new due time.
+    /// `ask` labels the fact.
     pub fn give_back(
         &mut self,
         names: (&str, &str),
-        place: (GroupNumber, ConsumerNumber),
+        place: Place,
         delivery: &Delivery,
         delay_ms: u64,
         ask: u64,
@@ -239,15 +220,11 @@ impl Node {
         Ok(due)
     }
 
-    /// Puts a delivery away among the group's dead letters; returns when it died. `ask` labels the
-    /// fact.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Makes a delivery a dead letter of the group. Returns the time of its death. `ask` labels the fact.
     pub fn dead_letter(
         &mut self,
         names: (&str, &str),
-        place: (GroupNumber, ConsumerNumber),
+        place: Place,
         delivery: &Delivery,
         reason: &str,
         ask: u64,
@@ -261,7 +238,7 @@ impl Node {
     fn move_on(
         &mut self,
         name: &str,
-        place: (GroupNumber, ConsumerNumber),
+        place: Place,
         delivery: &Delivery,
         due: Millis,
         destination: Destination<'_>,
@@ -274,11 +251,7 @@ impl Node {
         self.send().map(drop)
     }
 
-    /// What a consumer holds as applied, to be handed to it again when it comes back: under the
-    /// same offsets, in order.
-    ///
-    /// # Errors
-    /// `Storage` where something could not be read.
+    /// The deliveries of a consumer, as applied, to be handed to it again under the same offsets, in order.
     pub fn hand_again(&mut self, group: GroupNumber, consumer: ConsumerNumber) -> Result<Vec<Handed>> {
         let Some(group) = self.owner.state().groups.get(&group) else { return Ok(Vec::new()) };
         let Some(consumer) = group.consumers.get(&consumer) else { return Ok(Vec::new()) };

@@ -1,31 +1,29 @@
-//! Bulk loads: staged next to the store, and adopted by one fact that the node submits.
+//! Bulk loads: runs that are staged next to the store, and adopted by one fact.
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{Class, Submission, Submitted};
+use delaymq_core::message_log::Class;
 use delaymq_core::record::adopt::{AdoptedRun, encode_adopt};
-use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::run::{LoadName, StagedMessage, StagedRun, Stager, StagingLimits, check_staged};
 use delaymq_core::storage::Storage;
 use delaymq_core::units::{Millis, Sequence};
 
 use super::Node;
+use super::draft::Draft;
 
 /// A message that is to be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewRow {
     /// The name of its subject.
     pub subject: String,
-    /// When it is due.
+    /// Its due time.
     pub due: Millis,
     /// Its body.
     pub body: Vec<u8>,
 }
 
-/// Stages messages in files of so many rows. `name` is that of the first one.
-///
-/// # Errors
-/// Those of the storage; what was written by then lies there.
+/// Stages messages in files of at most `rows_max` rows. `name` is the name of the first file. After an error, the files
+/// that were written stay.
 pub fn stage(storage: &dyn Storage, rows: &[NewRow], name: LoadName, rows_max: u32) -> Result<Vec<StagedRun>> {
     let mut nonce = u128::from_le_bytes(name.nonce);
     let next_name = move || {
@@ -42,23 +40,13 @@ pub fn stage(storage: &dyn Storage, rows: &[NewRow], name: LoadName, rows_max: u
 }
 
 impl Node {
-    /// Checks staged runs whole and asks for their adoption. The sequence is that of the fact, under which its answer is
-    /// found; `None` where it must wait for room.
-    ///
-    /// # Errors
-    /// `MissingFile`, `Corrupt` where a run is not as it was staged; as [`Self::submit`].
+    /// Checks staged runs whole and submits their adoption. `MissingFile` or `Corrupt` if a run is not as it was staged.
     pub fn load(&mut self, job: NameHash, runs: &[StagedRun]) -> Result<Option<Sequence>> {
-        let mut new: Vec<String> = Vec::new();
-        let (mut records, mut count) = (Vec::new(), 1);
+        let mut draft = Draft::default();
         for named in runs {
             let staged = check_staged(self.storage.as_ref(), named)?;
             for name in staged.subjects() {
-                let subject = self.names.assign(name)?;
-                if subject.needs_fact && !new.contains(name) {
-                    encode_subject(&mut records, subject.number, name);
-                    new.push(name.clone());
-                    count += 1;
-                }
+                self.subject_in(&mut draft, name)?;
             }
         }
         let adopted = runs.iter().map(|run| AdoptedRun {
@@ -69,21 +57,9 @@ impl Node {
             rows: u32::try_from(run.rows).unwrap_or(u32::MAX),
         });
         let adopted: Vec<AdoptedRun> = adopted.collect();
-        let adopts = adopted.iter().fold(0_u32, |rows, run| rows.saturating_add(run.rows));
-        encode_adopt(&mut records, job, &adopted);
-        let submission =
-            Submission { records: &records, record_count: count, adopts, class: Class::Growing, must_sync: false };
-        match self.commits.submit(submission)? {
-            Submitted::Accepted(range) => {
-                for name in &new {
-                    self.names.confirm(name);
-                }
-                Ok(Some(Sequence(range.end.0.saturating_sub(u64::from(adopts)))))
-            }
-            Submitted::NeedRoom | Submitted::QueueFull => {
-                self.awaited_bytes = records.len() as u64;
-                Ok(None)
-            }
-        }
+        draft.adopts = adopted.iter().fold(0, |rows, run| rows.saturating_add(run.rows));
+        draft.add(|records| encode_adopt(records, job, &adopted));
+        let range = self.submit_draft(&draft, Class::Growing, false)?;
+        Ok(range.map(|range| Sequence(range.end.0.saturating_sub(u64::from(draft.adopts)))))
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{AppendMarks, Class, Durability, Submission, Submitted};
+use delaymq_core::message_log::{AppendMarks, Class, Submission, Submitted};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use delaymq_core::store::{Budget, Outcome, Progress, VisibleBatch};
@@ -11,15 +11,7 @@ use delaymq_core::units::{GroupNumber, Location, Sequence};
 
 use super::Node;
 
-/// A batch that is in the log and not yet applied.
-pub(super) struct Written {
-    header: BatchHeader,
-    start: Location,
-    end: Sequence,
-    bytes: Vec<u8>,
-}
-
-/// A batch that was applied.
+/// A batch of the log.
 #[derive(Clone, Debug)]
 pub struct AppliedBatch {
     /// Its header.
@@ -31,6 +23,11 @@ pub struct AppliedBatch {
 }
 
 impl AppliedBatch {
+    /// The sequence behind its last record.
+    pub fn end(&self) -> Sequence {
+        Sequence(self.header.base_sequence.get()).plus(u64::from(self.header.count.get()))
+    }
+
     /// The batch as an owner takes it.
     pub fn visible(&self) -> VisibleBatch<'_> {
         let records = self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
@@ -38,7 +35,7 @@ impl AppliedBatch {
     }
 }
 
-/// What a proposal is, to whoever wants to know its sequence.
+/// The kind of a proposal, for a caller that needs its sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Label {
     /// A ready fact, decided when everything below this sequence was applied.
@@ -46,7 +43,7 @@ pub enum Label {
         /// The next sequence to apply at that moment.
         applied: Sequence,
     },
-    /// Something that somebody asked for, under a number of theirs.
+    /// A request of the caller, under the caller's number.
     Asked(u64),
     /// Anything else.
     Other,
@@ -55,17 +52,14 @@ pub enum Label {
 /// A proposal that the log's queue has accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SentFact {
-    /// What it is.
+    /// Its kind.
     pub label: Label,
     /// Its sequences.
     pub sequences: Range<Sequence>,
 }
 
 impl Node {
-    /// Queues records. `None` where they must wait for room.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
+    /// Queues records. `None` if they must wait for room. `Poisoned`, `Closed`, `DiskFull` and `TooLarge` are its errors.
     pub fn submit(
         &mut self,
         records: &[u8],
@@ -82,18 +76,15 @@ impl Node {
         }
     }
 
-    /// Names the proposals that were made since the last call.
+    /// Labels the proposals that were made since the last call.
     pub(super) fn label(&mut self, label: Label) {
         while self.labels.len() < self.proposals.len() {
             self.labels.push_back(label);
         }
     }
 
-    /// Queues the owner's proposals, in order. What finds no room stays for the next time. True
-    /// where all were accepted.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Queues the owner's proposals, in order. True if all were accepted. Proposals that find no room stay for the next
+    /// call.
     pub fn send(&mut self) -> Result<bool> {
         for (proposal, label) in self.proposals.iter().zip(&self.labels).skip(self.accepted) {
             let submission = Submission {
@@ -123,16 +114,8 @@ impl Node {
         std::mem::take(&mut self.sent)
     }
 
-    /// How many proposals wait for room.
-    pub fn unsent(&self) -> usize {
-        self.proposals.len().saturating_sub(self.accepted)
-    }
-
-    /// Writes one batch, without syncing it; `None` where nothing is queued. `Some(true)` where it
-    /// must be synced before anything in it is visible.
-    ///
-    /// # Errors
-    /// Those of the storage; the store is poisoned then.
+    /// Writes one batch, without syncing it; `None` if nothing is queued. `Some(true)` if the batch must be synced
+    /// before it is visible. An error poisons the store.
     pub fn write_batch(&mut self) -> Result<Option<bool>> {
         let Some(mut commit) = self.commits.take() else { return Ok(None) };
         let marks = AppendMarks {
@@ -149,12 +132,8 @@ impl Node {
                 return Err(error);
             }
         };
-        self.unreleased.push_back(Written {
-            header: appended.header,
-            start: appended.start,
-            end: appended.end.sequence,
-            bytes: commit.bytes,
-        });
+        let batch = AppliedBatch { header: appended.header, start: appended.start, bytes: commit.bytes };
+        self.unreleased.push_back(batch);
         self.commits.written(appended.end);
         self.commits.synced(appended.synced);
         self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
@@ -162,10 +141,7 @@ impl Node {
         Ok(Some(commit.must_sync))
     }
 
-    /// Makes everything durable that was written.
-    ///
-    /// # Errors
-    /// Those of the storage; the store is poisoned then.
+    /// Syncs everything that was written. An error poisons the store.
     pub fn sync(&mut self) -> Result<()> {
         match self.appender.sync() {
             Ok(mark) => {
@@ -180,10 +156,7 @@ impl Node {
         }
     }
 
-    /// Writes everything that is queued, syncing where it must.
-    ///
-    /// # Errors
-    /// Those of the storage; the store is poisoned then.
+    /// Writes everything that is queued, and syncs the batches that must be. An error poisons the store.
     pub fn commit(&mut self) -> Result<()> {
         while let Some(must_sync) = self.write_batch()? {
             if must_sync {
@@ -193,10 +166,7 @@ impl Node {
         Ok(())
     }
 
-    /// Vouches for the end of an idle log. True where a witness was written.
-    ///
-    /// # Errors
-    /// Those of the storage; the store is poisoned then.
+    /// Writes a witness if the log is idle and has none yet. True if it was written. An error poisons the store.
     pub fn witness(&mut self) -> Result<bool> {
         if !self.commits.is_idle() {
             return Ok(false);
@@ -215,12 +185,12 @@ impl Node {
         Ok(written)
     }
 
-    /// Lets go what is visible. The planted fault lets go what is only written.
+    /// Hands visible batches on to `apply`. The planted fault also hands on batches that are only written.
     fn release(&mut self) {
         let hasty = planted::is_on(Planted::ReadyVisibleBeforeDurable);
         let visible = if hasty { self.commits.written_mark() } else { self.commits.visible() };
         while let Some(front) = self.unreleased.pop_front() {
-            if front.end > visible.sequence {
+            if front.end() > visible.sequence {
                 self.unreleased.push_front(front);
                 return;
             }
@@ -228,20 +198,11 @@ impl Node {
         }
     }
 
-    /// Batches that are visible and wait to be applied.
-    pub fn waiting(&self) -> usize {
-        self.inbox.len()
-    }
-
-    /// Applies up to so many visible batches, in order. Returns how many.
-    ///
-    /// # Errors
-    /// What the owner gives; the store must not go on then.
+    /// Applies up to so many visible batches, in order. Returns how many. An error poisons the store.
     pub fn apply(&mut self, batches_max: usize) -> Result<usize> {
         let mut applied = 0;
         while applied < batches_max {
-            let Some(written) = self.inbox.pop_front() else { break };
-            let batch = AppliedBatch { header: written.header, start: written.start, bytes: written.bytes };
+            let Some(batch) = self.inbox.pop_front() else { break };
             if let Err(error) = self.owner.apply(&batch.visible()) {
                 self.commits.failed(&error.to_string());
                 return Err(error);
@@ -259,30 +220,22 @@ impl Node {
         std::mem::take(&mut self.applied)
     }
 
-    /// What became of a fact that somebody asked about, once it is applied.
+    /// The outcome of a fact, once it is applied.
     pub fn take_outcome(&mut self, sequence: Sequence) -> Option<Outcome> {
         self.outcomes.remove(&sequence)
     }
 
-    /// The groups that have something new since the last call.
+    /// The groups with news since the last call.
     pub fn take_woken(&mut self) -> Vec<GroupNumber> {
         std::mem::take(&mut self.woken).into_iter().collect()
     }
 
-    /// Lets the owner decide what is due.
-    ///
-    /// # Errors
-    /// What reading a run gives, which may pass; as [`Self::submit`].
+    /// Lets the owner decide what is due. An error of reading a run may pass.
     pub fn step(&mut self, entries: usize) -> Result<Progress> {
         let applied = self.owner.applied();
         let stepped = self.owner.step(self.reading, Budget { entries }, &mut self.proposals);
         self.label(Label::Ready { applied });
         self.send()?;
         stepped
-    }
-
-    /// True where an answer does not wait for the disk.
-    pub fn is_os(&self) -> bool {
-        self.options.durability == Durability::Os
     }
 }

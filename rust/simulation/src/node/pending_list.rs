@@ -9,9 +9,6 @@ use super::Node;
 
 impl Node {
     /// One page of a list; `None` at its end.
-    ///
-    /// # Errors
-    /// What reading a run gives.
     pub fn list_page(&mut self, scan: &mut PendingScan, limit: usize) -> Result<Option<PendingPiece>> {
         loop {
             match self.owner.look_at_pending(scan) {
@@ -23,17 +20,11 @@ impl Node {
     }
 
     /// All that is pending, listed in pages of so many, and whether all of it could be read.
-    ///
-    /// # Errors
-    /// As [`Self::list_page`].
     pub fn list_pending(&mut self, limit: usize) -> Result<(Vec<DueKey>, bool)> {
         self.list(&PendingQuery { of: PendingOf::Prefix(String::new()), ..PendingQuery::default() }, limit)
     }
 
     /// All that was asked for, listed in pages of so many, and whether all of it could be read.
-    ///
-    /// # Errors
-    /// As [`Self::list_page`].
     pub fn list(&mut self, query: &PendingQuery, limit: usize) -> Result<(Vec<DueKey>, bool)> {
         let mut scan = PendingScan::new(self.identity.stream.id, query)?;
         let (mut keys, mut is_whole) = (Vec::new(), true);
@@ -43,7 +34,8 @@ impl Node {
         }
         Ok((keys, is_whole))
     }
-    /// Somebody asks for the forecast of each subject.
+
+    /// Asks for the forecast of each subject. Runs whose rows had to be read for it are counted again.
     pub fn ask_for_forecast(&mut self) {
         let state = self.owner.state();
         if state.subjects.iter().any(|(subject, _)| state.horizon(Some(subject)).reads_rows()) {

@@ -1,5 +1,5 @@
-//! The calls of a server of QMQ's clients: their messages in their own layout, consumers that clients named, and the
-//! ends of many deliveries in one submission.
+//! The calls of a server of QMQ's clients: messages in QMQ's layout, consumers that clients named, and the ends of many
+//! deliveries in one submission.
 
 use std::ops::Range;
 
@@ -8,24 +8,22 @@ use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::limits::group_subject;
 use delaymq_core::record::message::{Message, encode_message};
-use delaymq_core::record::name::{GroupStart, encode_group, encode_subject};
+use delaymq_core::record::name::{GroupStart, encode_group};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::store::{
     Delivery, GoesOn, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement, goes_on, sent_retry_due,
 };
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
-use super::{Label, Node};
-
-/// A consumer of a group.
-type Place = (GroupNumber, ConsumerNumber);
+use super::draft::{Draft, last_of};
+use super::{Label, Node, Place};
 
 /// A message of a QMQ producer.
 #[derive(Clone, Copy, Debug)]
 pub struct QmqMessage<'a> {
-    /// The subject's name, which may be that of a group's retry subject.
+    /// The subject's name, which may be the name of a group's retry subject.
     pub subject: &'a str,
-    /// When it is due; `None` for at once.
+    /// Its due time; `None` if it is due at once.
     pub due: Option<Millis>,
     /// All its bytes.
     pub whole: &'a [u8],
@@ -36,97 +34,65 @@ pub struct QmqMessage<'a> {
 pub struct Settled<'a> {
     /// The subject that is consumed, and the group.
     pub names: (&'a str, &'a str),
-    /// Whose deliveries they are.
+    /// The consumer of the deliveries.
     pub place: Place,
     /// Offsets that are done.
     pub done: &'a [Range<PullOffset>],
-    /// What goes on by the rule.
+    /// Deliveries that the rule sends to the retry subject or makes dead letters.
     pub passed_over: &'a [Delivery],
     /// See [`RetryRule`].
     pub rule: RetryRule,
-    /// The consumer ends, too.
+    /// Whether the consumer ends as well.
     pub is_end: bool,
 }
 
 impl Node {
-    /// Stores messages of a QMQ client, all or none: visible when all below the sequence is. `None` where
-    /// they must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Stores messages of a QMQ client, all or none. They are visible when everything below the returned sequence is.
     pub fn publish_qmq(&mut self, messages: &[QmqMessage<'_>]) -> Result<Option<Sequence>> {
         let now = self.reading.now;
-        let mut records = Vec::new();
-        let (mut subjects, mut count): (Vec<(SubjectNumber, &str)>, u32) = (Vec::new(), 0);
+        let (mut draft, mut seen) = (Draft::default(), Vec::new());
         for message in messages {
-            let named = self.names.assign(message.subject)?;
-            if subjects.iter().any(|(known, _)| *known == named.number) {
+            let subject = self.subject_in(&mut draft, message.subject)?;
+            if seen.contains(&subject) {
                 continue;
             }
-            subjects.push((named.number, message.subject));
-            if named.needs_fact {
-                encode_subject(&mut records, named.number, message.subject);
-                count = count.saturating_add(1);
-            }
+            seen.push(subject);
             if let Some(owner) = group_subject(message.subject) {
-                encode_group(&mut records, named.number, GroupStart::Earliest, owner.group);
-                count = count.saturating_add(1);
+                draft.add(|records| encode_group(records, subject, GroupStart::Earliest, owner.group));
             }
         }
         for message in messages {
-            let subject = self.names.assign(message.subject)?.number;
+            let subject = self.subject_in(&mut draft, message.subject)?;
             let due = message.due.unwrap_or(now);
             let due = group_subject(message.subject).map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
             let stored = Message { due, published: now, subject, opaque: false, meta: b"", body: message.whole };
-            encode_message(&mut records, &stored);
-            count = count.saturating_add(1);
+            draft.add(|records| encode_message(records, &stored));
         }
-        let submitted = self.submit(&records, count, Class::Growing, false)?;
-        if submitted.is_some() {
-            for (_, name) in &subjects {
-                self.names.confirm(name);
-            }
-        }
-        Ok(submitted.map(|range| range.end))
+        Ok(self.submit_draft(&draft, Class::Growing, false)?.map(|range| range.end))
     }
 
-    /// Asks for a consumer that a client named, with its subject and group. The sequence is that of the
-    /// fact; `None` where it must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits a consumer that a client named, with its subject and group.
     pub fn attach_named(
         &mut self,
         (subject, group, consumer): (&str, &str, &str),
         block: u32,
     ) -> Result<Option<Sequence>> {
-        let named = self.names.assign(subject)?;
+        let mut draft = Draft::default();
+        let number = self.subject_in(&mut draft, subject)?;
         let is_own = group_subject(subject).is_some_and(|own| own.group == group);
         let start = if is_own { GroupStart::Earliest } else { GroupStart::Latest };
-        let mut records = Vec::new();
-        if named.needs_fact {
-            encode_subject(&mut records, named.number, subject);
-        }
-        encode_attach(&mut records, &Attach { subject: named.number, start, block, group, consumer });
-        let count = 1 + u32::from(named.needs_fact);
-        let submitted = self.submit(&records, count, Class::Finishing, true)?;
-        if submitted.is_some() {
-            self.names.confirm(subject);
-        }
-        Ok(submitted.map(|range| Sequence(range.end.0.saturating_sub(1))))
+        draft.add(|records| encode_attach(records, &Attach { subject: number, start, block, group, consumer }));
+        Ok(self.submit_draft(&draft, Class::Finishing, true)?.map(last_of))
     }
 
-    /// Lets the owner decide a pull, reading what it must; the payloads are to be read by
+    /// Lets the owner decide a pull and reads the runs that it needs. The caller reads the payloads with
     /// [`Self::read_payload`].
-    ///
-    /// # Errors
-    /// As [`Self::submit`]; `Storage` where a run could not be read.
     pub fn decide_pull(&mut self, request: PullRequest) -> Result<Pull> {
         loop {
             let pulled = self.owner.pull(request, &mut self.proposals)?;
             self.label(Label::Other);
             let Pull::Load(load) = pulled else {
-                // What finds no room now goes later: it is decided.
+                // The pull is decided. A fact that finds no room now goes into the log later.
                 let sent = self.send();
                 return if self.commits.poison().is_some() { sent.map(|_| pulled) } else { Ok(pulled) };
             };
@@ -136,10 +102,7 @@ impl Node {
         }
     }
 
-    /// All that a consumer holds, as applied, and its next offset; `None` where it has ended.
-    ///
-    /// # Errors
-    /// `Storage` where a run could not be read.
+    /// The next offset of a consumer and all its deliveries, as applied; `None` if it has ended.
     pub fn everything_held(&mut self, place: Place) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
         let (mut found, mut from) = (Vec::new(), PullOffset(0));
         loop {
@@ -157,12 +120,8 @@ impl Node {
         }
     }
 
-    /// Ends deliveries, and the consumer with them where that ends, in one submission behind all that was
-    /// decided before; durable when everything below the sequence is visible. `None` where it must wait
-    /// for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Ends deliveries, and with [`Settled::is_end`] the consumer, in one submission behind everything decided before.
+    /// It is durable when everything below the returned sequence is visible.
     pub fn settle_by_rule(&mut self, settled: &Settled<'_>) -> Result<Option<Sequence>> {
         if !self.send()? {
             return Ok(None);
@@ -211,11 +170,7 @@ impl Node {
         Ok(Some(range.end))
     }
 
-    /// Lets a group begin again though clients consume for it: their consumers end. The sequence is that
-    /// of the reset; `None` where it must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits the reset of a group that clients consume for. Their consumers end with it.
     pub fn reset_live_group(&mut self, group: GroupNumber, start: GroupStart) -> Result<Option<Sequence>> {
         if !self.send()? {
             return Ok(None);
@@ -226,6 +181,6 @@ impl Node {
         if submitted.is_some() {
             self.owner.consumers_end(group);
         }
-        Ok(submitted.map(|range| Sequence(range.end.0.saturating_sub(1))))
+        Ok(submitted.map(last_of))
     }
 }

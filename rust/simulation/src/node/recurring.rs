@@ -1,8 +1,7 @@
-//! Recurring series: users begin and end them, and the node proposes occurrences whenever it is asked to.
+//! Recurring series: users begin and end them, and the node proposes their occurrences when it is asked to.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
-use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::recurring::{CatchUp, NewSeries, Recur, encode_recur};
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::{Owed, Receipt};
@@ -10,21 +9,22 @@ use delaymq_core::units::{DueKey, Millis, Sequence};
 use delaymq_recurrence::turn_of;
 
 use super::Node;
+use super::draft::{Draft, last_of};
 
 /// A series to begin.
 #[derive(Clone, Debug)]
 pub struct NewRecurring<'a> {
     /// The name of its subject.
     pub subject: &'a str,
-    /// Its own.
+    /// Its own name.
     pub name: &'a str,
-    /// What becomes of it where there is one of its name.
+    /// What happens if the subject has a series of this name.
     pub if_exists: IfExists,
-    /// When it happens.
+    /// The rule of its times.
     pub rule: &'a str,
-    /// What is done about what is missed.
+    /// What happens to missed occurrences.
     pub catch_up: CatchUp,
-    /// The first occurrence comes after this.
+    /// The first occurrence comes after this time.
     pub after: Millis,
     /// The body of each message.
     pub body: &'a [u8],
@@ -33,28 +33,20 @@ pub struct NewRecurring<'a> {
 /// An occurrence that the log's queue has accepted.
 #[derive(Clone, Debug)]
 pub struct ProposedOccurrence {
-    /// What was owed.
+    /// The occurrence that was due.
     pub owed: Owed,
     /// The trusted time at which it was proposed.
     pub now: Millis,
-    /// Of the message; `None` where the series is over.
+    /// The receipt of its message; `None` if the series is over.
     pub receipt: Option<Receipt>,
 }
 
 impl Node {
-    /// Asks for a series, in UTC. The sequence is that of the fact, under which its answer is found; `None` where it
-    /// must wait for room.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits the beginning of a series, in UTC.
     pub fn begin_series(&mut self, new: &NewRecurring<'_>) -> Result<Option<Sequence>> {
-        let subject = self.names.assign(new.subject)?;
-        let mut records = Vec::new();
-        if subject.needs_fact {
-            encode_subject(&mut records, subject.number, new.subject);
-        }
+        let mut draft = Draft::default();
         let series = NewSeries {
-            subject: subject.number,
+            subject: self.subject_in(&mut draft, new.subject)?,
             name: new.name,
             if_exists: new.if_exists,
             rule: new.rule,
@@ -64,22 +56,14 @@ impl Node {
             meta: b"",
             body: new.body,
         };
-        encode_recur(&mut records, &Recur::Begin(series));
-        let count = 1 + u32::from(subject.needs_fact);
-        let Some(range) = self.submit(&records, count, Class::Growing, false)? else { return Ok(None) };
-        self.names.confirm(new.subject);
-        Ok(Some(Sequence(range.end.0.saturating_sub(1))))
+        draft.add(|records| encode_recur(records, &Recur::Begin(series)));
+        Ok(self.submit_draft(&draft, Class::Growing, false)?.map(last_of))
     }
 
-    /// Asks for the end of a series, as [`Self::begin_series`] asks.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
+    /// Submits the end of a series.
     pub fn end_series(&mut self, subject: &str, name: &str) -> Result<Option<Sequence>> {
         let subject = self.subject_number(subject).unwrap_or_default();
-        let mut records = Vec::new();
-        encode_recur(&mut records, &Recur::End { subject, name });
-        Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
+        self.submit_one(Class::Finishing, false, |records| encode_recur(records, &Recur::End { subject, name }))
     }
 
     /// The number of the series of this name, and the receipt of its pending message.
@@ -92,12 +76,9 @@ impl Node {
         Some((number, receipt))
     }
 
-    /// Proposes what is owed, of at most so many series, as an engine does, and adds to `proposed` what was accepted,
-    /// also before an error; where it `is_told_twice` it forgets that, and proposes the same when it looks again. A
-    /// clock that holds dispatch says nothing of what is due.
-    ///
-    /// # Errors
-    /// As [`Self::submit`]; `InvalidArgument` where a rule is none.
+    /// Proposes the occurrences that are due, of at most `series_max` series, as the engine does. Adds to `proposed`
+    /// what was accepted, also before an error. With `is_told_twice` the owner does not learn of the proposals, so the
+    /// next call makes them again. Nothing is proposed while the clock holds dispatch.
     pub fn propose_occurrences(
         &mut self,
         series_max: usize,
