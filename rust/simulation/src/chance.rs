@@ -1,4 +1,4 @@
-//! Randomness from one seed. The same seed gives the same numbers on every machine and for ever.
+//! Random numbers from one seed. The same seed always gives the same numbers, on every machine.
 
 /// A generator; see the module.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 where `end` is 0.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next_number() % end }
     }
@@ -36,7 +36,7 @@ impl Chance {
         self.below(100) < percent
     }
 
-    /// One of these; the first where there is only one, `None` where there is none.
+    /// One of these; `None` if there is none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(usize::try_from(self.below(from.len() as u64)).unwrap_or(0))
     }

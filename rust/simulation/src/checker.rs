@@ -1,5 +1,5 @@
-//! The checker: what users were told and what they saw, in maps. Every promise is judged by it, and by nothing that the
-//! store says of itself.
+//! The checker: the answers and the messages that users got, in maps. It judges every promise by these alone, and not
+//! by the state of the store.
 //!
 //! Facts are kept by sequence, and a log keeps a prefix of what was submitted. After a crash, facts below the first
 //! sequence of the new epoch are in the log, and the rest is not.
@@ -15,10 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
+use crate::counts::counts;
+
 pub use self::administration::{Expiry, GroupChange, SeenDead};
 pub use self::deliveries::Seen;
 
-/// How an entry came to be.
+/// The origin of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A message was published.
@@ -28,21 +30,21 @@ pub enum Origin {
         /// The next delivery is at least this one.
         attempt: u32,
     },
-    /// A message was put away among the dead letters.
+    /// A message was made a dead letter.
     Dead {
         /// How often it had been handed over.
         attempt: u32,
     },
 }
 
-/// What a move has to do with an entry.
+/// Whether a move has made an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Made {
-    /// No move has made it.
+    /// Not by a move.
     Otherwise,
-    /// A move has made it, if it found the message pending: that is not known yet.
+    /// By a move if the message was pending then, which is not known yet.
     Perhaps,
-    /// A move has made it.
+    /// By a move.
     ByMove,
 }
 
@@ -53,44 +55,44 @@ enum AtOnce {
     No,
     /// It was.
     Yes,
-    /// It has none: it was loaded.
+    /// It has no fact of its own, since it was loaded.
     Never,
 }
 
-/// A message that waits, waited, or was ready at once.
+/// A message that waits, has waited, or was ready at once.
 #[derive(Clone)]
 pub struct Entry {
     /// The subject that it becomes ready in.
     pub subject: SubjectNumber,
     /// The subject that its message was published to.
     pub published_to: SubjectNumber,
-    /// When it is due.
+    /// Its due time.
     pub due: Millis,
     /// Its body.
     pub body: Vec<u8>,
-    /// How it came to be.
+    /// Its origin.
     pub origin: Origin,
-    /// Why it died.
+    /// The reason of a dead letter.
     pub reason: Option<String>,
-    /// The removal that gave it up: the group it was of is gone.
+    /// The removal of its group, which voided it.
     ended: Option<Sequence>,
-    /// The fact that brought it back, of a dead letter.
+    /// The redrive of a dead letter.
     redriven: Option<Sequence>,
-    /// When, in operations, it was first seen applied.
+    /// The operation after which it was first seen applied.
     applied: Option<u64>,
-    /// When, in operations, a step might first have made it ready.
+    /// The operation in which a step might first have made it ready.
     steppable: Option<u64>,
     /// Whether it was ready by its own fact.
     at_once: AtOnce,
     /// The command that cancelled it.
     cancelled: Option<Sequence>,
-    /// The command that moved it to another time: another entry stands for it.
+    /// The command that moved it. Another entry has replaced it.
     moved: Option<Sequence>,
     /// Whether a move has made it.
     made: Made,
     /// A command found it dispatched.
     known_dispatched: bool,
-    /// It was given up for damage.
+    /// It was voided for damage.
     voided: bool,
 }
 
@@ -135,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// The same, loaded by a fact that speaks of many.
+    /// The same, loaded by a fact about many messages.
     pub fn loaded(mut self) -> Self {
         self.at_once = AtOnce::Never;
         self
@@ -151,74 +153,59 @@ struct Life {
     from_latest: bool,
     retries: bool,
     crashes: u64,
-    /// It goes on from this one, which was reset.
+    /// The group that was reset and which this one continues.
     after: Option<GroupNumber>,
 }
 
 /// A hand-over.
 #[derive(Clone, Copy, Debug)]
 struct HandOver {
-    /// It may have been of a ready fact that a power cut lost under `Durability::Os`.
+    /// A power cut under `Durability::Os` may have lost its ready fact.
     before_loss: bool,
 }
 
-/// What was asked to be cancelled.
+/// A cancel.
 #[derive(Clone, Copy, Debug)]
 struct CancelNote {
     target: Sequence,
     outcome: Option<Outcome>,
 }
 
-/// What was asked to be moved to another time.
+/// A move.
 #[derive(Clone, Copy, Debug)]
 struct MoveNote {
     target: Sequence,
     due: Millis,
     /// The delay that was asked for.
     delay_ms: Option<u64>,
-    /// True where it was asked by a key, and so only as long as the target has that.
+    /// True for a move by key, which is valid only while the target has the key.
     is_by_key: bool,
     outcome: Option<Outcome>,
 }
 
-/// Everything counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Messages published and known to be stored.
-    pub published: u64,
-    /// Cancels answered "done".
-    pub cancelled: u64,
-    /// Moves answered with a new receipt.
-    pub moved: u64,
-    /// Hand-overs.
-    pub delivered: u64,
-    /// Hand-overs of what had been handed over before.
-    pub duplicated: u64,
-    /// Put away as dead letters, and known to be.
-    pub dead: u64,
-    /// Brought back.
-    pub redriven: u64,
-    /// Expired.
-    pub expired: u64,
-    /// Groups that were reset.
-    pub resets: u64,
-    /// Groups that were removed with what they gave back.
-    pub removals: u64,
-}
-
-impl Counts {
-    /// Adds those of another history.
-    pub fn add(&mut self, other: Self) {
-        self.published += other.published;
-        self.cancelled += other.cancelled;
-        self.moved += other.moved;
-        self.delivered += other.delivered;
-        self.duplicated += other.duplicated;
-        self.dead += other.dead;
-        self.redriven += other.redriven;
-        self.expired += other.expired;
-        self.resets += other.resets;
-        self.removals += other.removals;
+counts! {
+    /// The counts of a history of a store.
+    Counts {
+        /// Messages published and known to be stored.
+        published,
+        /// Cancels answered "done".
+        cancelled,
+        /// Moves answered with a new receipt.
+        moved,
+        /// Hand-overs.
+        delivered,
+        /// Hand-overs of what had been handed over before.
+        duplicated,
+        /// Put away as dead letters, and known to be.
+        dead,
+        /// Brought back.
+        redriven,
+        /// Expired.
+        expired,
+        /// Groups that were reset.
+        resets,
+        /// Groups that were removed with what they gave back.
+        removals,
     }
 }
 
@@ -230,20 +217,20 @@ pub struct Oracle {
     cancels: BTreeMap<Sequence, CancelNote>,
     moves: BTreeMap<Sequence, MoveNote>,
     finishes: BTreeMap<(GroupNumber, Sequence), Sequence>,
-    /// What was let expire, by entry.
+    /// Expiries by entry.
     expiries: BTreeMap<Sequence, Vec<Expiry>>,
     /// Everything below was applied.
     applied_end: Sequence,
     handed: BTreeMap<(GroupNumber, Sequence), Vec<HandOver>>,
-    /// What may come again: it was in flight at a crash or when its consumer ended.
+    /// Messages that may come again: they were in flight at a crash or when their consumer ended.
     may_repeat: BTreeSet<(GroupNumber, Sequence)>,
     numbers: BTreeMap<(SubjectNumber, ReadyNumber), Sequence>,
     offsets: BTreeMap<(SubjectNumber, String, String), PullOffset>,
-    /// After how many crashes a consumer was handed something last, and the offset that follows.
+    /// For each consumer, the crashes before its last hand-over, and the offset that follows.
     dense: BTreeMap<(GroupNumber, ConsumerNumber), (u64, PullOffset)>,
     visible: Sequence,
     crashes: u64,
-    /// Something was assigned and not handed over: its mark is right.
+    /// Messages were assigned and not handed over, so that a mark is right.
     a_hand_over_failed: bool,
     operation: u64,
     counts: Counts,
@@ -251,12 +238,12 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// What is wrong so far.
+    /// The findings so far.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// Notes that something is wrong.
+    /// Adds a finding.
     pub fn blame(&mut self, what: String) {
         self.violations.push(what);
     }

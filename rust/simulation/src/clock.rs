@@ -1,4 +1,4 @@
-//! The clocks of the simulated machine, turned by hand.
+//! The clocks of the simulated machine, which a history turns.
 
 use delaymq_core::units::Millis;
 
@@ -13,18 +13,18 @@ pub struct ClockReading {
     pub boot_ns: u64,
 }
 
-/// A wall clock that anybody may set, and a clock of time passed that nobody can.
+/// A wall clock that can be set, and a boot-time clock that cannot.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedClock {
     wall_ns: u64,
     boot_ns: u64,
-    /// What the wall clock should show.
+    /// The right time.
     true_ns: u64,
-    /// How fast the wall clock runs, a million being right.
+    /// The rate of the wall clock; a million is right.
     wall_rate: u64,
 }
 
-/// The rate of a wall clock that runs as it should.
+/// The right rate.
 const RIGHT_RATE: u64 = 1_000_000;
 
 impl SimulatedClock {
@@ -72,7 +72,7 @@ impl SimulatedClock {
         self.wall_ns = self.wall_ns.saturating_sub(by_ms.saturating_mul(NANOS_PER_MILLI));
     }
 
-    /// The machine was off for this long, in milliseconds: the wall clock went on, the other starts
+    /// The machine was off for this long, in milliseconds: the wall clock went on, and the boot-time clock starts
     /// again.
     pub fn restart_after(&mut self, off_ms: u64) {
         self.step_ahead(off_ms);

@@ -1,6 +1,6 @@
 //! A history over connections: clients with the core's callers, a server with the core's connections over one node, and
-//! a network that splits, delays, loses and cuts. One seed is one history. An account judges what users were told and
-//! given, and knows nothing else.
+//! a network that splits, delays, loses and cuts. One seed is one history. An account judges it by what users were
+//! answered and given, and by nothing else.
 
 mod account;
 mod client;
@@ -13,6 +13,7 @@ mod series;
 mod server;
 mod transport;
 mod troubles;
+mod users;
 
 use std::collections::BTreeMap;
 
@@ -20,24 +21,24 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::Millis;
 
+use self::account::Account;
 pub use self::account::Counts;
-use self::account::{Account, LinkId};
-use self::client::Client;
-use self::ledger::Ledger;
 pub use self::ledger::QmqCounts;
-use self::link::Link;
+use self::ledger::{Ledger, Place};
+use self::link::{Link, LinkId};
 pub use self::plan::Plan;
 use self::qmq::QmqClient;
 use self::server::Server;
+use self::users::{Shared, User};
 use crate::chance::{Chance, TraceHash};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
-use crate::node::Node;
+use crate::node::{Node, unless_full};
 
 /// Where the wall clock starts.
 const START: Millis = Millis(1_700_000_000_000);
 
-/// Of histories, those in which clients move messages, and have some stored under ids.
+/// Percent of the histories in which clients move messages and publish with ids.
 const CHANGES_PERCENT: u64 = 35;
 
 /// How a history ended.
@@ -62,24 +63,21 @@ pub struct Ending {
 /// See the module.
 pub struct Connected {
     plan: Plan,
-    chance: Chance,
     clock: SimulatedClock,
     disk: Disk,
     node: Option<Node>,
     server: Option<Server>,
-    /// The store of the server has ended, and the server lives on for a while.
+    /// The store of the server has ended. The server lives on for a while.
     is_poisoned: bool,
     links: BTreeMap<LinkId, Link>,
-    clients: Vec<Client>,
-    account: Account,
-    subjects: Vec<String>,
-    consumers: Vec<QmqClient>,
-    ledger: Ledger,
-    qmq_subjects: Vec<String>,
+    /// Clients of delaymq's own protocol, then QMQ's.
+    users: Vec<Box<dyn User>>,
+    /// The places of QMQ's consumers.
+    places: Vec<Place>,
+    shared: Shared,
     next_link: LinkId,
     /// Links below this are of an earlier epoch of the server.
     epoch_began: LinkId,
-    next_number: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -102,6 +100,26 @@ impl Connected {
         let mut chance = chance_of(seed);
         Plan::of(&mut chance);
         let disk = Disk::new(chance.next_number());
+        let wants = plan.qmq_clients(&mut chance);
+        let places = wants.iter().map(|wants| wants.place.clone()).collect();
+        let mut users: Vec<Box<dyn User>> = Vec::new();
+        users.extend(plan.clients().into_iter().map(|client| Box::new(client) as Box<dyn User>));
+        for (number, wants) in wants.into_iter().enumerate() {
+            users.push(Box::new(QmqClient::new(number, wants)));
+        }
+        let may_say_nothing = plan.switches || plan.disk_percent > 0;
+        let shared = Shared {
+            account: Account::default(),
+            ledger: Ledger::new(plan.qmq_groups(), plan.lasting.lease_ms, may_say_nothing, START.0),
+            chance,
+            now: START,
+            subjects: plan.subject_names(),
+            qmq_subjects: plan.qmq_subjects(),
+            next_number: 1,
+            recurs: plan.recurs,
+            changes: plan.changes,
+            damaged_percent: plan.damaged_percent,
+        };
         Self {
             clock: SimulatedClock::new(START),
             disk,
@@ -109,20 +127,15 @@ impl Connected {
             server: None,
             is_poisoned: false,
             links: BTreeMap::new(),
-            clients: plan.clients(),
-            account: Account::default(),
-            subjects: plan.subject_names(),
-            consumers: plan.qmq_clients(&mut chance),
-            ledger: Ledger::new(&plan, START.0),
-            qmq_subjects: plan.qmq_subjects(),
+            users,
+            places,
+            shared,
             next_link: 1,
             epoch_began: 1,
-            next_number: 1,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
             plan,
-            chance,
         }
     }
 
@@ -139,29 +152,29 @@ impl Connected {
             let ended = self.come_to_rest();
             self.survive("the end", ended);
         }
-        // What was broken before it came to rest would bring forth findings that say nothing.
+        // After an earlier finding, the findings at the end would say nothing.
         if self.is_sound() {
-            self.account.judge_the_end(&self.plan.groups_of_subjects());
-            self.ledger.judge_the_end();
+            self.shared.account.judge_the_end(&self.plan.groups_of_subjects());
+            self.shared.ledger.judge_the_end();
         }
         Ending {
             hash: self.trace.value(),
             turns: self.turn,
-            counts: self.account.counts,
-            qmq: self.ledger.counts,
-            violations: [self.account.violations(), self.ledger.violations()].concat(),
+            counts: self.shared.account.counts,
+            qmq: self.shared.ledger.counts,
+            violations: self.shared.violations(),
             plan: self.plan,
             trace: self.told.unwrap_or_default(),
         }
     }
 
     fn is_sound(&self) -> bool {
-        self.account.violations().is_empty() && self.ledger.violations().is_empty()
+        self.shared.is_sound()
     }
 
     fn survive(&mut self, what: &str, result: Result<()>) {
         if let Err(error) = result {
-            self.account.blame(format!("{what}: {error}"));
+            self.shared.account.blame(format!("{what}: {error}"));
         }
     }
 
@@ -178,7 +191,7 @@ impl Connected {
     }
 
     fn open(&mut self) -> Result<()> {
-        let node = Node::open(self.disk.shared(), self.plan.node, self.clock.read(), &mut self.chance)?;
+        let node = Node::open(self.disk.shared(), self.plan.node, self.clock.read(), &mut self.shared.chance)?;
         let before = self.server.take().map(|server| server.switched_off()).unwrap_or_default();
         let mut server = Server::new(self.plan.server_options(), before, node.reading().now)?;
         server.take_in(&node);
@@ -186,7 +199,7 @@ impl Connected {
         self.settle()
     }
 
-    /// The groups are there before the first message, so that each is owed all of them.
+    /// Makes the groups before the first message, so that each group must get all messages.
     fn make_groups(&mut self) -> Result<()> {
         let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name);
         for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
@@ -200,7 +213,7 @@ impl Connected {
         self.node.as_mut().ok_or(Error::Closed)
     }
 
-    /// The node does all that it has to do.
+    /// Commits and applies everything.
     fn settle(&mut self) -> Result<()> {
         let now = self.clock.read();
         let node = self.node()?;
@@ -213,9 +226,9 @@ impl Connected {
     }
 
     fn take_turn(&mut self) -> Result<()> {
-        match self.chance.below(100) {
+        match self.shared.chance.below(100) {
             0..38 => self.carry_some()?,
-            38..66 => self.let_a_client_act(),
+            38..66 => self.let_a_user_act(),
             66..88 => self.work()?,
             88..92 => self.let_time_pass(),
             92..95 => self.save()?,
@@ -224,9 +237,9 @@ impl Connected {
         self.notice_ends()
     }
 
-    /// The node does one thing, and the server what follows of it.
+    /// The node does one thing, and the server goes on.
     fn work(&mut self) -> Result<()> {
-        let (clock, what) = (self.clock.read(), self.chance.below(8));
+        let (clock, what) = (self.clock.read(), self.shared.chance.below(8));
         if self.has_ended() {
             return self.follow();
         }
@@ -247,18 +260,15 @@ impl Connected {
         self.follow()
     }
 
-    /// The store has ended: it writes, applies and saves nothing any more, as the engine has it. The server
-    /// tells so to whoever asks.
+    /// True if the store has ended: it writes, applies and saves nothing any more, and the server refuses all requests.
     fn has_ended(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.commits().poison().is_some())
     }
 
     fn follow(&mut self) -> Result<()> {
         let (Some(node), Some(server)) = (&mut self.node, &mut self.server) else { return Ok(()) };
-        let now = node.reading().now;
         server.wake(node.take_woken());
-        server.keep_promises(node)?;
-        server.keep_all(node, now)?;
+        server.keep_all(node)?;
         server.pump(node)?;
         let applied = node.take_applied();
         node.take_sent();
@@ -270,7 +280,7 @@ impl Connected {
 
     /// A piece of a checkpoint.
     fn save(&mut self) -> Result<()> {
-        let budget = self.chance.one_of(&[4_096, u64::MAX]);
+        let budget = self.shared.chance.one_of(&[4_096, u64::MAX]);
         if self.has_ended() {
             return Ok(());
         }
@@ -284,7 +294,7 @@ fn chance_of(seed: u64) -> Chance {
     Chance::new(seed ^ 0x436F_6E6E_6563_7465)
 }
 
-/// Prepares segments, where there is room for them on the disk.
+/// Prepares segments, as far as the disk has room.
 fn prepare(node: &mut Node) -> Result<()> {
     while node.needs_segment(2) {
         match node.prepare() {
@@ -293,12 +303,4 @@ fn prepare(node: &mut Node) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What finds no room in the log waits until there is some.
-fn unless_full<T: Default>(result: Result<T>) -> Result<T> {
-    match result {
-        Err(Error::DiskFull) => Ok(T::default()),
-        other => other,
-    }
 }

@@ -1,4 +1,4 @@
-//! The disk of the simulated machine: its content now, and what a crash leaves of it.
+//! The disk of the simulated machine, and the content that a crash leaves.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::chance::Chance;
 pub enum End {
     /// The process is killed.
     Kill,
-    /// The power fails; chance decides what of the unsynced survives.
+    /// The power fails; chance decides which unsynced changes survive.
     PowerCut,
-    /// The power fails, and nothing unsynced survives.
+    /// The power fails, and all unsynced changes are lost.
     PowerCutLosesAll,
 }
 
 impl End {
-    /// True where unsynced bytes may be gone.
+    /// True if unsynced bytes may be lost.
     pub fn cuts_power(self) -> bool {
         self != Self::Kill
     }
@@ -40,7 +40,7 @@ impl Disk {
         Self { storage }
     }
 
-    /// The disk, with its levers.
+    /// The disk, with its faults.
     pub fn storage(&self) -> &MemoryStorage {
         &self.storage
     }
@@ -50,12 +50,12 @@ impl Disk {
         Arc::new(self.storage.clone())
     }
 
-    /// A copy of what is there now, to look at without touching: none of the faults are on it.
+    /// A copy of the current content, without faults.
     pub fn copy(&self) -> Arc<dyn Storage> {
         Arc::new(self.storage.crash(Crash::Kill, 0))
     }
 
-    /// Ends whatever ran on it; from now on it is the disk that the next process finds.
+    /// Ends the process or the machine. The next process finds this disk.
     pub fn crash(&mut self, end: End, chance: &mut Chance) {
         let crash = match end {
             End::Kill => Crash::Kill,

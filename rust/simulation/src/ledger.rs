@@ -1,12 +1,14 @@
-//! The ledger: what the log says, in plain maps and sets. It states the rules of `docs/guarantees.md` a second time, so
-//! that the result of the core's `apply` can be compared with code that shares nothing with it but the decoding of
-//! records.
+//! The ledger: the facts of the log in plain maps and sets. It states the rules of `docs/guarantees.md` a second
+//! time, so that the result of the core's `apply` is compared with code that shares only the decoding of records with
+//! it.
 //!
-//! It keeps everything for ever, has no windows, runs, ranges or checkpoints, and reads nothing.
+//! It keeps everything permanently, has no windows, runs, ranges or checkpoints, and reads no file.
 
 mod differences;
+mod floors;
 mod group;
 mod loads;
+mod parts;
 mod recurring;
 mod terms;
 
@@ -22,13 +24,11 @@ use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::group::Members;
-use self::loads::Loads;
-pub use self::loads::StagedLine;
-use self::recurring::Series;
-use self::terms::Names;
+pub use self::parts::StagedLine;
+use self::parts::{Loads, Names, Series};
 use crate::node::AppliedBatch;
 
-/// What became of an entry.
+/// The fate of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Waiting,
@@ -59,13 +59,13 @@ struct Beginning {
 #[derive(Clone, Debug, Default)]
 struct Topic {
     name: String,
-    /// What became ready; its place is its number.
+    /// Ready messages; the place of each is its number.
     ready: Vec<Sequence>,
-    /// Numbers that no group to come gets.
+    /// Numbers that no later group gets.
     gone: BTreeSet<u64>,
-    /// Everything below is finished for ever.
+    /// Everything below is finished.
     floor: u64,
-    /// What was given back before this is owed to nobody.
+    /// Messages that were given back before this are void.
     ended_before: Sequence,
 }
 
@@ -78,11 +78,11 @@ pub struct Ledger {
     topics: BTreeMap<SubjectNumber, Topic>,
     lines: BTreeMap<Sequence, Line>,
     groups: BTreeMap<GroupNumber, Members>,
-    /// Offsets that a group of this name has used up.
+    /// Offsets that a group of this name has used.
     used_offsets: BTreeMap<(SubjectNumber, String), u64>,
-    /// What each cancel and each move was answered.
+    /// The outcome of each command.
     commands: BTreeMap<Sequence, Outcome>,
-    /// By what was moved: what it became, and which delay was asked for.
+    /// By the message that was moved: its key after the move, and the delay that was asked for.
     moves: BTreeMap<Sequence, (DueKey, Option<u64>)>,
     names: Names,
     series: Series,
@@ -96,10 +96,11 @@ impl Ledger {
     /// Takes in the next batch.
     pub fn apply(&mut self, batch: &AppliedBatch) {
         let header = &batch.header;
-        self.names.begin_batch(Millis(header.trusted_ms.get()));
-        self.series.begin_batch();
-        self.loads.begin_batch(Millis(header.trusted_ms.get()));
-        let time = (!header.is_held()).then(|| Millis(header.trusted_ms.get()));
+        let trusted = Millis(header.trusted_ms.get());
+        self.names.begin_batch(trusted);
+        self.series.standing = None;
+        self.loads.now = trusted;
+        let time = (!header.is_held()).then_some(trusted);
         let records = batch.visible().records;
         for (_, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
             if let Some(fact) = decode(&record) {
@@ -110,38 +111,29 @@ impl Ledger {
     }
 
     fn take_in(&mut self, at: Sequence, time: Time, fact: &Fact<'_>) {
+        let outcome = match fact {
+            Fact::Recur(recur) => Some(self.take_recur(at, recur)),
+            Fact::Adopt(adopt) => Some(self.take_adopt(at, adopt)),
+            Fact::ByKey(asked) => self.ask_by_key(at, time, asked),
+            Fact::Cancel(cancel) => Some(self.cancel(cancel.target.sequence)),
+            Fact::Move(moved) => Some(self.move_to(at, time, moved)),
+            other => return self.take_in_of_messages(at, time, other),
+        };
+        self.commands.extend(outcome.map(|outcome| (at, outcome)));
+    }
+
+    fn take_in_of_messages(&mut self, at: Sequence, time: Time, fact: &Fact<'_>) {
         match fact {
             Fact::Subject { number, name } => self.name(*number, name),
             Fact::Message(message) => self.publish(at, time, message),
             Fact::Terms(terms) => self.take_terms(at, terms),
-            Fact::Recur(recur) => {
-                let outcome = self.take_recur(at, recur);
-                self.commands.insert(at, outcome);
-            }
-            Fact::Adopt(adopt) => {
-                let outcome = self.take_adopt(at, adopt);
-                self.commands.insert(at, outcome);
-            }
             Fact::Occurrence(occurrence) => self.take_occurrence(at, *occurrence),
-            Fact::ByKey(asked) => {
-                if let Some(outcome) = self.ask_by_key(at, time, asked) {
-                    self.commands.insert(at, outcome);
-                }
-            }
             Fact::Ready(list) => {
                 for (key, _) in list.entries() {
                     if self.lines.get(&key.sequence).is_some_and(|line| line.fate == Fate::Waiting) {
                         self.make_ready(key.sequence);
                     }
                 }
-            }
-            Fact::Cancel(cancel) => {
-                let outcome = self.cancel(cancel.target.sequence);
-                self.commands.insert(at, outcome);
-            }
-            Fact::Move(moved) => {
-                let outcome = self.move_to(at, time, moved);
-                self.commands.insert(at, outcome);
             }
             Fact::Retry(retry) => self.move_on(at, time, retry),
             Fact::Redrive(redrive) => self.bring_back(at, time, redrive),
@@ -350,7 +342,7 @@ impl Ledger {
         Some(number)
     }
 
-    /// Takes a group away; its offsets are never used again.
+    /// Removes a group. Its offsets are never used again.
     fn remove(&mut self, number: GroupNumber) -> Option<Members> {
         let group = self.groups.remove(&number)?;
         self.used_offsets.insert((group.subject, group.name.clone()), group.offsets_used());

@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use delaymq_core::planted::Planted;
-use delaymq_simulation::checker::Counts;
-use delaymq_simulation::connected::{self, Connected};
+use delaymq_simulation::connected::Connected;
 use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::{Plant, names};
 use delaymq_simulation::seeds::{Broken, Failed, Found, Histories, Plans, run_seeds};
@@ -141,37 +140,17 @@ fn tell_shrunk<P: Options>(seed: u64, histories: Histories, shrunk: &Shrunk<P>, 
 }
 
 fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
-    let Counts { published, delivered, duplicated, cancelled, moved, dead, redriven, expired, resets, removals } =
-        found.counts;
     println!(
-        "{} seeds from {}, {} operations, {} crashes, {published} published, {delivered} delivered, \
-         {duplicated} again, {cancelled} cancelled, {moved} moved, {dead} dead, {redriven} redriven, {expired} expired, \
-         {resets} resets, {removals} removals, holes in segments of {} and in runs of {}",
-        arguments.seeds, arguments.first, found.operations, found.crashes, found.hollow_segments, found.hollow_runs,
+        "{} seeds from {}, {} operations, {} crashes, {:?}, holes in segments of {} and in runs of {}",
+        arguments.seeds,
+        arguments.first,
+        found.operations,
+        found.crashes,
+        found.counts,
+        found.hollow_segments,
+        found.hollow_runs,
     );
-    let connected::Counts {
-        published,
-        ambiguous,
-        ambiguous_stored,
-        delivered,
-        repeated,
-        retried,
-        cancelled,
-        stale,
-        cuts,
-        crashes,
-        occurrences,
-        moved,
-        moved_again,
-        told_again,
-        told_late,
-    } = found.over_connections;
-    println!(
-        "over connections: {published} published, {ambiguous} ambiguous ({ambiguous_stored} of them stored), \
-         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {moved} moved \
-         ({moved_again} of them again), {told_again} stored once and told again, {told_late} told for the first time by a \
-         retry, {occurrences} occurrences, {stale} stale, {cuts} cuts, {crashes} crashes"
-    );
+    println!("over connections: {:?}", found.over_connections);
     println!("of QMQ's clients: {:?}", found.of_qmq);
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());
 }

@@ -336,3 +336,11 @@ impl Node {
 pub fn is_stopped(error: &Error) -> bool {
     matches!(error, Error::Storage { fault: delaymq_core::error::StorageFault::Stopped, .. })
 }
+
+/// A result in which `DiskFull` counts as nothing: the submission waits until there is room.
+pub fn unless_full<T: Default>(result: Result<T>) -> Result<T> {
+    match result {
+        Err(Error::DiskFull) => Ok(T::default()),
+        other => other,
+    }
+}

@@ -1,68 +1,103 @@
-//! Options of a history by their names. A plan lists them, a command line sets them, and shrinking a failed history
-//! changes them.
+//! Options of a history by their names. A plan lists them, a command line sets them, and shrinking changes them.
 
 use delaymq_core::message_log::Durability;
 
-/// Where a value of a plan stands.
-pub enum Slot<'a> {
-    /// A number.
-    Number(&'a mut u64),
-    /// A number of 32 bits.
-    Small(&'a mut u32),
-    /// A number of bytes or entries.
-    Size(&'a mut usize),
-    /// 0 or 1.
-    Switch(&'a mut bool),
-    /// 1 for `os`.
-    Waits(&'a mut Durability),
+/// The value of an option, as a number.
+pub trait Slot {
+    /// Reads it.
+    fn get(&self) -> u64;
+
+    /// Changes it. A number that does not fit becomes the largest that does.
+    fn put(&mut self, value: u64);
 }
 
-impl Slot<'_> {
+impl Slot for u64 {
     fn get(&self) -> u64 {
-        match self {
-            Self::Number(number) => **number,
-            Self::Small(number) => u64::from(**number),
-            Self::Size(number) => **number as u64,
-            Self::Switch(on) => u64::from(**on),
-            Self::Waits(durability) => u64::from(**durability == Durability::Os),
-        }
+        *self
     }
 
-    fn set(&mut self, value: u64) {
-        match self {
-            Self::Number(number) => **number = value,
-            Self::Small(number) => **number = u32::try_from(value).unwrap_or(u32::MAX),
-            Self::Size(number) => **number = usize::try_from(value).unwrap_or(usize::MAX),
-            Self::Switch(on) => **on = value > 0,
-            Self::Waits(durability) => **durability = if value > 0 { Durability::Os } else { Durability::Disk },
-        }
+    fn put(&mut self, value: u64) {
+        *self = value;
     }
 }
+
+impl Slot for u32 {
+    fn get(&self) -> u64 {
+        u64::from(*self)
+    }
+
+    fn put(&mut self, value: u64) {
+        *self = Self::try_from(value).unwrap_or(Self::MAX);
+    }
+}
+
+impl Slot for usize {
+    fn get(&self) -> u64 {
+        *self as u64
+    }
+
+    fn put(&mut self, value: u64) {
+        *self = Self::try_from(value).unwrap_or(Self::MAX);
+    }
+}
+
+/// 0 or 1.
+impl Slot for bool {
+    fn get(&self) -> u64 {
+        u64::from(*self)
+    }
+
+    fn put(&mut self, value: u64) {
+        *self = value > 0;
+    }
+}
+
+/// 1 for `os`.
+impl Slot for Durability {
+    fn get(&self) -> u64 {
+        u64::from(*self == Self::Os)
+    }
+
+    fn put(&mut self, value: u64) {
+        *self = if value > 0 { Self::Os } else { Self::Disk };
+    }
+}
+
+/// The options of a plan, with their names.
+pub type Slots<'a> = Vec<(&'static str, &'a mut dyn Slot)>;
+
+/// Fields of a value as options, under the names of the fields.
+macro_rules! slots {
+    ($from:ident: $($field:ident),+ $(,)?) => {
+        vec![$((stringify!($field), &mut $from.$field as &mut dyn $crate::options::Slot)),+]
+    };
+}
+
+pub(crate) use slots;
 
 /// A plan of a history, as options.
 pub trait Options: Copy {
-    /// The option that says how long a history is.
+    /// The option that is the length of a history.
     const LENGTH: &'static str;
 
-    /// Every option by its name; the order is the one in which a failing plan is made simpler.
-    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)>;
+    /// All options, in the order in which a failing plan is simplified.
+    fn slots(&mut self) -> Slots<'_>;
 
-    /// Values of one option that make a history simpler, the simplest first; for its length they are known.
+    /// Values of an option that make a history simpler, the simplest first. Those of its length are known.
     fn simpler(name: &str) -> Vec<u64>;
 
-    /// Every option, by its name; a switch is 0 or 1.
+    /// All options and their values.
     fn options(mut self) -> Vec<(&'static str, u64)> {
         self.slots().iter().map(|(name, slot)| (*name, slot.get())).collect()
     }
 
-    /// Sets one option. False where there is none of that name.
+    /// Sets one option. False if there is none of that name.
     fn set(&mut self, name: &str, value: u64) -> bool {
-        let mut slots = self.slots();
-        let slot = slots.iter_mut().find(|(known, _)| *known == name);
-        slot.map(|(_, slot)| slot.set(value)).is_some()
+        let slot = self.slots().into_iter().find(|(known, _)| *known == name);
+        slot.map(|(_, slot)| slot.put(value)).is_some()
     }
 
-    /// Values to which an option that has this one may be set to make a history simpler.
+    /// Values that make a history simpler than this value of an option.
     fn simpler_than(name: &str, value: u64) -> Vec<u64> {
         let by_length = || vec![value / 4, value / 2, value.saturating_sub(value / 4), value.saturating_sub(1)];
         let candidates = if name == Self::LENGTH { by_length() } else { Self::simpler(name) };

@@ -28,12 +28,12 @@ impl Drop for Plant {
     }
 }
 
-/// Lowers limits that histories are too short for on this thread, for as long as the value lives.
+/// Lowers limits that short histories would not reach, on this thread, for as long as the value lives.
 #[derive(Debug)]
 pub struct Lowered;
 
 impl Lowered {
-    /// None of them allows more than this.
+    /// No limit allows more than this.
     pub fn to(most: u64) -> Self {
         lower(Some(most));
         Self
@@ -51,7 +51,7 @@ impl Drop for Lowered {
 pub struct KnowsNext;
 
 impl KnowsNext {
-    /// It knows that format from now on.
+    /// The thread knows that format from now on.
     #[expect(clippy::new_without_default, reason = "it is a guard, and no value to begin with")]
     pub fn new() -> Self {
         next_format::know(true);

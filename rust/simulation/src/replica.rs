@@ -1,6 +1,5 @@
-//! A second owner that applies the log from its first fact on. It has no runs, no checkpoints and no feed, and so must
-//! reach the same state by a shorter way. Since it runs the same `apply`, it is compared with a [`Ledger`], which does
-//! not.
+//! A second owner that applies the log from its first fact on, without runs, checkpoints and a feed. It must reach the
+//! same state as the store. Since it runs the same `apply`, it is compared with a [`Ledger`], which does not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ pub struct Replica {
     ledger: Ledger,
     batches: Vec<AppliedBatch>,
     outcomes: BTreeMap<Sequence, Outcome>,
-    /// Where the owner finds what was staged.
+    /// The storage in which the owner finds staged runs.
     storage: Arc<dyn Storage>,
     staged: BTreeMap<String, Vec<u8>>,
 }
@@ -50,19 +49,13 @@ fn empty_owner(identity: &Identity) -> Result<(Owner, Arc<dyn Storage>)> {
 
 impl Replica {
     /// A replica of this stream, before its first fact.
-    ///
-    /// # Errors
-    /// None that a correct core gives.
     pub fn new(identity: Identity) -> Result<Self> {
         let ((owner, storage), ledger) = (empty_owner(&identity)?, Ledger::default());
         let (outcomes, staged) = (BTreeMap::new(), BTreeMap::new());
         Ok(Self { identity, owner, ledger, batches: Vec::new(), outcomes, storage, staged })
     }
 
-    /// Applies the next batch.
-    ///
-    /// # Errors
-    /// Where it does not follow.
+    /// Applies the next batch. `Corrupt` if it does not follow.
     pub fn apply(&mut self, batch: &AppliedBatch) -> Result<()> {
         self.owner.apply(&batch.visible())?;
         self.outcomes.extend(self.owner.take_outcomes());
@@ -73,9 +66,6 @@ impl Replica {
     }
 
     /// Learns of a staged run: its bytes, and its messages in the order of its rows.
-    ///
-    /// # Errors
-    /// None that a correct core gives.
     pub fn know_staged(&mut self, name: LoadName, bytes: &[u8], lines: &[StagedLine]) -> Result<()> {
         let path = name.path();
         if !self.staged.contains_key(&path) {
@@ -86,10 +76,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Forgets everything from `first` on: it was lost with the end of an epoch.
-    ///
-    /// # Errors
-    /// None that a correct core gives.
+    /// Forgets everything from `first` on, which was lost at the end of an epoch.
     pub fn forget_from(&mut self, first: Sequence) -> Result<()> {
         if self.owner.applied() <= first {
             return Ok(());
@@ -108,14 +95,11 @@ impl Replica {
         Ok(())
     }
 
-    /// Reads what the log holds behind what was applied, up to `end`, and applies it. Returns it.
-    ///
-    /// # Errors
-    /// What reading the log gives.
+    /// Reads the batches that were not applied, up to `end`, applies them and returns them.
     pub fn catch_up(&mut self, storage: &Arc<dyn Storage>, end: Location) -> Result<Vec<AppliedBatch>> {
         let mut from = self.owner.state().position.end;
         if self.batches.is_empty() {
-            // The log's first segments hold nothing where nobody has published before a restart.
+            // The log's first segments are empty if nothing was published before a restart.
             let first = list_segments(storage.as_ref())?.first().copied().unwrap_or(SegmentNumber(1));
             from = from.max(Location::in_segment(first, SEGMENT_HEADER_BYTES));
         }
@@ -129,32 +113,32 @@ impl Replica {
         Ok(read)
     }
 
-    /// Whose replica it is.
+    /// The identity of the store.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The owner, to look at.
+    /// The owner.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// What is pending by the plain account of the facts, in the order of sequences, with its subject.
+    /// The pending messages by the ledger, in log order, with their subjects.
     pub fn waiting(&self) -> Vec<(DueKey, &str)> {
         self.ledger.waiting()
     }
 
-    /// What a command found.
+    /// The outcome of a command.
     pub fn outcome(&self, sequence: Sequence) -> Option<Outcome> {
         self.outcomes.get(&sequence).copied()
     }
 
-    /// True where this command was answered as the first one of its id, and nothing else was done.
+    /// True if this command got the outcome of an earlier one under its id and did nothing else.
     pub fn is_known_again(&self, command: Sequence) -> bool {
         self.ledger.is_known_again(command)
     }
 
-    /// In what the state of `live` differs from this one, in words; nothing where it does not.
+    /// The differences between the state of `live` and this one, in words.
     pub fn differences(&self, live: &Owner) -> Vec<String> {
         let mut found = self.ledger.differences(&self.owner);
         found.extend(self.compare_commands());
@@ -185,7 +169,7 @@ impl Replica {
         let due =
             |state: &delaymq_core::store::State| format!("{:?}", state.due_by_minute(Minute(0), Minute(u32::MAX)));
         compare("due by minute", due(ours), due(theirs));
-        // Blocks that are damaged, or that cannot be read now, leave nothing to compare.
+        // Damaged or unreadable blocks cannot be compared.
         let told = theirs.horizon(None).read(&|_| 0).ok().filter(|told| told.hidden_rows == 0);
         if let (Ok(expected), Some(told)) = (ours.horizon(None).read(&|_| 0), told) {
             compare("due by subject and minute", format!("{:?}", expected.cells), format!("{:?}", told.cells));
@@ -202,7 +186,7 @@ impl Replica {
         found
     }
 
-    /// What each cancel and each move was answered.
+    /// The outcomes of commands.
     fn compare_commands(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (command, outcome) in &self.outcomes {
@@ -213,7 +197,7 @@ impl Replica {
         found
     }
 
-    /// What became of each sequence. The store may have forgotten what is finished.
+    /// The fate of each sequence. The store may have forgotten finished messages.
     fn compare_entries(&self, live: &Owner, found: &mut Vec<String>) {
         let (ours, theirs) = (&self.owner.state().schedule, &live.state().schedule);
         let known_from = theirs.windows().first().map_or(Sequence(u64::MAX), Window::first);
@@ -228,7 +212,7 @@ impl Replica {
         }
     }
 
-    /// Every ready message that is not finished must be found, in memory or in a run.
+    /// Every ready message that is not finished must be in memory or in a run.
     fn compare_ready(&self, live: &Owner, found: &mut Vec<String>) {
         let (ours, theirs) = (&self.owner.state().dispatch, &live.state().dispatch);
         for (subject, _) in self.owner.state().subjects.iter() {
@@ -255,10 +239,10 @@ fn copied(cell: (&(SubjectNumber, Minute), &Tally)) -> ((SubjectNumber, Minute),
     (*cell.0, *cell.1)
 }
 
-/// A fault that was planned kept it from being read.
+/// Begins the words of an entry that a planned fault made unreadable.
 const UNREAD: &str = "unread";
 
-/// An entry without its location, which is each copy's own.
+/// An entry without its location, which differs between copies.
 fn ready_words(owner: &Owner, subject: SubjectNumber, number: ReadyNumber) -> String {
     match owner.state().dispatch.find(subject, number) {
         Ok(Some(entry)) => {

@@ -1,35 +1,33 @@
-//! Many seeds on all cores. The results do not depend on the threads.
+//! The histories of many seeds, on all cores.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use delaymq_core::planted::Planted;
 
 use crate::chance::TraceHash;
 use crate::checker::Counts;
 use crate::connected::{self, Connected};
-use crate::planted::Plant;
+use crate::parallel::in_parallel;
 use crate::world::{Plan, World};
 
-/// Of all histories, one in so many seeds has one over connections, too.
+/// One in so many seeds also has a history over connections.
 const CONNECTED_EVERY: u64 = 4;
-/// Seeds that one thread takes at once.
+/// Seeds of one piece of work.
 const CHUNK: u64 = 64;
-/// Of so many broken histories all is kept; of the others, that they are broken.
+/// Broken histories that are kept whole. Of others only the findings are kept.
 const ENDINGS_MAX: usize = 8;
 
-/// Which histories are lived.
+/// The kinds of histories that are lived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Histories {
-    /// One of a store from each seed, and from some one over connections, too.
+    /// A history of a store from each seed, and from some seeds also one over connections.
     All,
-    /// One over connections from each seed, and no other.
+    /// A history over connections from each seed.
     Connected,
 }
 
 impl Histories {
-    /// Those of this name.
+    /// The kind of this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "all" => Some(Self::All),
@@ -48,7 +46,7 @@ pub struct Broken {
     pub plan: String,
     /// What is wrong.
     pub violations: Vec<String>,
-    /// What it was like and how long it lasted, to be shrunk.
+    /// Its plan and its length, for shrinking.
     pub failed: Option<Failed>,
 }
 
@@ -158,7 +156,7 @@ impl Found {
     }
 }
 
-/// Lives the histories of these seeds, on so many threads, each with the plan that `plans` has for it.
+/// Lives the histories of these seeds on so many threads. `plans` has the plan of each seed.
 pub fn run_seeds(
     seeds: Range<u64>,
     histories: Histories,
@@ -167,35 +165,16 @@ pub fn run_seeds(
     planted: Option<Planted>,
     plans: &Plans<'_>,
 ) -> Found {
-    let next = Mutex::new(seeds.start);
-    let chunks = Mutex::new(BTreeMap::new());
-    let work = || {
-        let _plant = Plant::new(planted);
-        loop {
-            let first = {
-                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                let first = *next;
-                *next = first.saturating_add(CHUNK).min(seeds.end);
-                first
-            };
-            if first >= seeds.end {
-                break;
-            }
-            let mut found = Found::default();
-            for seed in first..first.saturating_add(CHUNK).min(seeds.end) {
-                found.live(seed, histories, plans, tells);
-            }
-            chunks.lock().unwrap_or_else(PoisonError::into_inner).insert(first, found);
+    let count = seeds.end.saturating_sub(seeds.start);
+    let chunks = in_parallel(count.div_ceil(CHUNK), threads, planted, |chunk| {
+        let mut found = Found::default();
+        let first = seeds.start + chunk * CHUNK;
+        for seed in first..first.saturating_add(CHUNK).min(seeds.end) {
+            found.live(seed, histories, plans, tells);
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(work);
-        }
+        found
     });
     let mut found = Found::default();
-    for chunk in chunks.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-        found.add(chunk);
-    }
+    chunks.for_each(|chunk| found.add(chunk));
     found
 }

@@ -6,19 +6,19 @@ use crate::options::Options;
 
 /// Histories that are lived at most.
 const LIVES_MAX: usize = 300;
-/// And for at most so long.
+/// The longest time that shrinking takes.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// What is left of a failing history.
+/// A failing history after shrinking.
 #[derive(Clone, Debug)]
 pub struct Shrunk<P> {
-    /// What it is like.
+    /// Its plan.
     pub plan: P,
-    /// What is wrong with it.
+    /// Its findings.
     pub violations: Vec<String>,
     /// The options in which its plan differs from that of its seed.
     pub set: Vec<(&'static str, u64)>,
-    /// How many histories were lived to find it.
+    /// How many histories were lived for it.
     pub lives: usize,
 }
 
@@ -28,8 +28,8 @@ pub fn differences<P: Options>(from: P, to: P) -> Vec<(&'static str, u64)> {
     pairs.filter(|((_, before), (_, after))| before != after).map(|(_, after)| after).collect()
 }
 
-/// Lives a history with ever simpler options than those with which it failed, as long as it still breaks a
-/// promise. `lived` is how long it lasted before it did; `live` says what is wrong with one.
+/// Simplifies the options of a failed history, one after the other, as long as it still breaks a promise. `lived` is
+/// its length until it failed. `live` returns the findings of a plan.
 pub fn shrink<P: Options>(
     of_seed: P,
     failed: (P, Vec<String>),
@@ -52,7 +52,7 @@ pub fn shrink<P: Options>(
         }
         fails
     };
-    // What happened behind the failing moment is not needed.
+    // Operations after the failure are not needed.
     try_option(&mut plan, &mut violations, P::LENGTH, lived);
     loop {
         let before = plan.options();

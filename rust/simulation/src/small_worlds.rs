@@ -8,10 +8,10 @@ pub mod judge;
 pub mod machine;
 pub mod scenes;
 mod states;
+mod stores;
 pub mod tape;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_core::planted::Planted;
 use delaymq_core::storage::{Crash, MemoryStorage};
@@ -23,7 +23,7 @@ use self::states::{COMBINATIONS_MAX, Left, each_left};
 use self::tape::{Point, Tape, Tree};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
-use crate::planted::Plant;
+use crate::parallel::in_parallel;
 
 /// One in so many states goes on and is drained.
 const GOES_ON_EVERY: u64 = 24;
@@ -194,36 +194,18 @@ impl Trial {
     }
 }
 
-/// Lives scenes, two at once, until so many states were tried in all; each of its results in the order of
-/// scenes and lives, whatever the threads did.
+/// Lives all scenes, again and again, until so many states were tried in all. The results are in the order of lives and
+/// scenes.
 pub fn try_all(scenes: &[Scene], states: u64, threads: usize, planted: Option<Planted>) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut life = 1;
-    // A scene that has few states is lived again, in another way, and so are all others.
+    // Each round lives all scenes in another way.
     while found.iter().map(|one| one.states).sum::<u64>() < states && life <= LIVES_MAX {
-        let next = Mutex::new(0_usize);
-        let results = Arc::new(Mutex::new(Vec::new()));
-        let work = || {
-            let _plant = Plant::new(planted);
-            loop {
-                let place = {
-                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                    *next += 1;
-                    *next - 1
-                };
-                let Some(scene) = scenes.get(place) else { break };
-                let one = try_scene(scene, life, u64::MAX);
-                results.lock().unwrap_or_else(PoisonError::into_inner).push((place, one));
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(work);
-            }
+        let scene_of = |place: u64| usize::try_from(place).ok().and_then(|place| scenes.get(place));
+        let lived = in_parallel(scenes.len() as u64, threads, planted, |place| {
+            scene_of(place).map(|scene| try_scene(scene, life, u64::MAX))
         });
-        let mut round = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
-        round.sort_by_key(|(place, _)| *place);
-        found.extend(round.into_iter().map(|(_, one)| one));
+        found.extend(lived.flatten());
         if found.iter().any(|one| one.broken > 0) {
             break;
         }
@@ -232,5 +214,5 @@ pub fn try_all(scenes: &[Scene], states: u64, threads: usize, planted: Option<Pl
     found
 }
 
-/// A bound, where scenes give no new states any more.
+/// Lives of each scene at most, if no new states come.
 const LIVES_MAX: u64 = 10_000;

@@ -1,7 +1,9 @@
 //! One history: a machine, a store, its users, and their troubles, all from one seed.
 
 mod administration;
+mod asked;
 mod by_keys;
+mod commands;
 mod consumers;
 mod drain;
 mod extremes;
@@ -20,21 +22,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{RebuildCounts, Receipt};
-use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
-use self::administration::Change;
-use self::by_keys::ByKeys;
-use self::consumers::{Assigned, Handle};
-use self::keys::Keyed;
-use self::loads::Loading;
-use self::machine::Promised;
+use self::asked::{Ask, Assigned, ByKeys, Change, Command, Handle, Kept, Keyed, Loading, Promised, Recurs};
 pub use self::plan::Plan;
-use self::recurring::Recurs;
 use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
-use crate::node::{Due, Label, Node, Punched};
+use crate::node::{Due, Label, Node, Place, Punched};
 use crate::planted::Lowered;
 use crate::replica::Replica;
 
@@ -64,21 +60,6 @@ pub struct Ending {
     pub trace: Vec<String>,
 }
 
-/// Something that waits for the log's queue to take its fact.
-enum Ask {
-    Assign(Vec<Assigned>),
-    Finish { group: GroupNumber, entries: Vec<Sequence> },
-    GiveBack { group: GroupNumber, entry: Sequence, again: Box<Entry> },
-    EndGroup(GroupNumber),
-    Nothing,
-}
-
-/// A receipt, and whether its message is in the log.
-struct Kept {
-    receipt: Receipt,
-    is_here: bool,
-}
-
 /// See the module.
 pub struct World {
     plan: Plan,
@@ -89,38 +70,36 @@ pub struct World {
     oracle: Oracle,
     replica: Option<Replica>,
     handles: Vec<Handle>,
-    /// What consumers hold, as far as they know.
+    /// Deliveries that consumers hold, as far as they know.
     assigned: BTreeMap<(u32, u32, u64), Assigned>,
-    /// Offsets that a crash or an end made void.
+    /// Deliveries that a crash or the end of their consumer made void.
     stale: Vec<Assigned>,
     /// A checkpoint that cannot be read for now, and its bytes as they are meanwhile.
     unreadable: Option<(String, Vec<u8>)>,
-    /// What was promised by a store that was closed.
+    /// The promises of a store that was closed.
     left: Option<Promised>,
-    /// Something may have been assigned that nobody was handed.
+    /// Messages may have been assigned that no consumer was handed.
     a_pull_failed: bool,
-    /// These consumers could not be handed again what they held when the store was opened.
-    hands_wait: BTreeSet<(GroupNumber, ConsumerNumber)>,
-    /// A call of the opening that comes next may fail.
+    /// Consumers that could not get their deliveries again when the store was opened.
+    hands_wait: BTreeSet<Place>,
+    /// A call of the next opening may fail.
     a_fault_is_planned: bool,
     receipts: Vec<Kept>,
-    /// Cancels and moves that were not answered.
-    commands: BTreeSet<Sequence>,
-    /// The receipt of what each of these moves is to move.
-    moves: BTreeMap<Sequence, Receipt>,
-    /// A move that is going to be sent once more.
+    /// Commands and publishes whose outcome is not known yet.
+    commands: BTreeMap<Sequence, Command>,
+    /// A move to send once more.
     asked_again: Option<(Receipt, Due)>,
     keyed: Keyed,
     by_keys: ByKeys,
     recurs: Recurs,
     loading: Loading,
-    /// What rebuilding is drawn from: the rest of a history stays what it was without it.
+    /// Chance of rebuilding, of its own so that the rest of a history does not depend on it.
     rebuilding: Chance,
-    /// The same of what somebody looks at.
+    /// Chance of previews, for the same reason.
     looking: Chance,
-    /// What was rebuilt.
+    /// Rebuilt messages.
     rebuilt: RebuildCounts,
-    /// What operators asked for, by fact.
+    /// Facts of operators whose outcome is not known yet.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
     asks: BTreeMap<u64, Ask>,
@@ -130,7 +109,7 @@ pub struct World {
     crashes: u64,
     /// The most that one life of the store has punched.
     punched: Punched,
-    /// Of the last opening that came to its end.
+    /// The epoch of the last opening that succeeded.
     epoch: Epoch,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -164,7 +143,7 @@ impl World {
             node: None,
             oracle: Oracle::default(),
             replica: None,
-            handles: Handle::all(&plan),
+            handles: consumers::handles_of(&plan),
             assigned: BTreeMap::new(),
             stale: Vec::new(),
             unreadable: None,
@@ -173,8 +152,7 @@ impl World {
             hands_wait: BTreeSet::new(),
             a_fault_is_planned: false,
             receipts: Vec::new(),
-            commands: BTreeSet::new(),
-            moves: BTreeMap::new(),
+            commands: BTreeMap::new(),
             asked_again: None,
             keyed: Keyed::default(),
             by_keys: ByKeys::default(),
@@ -245,8 +223,7 @@ impl World {
         number
     }
 
-    /// Learns what the store has done: which facts have their sequences, what is visible, what was
-    /// applied and answered.
+    /// Takes in what the store has done: sequences of facts, what is visible, what was applied and answered.
     fn collect(&mut self) {
         let Some(node) = &mut self.node else { return };
         let punched = node.punched();
@@ -300,7 +277,7 @@ impl World {
     fn hear_answers(&mut self) {
         let Some(node) = &mut self.node else { return };
         let mut heard = Vec::new();
-        for command in &self.commands {
+        for command in self.commands.keys() {
             if let Some(outcome) = node.take_outcome(*command) {
                 heard.push((*command, outcome));
             }
@@ -313,8 +290,13 @@ impl World {
         self.hear_of_consumers();
     }
 
-    /// The result of a call, where there is one. Where the machine ended in it, or the store is
-    /// poisoned, another one is opened.
+    /// Calls the store, if one is open, and survives an error.
+    fn call<T>(&mut self, what: &str, call: impl FnOnce(&mut Node) -> Result<T>) -> Option<T> {
+        let result = call(self.node.as_mut()?);
+        self.survive(what, result)
+    }
+
+    /// The result of a call, unless it failed. If the machine ended in it, or the store is poisoned, opens another one.
     fn survive<T>(&mut self, what: &str, result: Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -338,11 +320,16 @@ impl World {
         None
     }
 
-    /// The receipt of what a message became when it was moved.
+    /// The receipt of a message after it was moved.
     fn receipt_of(&self, key: DueKey, before: &Receipt) -> Option<Receipt> {
+        self.receipt_under(key, before.subject, before.size)
+    }
+
+    /// The receipt of a message of this key.
+    fn receipt_under(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Option<Receipt> {
         let books = self.node.as_ref().map(|node| node.owner().receipt_book());
         let books = books.or_else(|| self.replica.as_ref().map(|replica| replica.owner().receipt_book()));
-        books?.receipt_of(key, before.subject, before.size)
+        books?.receipt_of(key, subject, size)
     }
 
     fn entry(subject: SubjectNumber, due: Millis, body: &[u8]) -> Entry {

@@ -1,4 +1,4 @@
-//! What operators did: dead letters redriven, groups reset and removed, messages expired.
+//! Checks of operators' commands: redrives, resets and removals of groups, expiries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +8,27 @@ use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 use super::{AtOnce, Entry, Life, Oracle, Origin};
 use crate::node::SeenDeadLetter;
 
-/// One fact that let messages expire, for all groups but those that held the message.
+/// The expiry of a message for all groups except those that held it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expiry {
     /// The fact.
     pub fact: Sequence,
-    /// The groups in which a consumer held it then.
+    /// The groups in which a consumer held it.
     pub held: BTreeSet<GroupNumber>,
 }
 
-/// A change of a group that was asked for.
+/// A reset or a removal of a group.
 #[derive(Clone, Debug)]
 pub struct GroupChange {
     /// The group.
     pub group: GroupNumber,
-    /// The subjects of what it gave back, of a removal; none of a reset.
+    /// For a removal: the subjects of its retries and dead letters.
     pub derived: Vec<SubjectNumber>,
-    /// Where a reset begins again.
+    /// Whether a reset begins again at the latest message.
     pub from_latest: bool,
-    /// Somebody certainly consumed.
+    /// The group certainly had consumers.
     pub has_consumers: bool,
-    /// Somebody may have consumed.
+    /// The group may have had consumers.
     pub may_have_consumers: bool,
 }
 
@@ -37,18 +37,18 @@ pub struct GroupChange {
 pub struct SeenDead<'a> {
     /// The dead-letter subject.
     pub subject: SubjectNumber,
-    /// What was listed.
+    /// The listed letters.
     pub letters: &'a [SeenDeadLetter],
 }
 
 impl Oracle {
-    /// True where messages of this entry expired for the group by a fact before `fact`.
+    /// True if a fact before `fact` has expired the entry for the group.
     pub fn is_expired(&self, group: GroupNumber, entry: Sequence, fact: Sequence) -> bool {
         let expiries = self.expiries.get(&entry);
         expiries.is_some_and(|all| all.iter().any(|one| one.fact < fact && !one.held.contains(&group)))
     }
 
-    /// An expiry was accepted by the log's queue: of these entries, each held by so many groups.
+    /// The log's queue has accepted an expiry of these entries. Each comes with the groups that hold it.
     pub fn expiry_submitted(
         &mut self,
         fact: Sequence,
@@ -74,7 +74,7 @@ impl Oracle {
         self.violations.extend(wrong);
     }
 
-    /// How many of these entries some group certainly had not finished, and did not hold.
+    /// How many of these entries a group certainly had neither finished nor held.
     pub fn certainly_expire(&self, entries: &BTreeMap<Sequence, BTreeSet<GroupNumber>>) -> usize {
         let owed = entries.iter().filter(|(sequence, held)| {
             let Some(entry) = self.entries.get(*sequence) else { return false };
@@ -87,7 +87,7 @@ impl Oracle {
         owed.count()
     }
 
-    /// What an expiry was answered.
+    /// The outcome of an expiry.
     pub fn expiry_answered(&mut self, fact: Sequence, least: usize, most: usize, outcome: Outcome) {
         match outcome {
             Outcome::Expired(count) if (least as u64..=most as u64).contains(&count) => self.counts.expired += count,
@@ -95,7 +95,7 @@ impl Oracle {
         }
     }
 
-    /// What a change of a group was answered.
+    /// The outcome of a change of a group.
     pub fn group_change_answered(&mut self, fact: Sequence, change: &GroupChange, outcome: Outcome) {
         let GroupChange { group, has_consumers, may_have_consumers, .. } = *change;
         match outcome {
@@ -137,7 +137,7 @@ impl Oracle {
         self.lives.insert(again, life);
     }
 
-    /// True where the message was certainly handed to this group before it was reset.
+    /// True if the message was certainly handed to this group before its reset.
     pub(super) fn was_handed_before_reset(&self, group: GroupNumber, entry: Sequence) -> bool {
         let mut earlier = self.lives.get(&group).and_then(|life| life.after);
         while let Some(group) = earlier {
@@ -149,7 +149,7 @@ impl Oracle {
         false
     }
 
-    /// What bringing one dead letter back was answered; the entry that was to begin is `fact`.
+    /// The outcome of a redrive of one dead letter. Its new entry is `fact`.
     pub fn redrive_answered(&mut self, fact: Sequence, dead: Sequence, outcome: Outcome) {
         let Some(entry) = self.entries.get_mut(&dead) else {
             return self.blame(format!("redrive {fact} of {dead}, which is not in the log"));
@@ -170,7 +170,7 @@ impl Oracle {
         }
     }
 
-    /// Dead letters were listed, everything that was applied being known.
+    /// Dead letters were listed, while the checker knew all applied facts.
     pub fn dead_letters_seen(&mut self, seen: SeenDead<'_>) {
         let mut wrong = Vec::new();
         let mut missing: BTreeMap<Sequence, &Entry> = self
@@ -201,7 +201,7 @@ impl Oracle {
         self.violations.extend(wrong);
     }
 
-    /// True where something in this subject is dead and not brought back.
+    /// True if there is a dead letter that was not redriven.
     pub fn has_dead_letters(&self) -> bool {
         self.entries.values().any(Entry::is_dead_letter)
     }

@@ -6,7 +6,7 @@ use delaymq_core::units::{ConsumerNumber, GroupNumber, PullOffset, Sequence, Sub
 use super::{HandOver, Oracle, Origin};
 use crate::node::Handed;
 
-/// Who was handed what, and when.
+/// A hand-over.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
     /// The group.
@@ -63,7 +63,7 @@ impl Oracle {
         self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
     }
 
-    /// A consumer's offsets leave nothing out, but for what was void after a crash.
+    /// Checks that a consumer's offsets leave no gap, except for offsets that a crash made void.
     fn check_density(&mut self, seen: &Seen<'_>) {
         let offset = seen.handed.delivery.offset;
         let after = self.dense.insert((seen.group, seen.consumer), (self.crashes, offset.next()));
@@ -75,7 +75,7 @@ impl Oracle {
         }
     }
 
-    /// Without a crash, a reset or a failure in between, each hand-over is counted, and nothing else.
+    /// Without a crash, a reset or a failure in between, the attempt is exactly the number of hand-overs.
     fn check_attempt(&mut self, seen: &Seen<'_>, sequence: Sequence) {
         let base = match self.entries.get(&sequence).map(|entry| entry.origin) {
             Some(Origin::Published) => 1,
@@ -89,7 +89,7 @@ impl Oracle {
         }
     }
 
-    /// A pull failed behind its decision.
+    /// A pull failed after its messages were assigned.
     pub fn hand_over_failed(&mut self) {
         self.a_hand_over_failed = true;
     }
@@ -178,7 +178,7 @@ impl Oracle {
         }
     }
 
-    /// A consumer that came back was handed again what it holds, under the same offset.
+    /// A consumer that came back was handed one of its deliveries again, under the same offset.
     pub fn handed_again(&mut self, seen: &Seen<'_>, held_before: Option<Sequence>) {
         let sequence = seen.handed.delivery.entry.sequence();
         self.check_content(seen, sequence);
@@ -191,7 +191,7 @@ impl Oracle {
             self.blame(format!("finished and handed over again: {seen:?}"));
         }
         if !seen.handed.delivery.is_redelivered() && self.handed.contains_key(&key) {
-            // Under the same offset, which is how it is told.
+            // The offset is the same, which tells the consumer that it is a repetition.
             self.counts.duplicated += 1;
         }
         self.may_repeat.remove(&key);

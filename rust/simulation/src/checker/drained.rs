@@ -1,11 +1,11 @@
-//! Checks at the end: the faults have stopped, and every consumer has consumed everything.
+//! Checks at the end: the faults have stopped, and the consumers have consumed all messages.
 
 use delaymq_core::units::{GroupNumber, Sequence};
 
 use super::{AtOnce, Entry, Life, Made, Oracle, Origin};
 
 impl Oracle {
-    /// True where somebody is still to get the entry.
+    /// True if a group must still get the entry.
     pub fn is_owed(&self, sequence: Sequence) -> bool {
         let Some(entry) = self.entries.get(&sequence) else { return false };
         let groups = self.lives.iter();
@@ -14,8 +14,7 @@ impl Oracle {
         })
     }
 
-    /// True where the group must get this entry. Where that cannot be known from outside, it need
-    /// not.
+    /// True if the group must get this entry. False if that cannot be known from outside.
     pub(super) fn must_get(&self, group: GroupNumber, life: &Life, sequence: Sequence, entry: &Entry) -> bool {
         if entry.moved.is_some() || entry.made == Made::Perhaps {
             return false;
@@ -35,7 +34,7 @@ impl Oracle {
         !life.from_latest && !was_finished && !began_late
     }
 
-    /// Checks that everything was handed over, and in order.
+    /// Checks that all messages were handed over, in order.
     pub fn check_drained(&mut self) {
         let mut found = Vec::new();
         for (sequence, entry) in &self.entries {
@@ -57,8 +56,8 @@ impl Oracle {
         self.check_order();
     }
 
-    /// Of two messages of one subject that both waited, the earlier key comes first, unless it
-    /// arrived when the other might have been ready already.
+    /// Checks the order of messages that waited: in a subject the earlier key comes first, unless it arrived when the
+    /// other message might already have been ready.
     pub(super) fn check_order(&mut self) {
         let mut found = Vec::new();
         let ordered: Vec<_> = self.numbers.iter().collect();

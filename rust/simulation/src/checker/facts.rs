@@ -9,19 +9,19 @@ use super::{AtOnce, CancelNote, Entry, Life, Made, Oracle, Origin};
 use crate::node::AppliedBatch;
 
 impl Oracle {
-    /// A message or a message given back was accepted by the log's queue.
+    /// The log's queue has accepted a message or a message given back.
     pub fn submitted(&mut self, sequence: Sequence, entry: Entry) {
         if self.entries.insert(sequence, entry).is_some() {
             self.blame(format!("sequence {sequence} was given out twice"));
         }
     }
 
-    /// Messages given back or acknowledged were accepted by the log's queue under this fact.
+    /// The log's queue has accepted a fact that finishes this entry for a group.
     pub fn finished(&mut self, group: GroupNumber, entry: Sequence, fact: Sequence) {
         self.finishes.entry((group, entry)).or_insert(fact);
     }
 
-    /// True where the group has finished the entry.
+    /// True if the group has finished the entry.
     pub fn is_finished(&self, group: GroupNumber, entry: Sequence) -> bool {
         self.finishes.contains_key(&(group, entry))
     }
@@ -31,12 +31,12 @@ impl Oracle {
         self.entries.get(&sequence)
     }
 
-    /// A cancel was accepted by the log's queue.
+    /// The log's queue has accepted a cancel.
     pub fn cancel_submitted(&mut self, command: Sequence, target: Sequence) {
         self.cancels.insert(command, CancelNote { target, outcome: None });
     }
 
-    /// What a cancel was answered.
+    /// The outcome of a cancel.
     pub fn cancel_answered(&mut self, command: Sequence, outcome: Outcome) {
         let Some(note) = self.cancels.get_mut(&command) else { return };
         if note.outcome == Some(outcome) {
@@ -83,25 +83,25 @@ impl Oracle {
         }
     }
 
-    /// A group came to be, or was found.
+    /// A group was made or found.
     pub fn group_is_known(&mut self, group: GroupNumber, subject: SubjectNumber, created: Sequence, from_latest: bool) {
         let crashes = self.crashes;
         let known = Life { subject, created, ended: None, from_latest, retries: false, crashes, after: None };
         let life = self.lives.entry(group).or_insert(known);
-        // Two may have asked at once: the first in the log has made it.
+        // Of two submissions at once, the first one in the log has made the group.
         if created < life.created {
             (life.created, life.from_latest) = (created, from_latest);
         }
     }
 
-    /// What is found when the store is opened was there before: the crash lies behind it.
+    /// A group that an opening found existed before the crash.
     pub fn found_when_opened(&mut self, group: GroupNumber, was_known: bool) {
         if let Some(life) = self.lives.get_mut(&group).filter(|_| !was_known) {
             life.crashes = life.crashes.saturating_sub(1);
         }
     }
 
-    /// True where the ledger has this group.
+    /// True if the checker has this group.
     pub fn knows(&self, group: GroupNumber) -> bool {
         self.lives.contains_key(&group)
     }
@@ -119,7 +119,7 @@ impl Oracle {
         }
     }
 
-    /// A group's end was accepted by the log's queue.
+    /// The log's queue has accepted the end of a group.
     pub fn group_ends(&mut self, group: GroupNumber, fact: Sequence) {
         if let Some(life) = self.lives.get_mut(&group) {
             life.ended.get_or_insert(fact);
@@ -143,7 +143,7 @@ impl Oracle {
         let header = &batch.header;
         let base = Sequence(header.base_sequence.get());
         let trusted = Millis(header.trusted_ms.get());
-        let end = base.plus(u64::from(header.count.get()));
+        let end = batch.end();
         if end > self.visible {
             self.blame(format!("facts up to {end} were applied, and only those below {} are visible", self.visible));
         }
@@ -181,8 +181,7 @@ impl Oracle {
         }
     }
 
-    /// The store was opened again, and its log goes on at `first`. Everything below `required` was
-    /// promised to survive.
+    /// The store was opened again, and its log goes on at `first`. It had promised to keep everything below `required`.
     pub fn reopened(&mut self, first: Sequence, required: Sequence) {
         if first < required {
             self.blame(format!("lost: the log goes on at {first}, and all below {required} was promised"));
@@ -221,7 +220,7 @@ impl Oracle {
         self.visible = first;
     }
 
-    /// What was handed to consumers and is not finished, beside what may come again already.
+    /// How many messages were handed over, are not finished and may not come again.
     pub fn in_flight(&self) -> usize {
         let handed = self.handed.keys();
         let in_hand = |(group, entry): &(GroupNumber, Sequence)| {
@@ -232,12 +231,12 @@ impl Oracle {
         handed.filter(|key| in_hand(key)).count()
     }
 
-    /// A consumer ended: what it holds may come again.
+    /// A consumer ended: this message may come again.
     pub fn came_back(&mut self, group: GroupNumber, entry: Sequence) {
         self.may_repeat.insert((group, entry));
     }
 
-    /// Where a consumer's next offsets start, at least.
+    /// The least offset that a consumer may get next.
     pub fn next_offset(&self, subject: SubjectNumber, group: &str, consumer: &str) -> PullOffset {
         self.offsets.get(&(subject, group.to_owned(), consumer.to_owned())).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Checks of moves: one message, under one key after the other.
+//! Checks of moves: one message under several keys in turn.
 
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{DueKey, Millis, Sequence};
@@ -6,7 +6,7 @@ use delaymq_core::units::{DueKey, Millis, Sequence};
 use super::{Entry, Made, MoveNote, Oracle};
 
 impl Oracle {
-    /// A message on terms was accepted by the log's queue. Whether it is stored is only known with the answer.
+    /// The log's queue has accepted a message on terms. Its outcome says whether it is stored.
     pub fn submitted_on_terms(&mut self, sequence: Sequence, mut entry: Entry) {
         entry.made = Made::Perhaps;
         self.submitted(sequence, entry);
@@ -28,12 +28,12 @@ impl Oracle {
         self.entries.remove(&sequence);
     }
 
-    /// A move was accepted by the log's queue. Whether its entry is one is only known with the answer.
+    /// The log's queue has accepted a move. Its outcome says whether its entry exists.
     pub fn move_submitted(&mut self, key: DueKey, target: Sequence, delay_ms: Option<u64>) {
         self.note_move(key, MoveNote { target, due: key.due, delay_ms, is_by_key: false, outcome: None });
     }
 
-    /// As [`Self::move_submitted`], of a move by the key that the target had.
+    /// As [`Self::move_submitted`], for a move by key.
     pub fn move_by_key_submitted(&mut self, key: DueKey, target: Sequence, delay_ms: Option<u64>) {
         self.note_move(key, MoveNote { target, due: key.due, delay_ms, is_by_key: true, outcome: None });
     }
@@ -49,7 +49,7 @@ impl Oracle {
         }
     }
 
-    /// What a cancel or a move was answered.
+    /// The outcome of a cancel or a move.
     pub fn answered(&mut self, command: Sequence, outcome: Outcome) {
         let Some(note) = self.moves.get_mut(&command) else { return self.cancel_answered(command, outcome) };
         if note.outcome == Some(outcome) {
@@ -70,7 +70,7 @@ impl Oracle {
             Outcome::Moved(key) if is_new => self.was_moved(command, &note, key.due),
             Outcome::Moved(key) => self.was_moved_before(command, &note, key),
             Outcome::AlreadyDispatched => self.was_dispatched(command, &note),
-            // It has the key no more, whatever it is that happened to it: the ledger knows what.
+            // The message no longer has the key. The ledger checks why.
             _ if note.is_by_key => {}
             _ if self.is_owed(note.target) => {
                 self.blame(format!("move {command} of {}: not found, and somebody is still owed it", note.target));
@@ -101,7 +101,7 @@ impl Oracle {
         self.counts.moved += 1;
     }
 
-    /// What a move that was done before has made of the target, where it asked for the same.
+    /// The entry that an earlier move of the target has made, if that move asked for the same.
     fn repeats(&self, note: &MoveNote) -> Option<Sequence> {
         let first = self.entries.get(&note.target)?.moved?;
         let before = self.moves.get(&first)?;

@@ -1,7 +1,8 @@
-//! The account: what users were told over their connections and what they got, in maps. Every promise to a client is
-//! judged by it. It knows nothing of what the server or its store say of themselves.
+//! The account: the answers and the messages that users got over their connections, in maps. It judges every promise
+//! to a client by these alone, and not by the state of the server or its store.
 
 mod changes;
+mod known;
 mod recurring;
 #[cfg(test)]
 mod tests;
@@ -10,12 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::units::{Millis, Sequence};
 
-use self::changes::{Cancel, Move};
-pub(super) use self::recurring::Rhythm;
-use self::recurring::Series;
-
-/// Names a connection, over the whole history.
-pub(super) type LinkId = u64;
+use self::known::{Cancel, Move, Series};
+use super::link::LinkId;
+use crate::counts::counts;
 
 /// A message as its user knows it.
 #[derive(Clone, Debug)]
@@ -24,13 +22,13 @@ pub(super) struct Sent {
     pub(super) body: Vec<u8>,
     /// It may not come before.
     not_before: Millis,
-    /// How often it was asked to be stored.
+    /// How often it was sent.
     asked: usize,
-    /// The copies of it that came to light, by answers or by deliveries.
+    /// The copies that answers or deliveries have shown.
     copies: BTreeSet<Sequence>,
-    /// As whoever asked for it last understands it, it may not come before.
+    /// The earliest time by its last publish.
     last_not_before: Millis,
-    /// It is stored once, however often it is asked for.
+    /// It is stored once, however often it is sent.
     is_once: bool,
 }
 
@@ -47,24 +45,24 @@ impl Sent {
         }
     }
 
-    /// As [`Self::new`], with an id by which a repetition is told.
+    /// As [`Self::new`], with an id that identifies repetitions.
     pub(super) fn once(subject: String, body: Vec<u8>, not_before: Millis) -> Self {
         Self { is_once: true, ..Self::new(subject, body, not_before) }
     }
 }
 
-/// What a group owes its users of one copy of a message, or they owe it.
+/// The state of one copy of a message in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     /// A consumer has it.
     Held(LinkId),
-    /// Its consumer let go of it.
+    /// Its consumer released it.
     Free,
     /// It was given back, to come again at this time.
     GivenBack(LinkId, Millis),
-    /// It was acknowledged, and whether that was done is not known.
+    /// It was acknowledged, and the outcome is not known.
     Acknowledging(LinkId),
-    /// It is done for ever.
+    /// It is finished.
     Done,
 }
 
@@ -72,64 +70,44 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     place: Place,
-    /// Whom the server gave it last, and when, by the server's time.
+    /// The last connection that the server gave it to, and the server's time then.
     link: LinkId,
     given: Millis,
 }
 
-/// Everything counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Messages whose storing was answered.
-    pub published: u64,
-    /// Publishes whose answer was lost.
-    pub ambiguous: u64,
-    /// Such publishes that were stored all the same.
-    pub ambiguous_stored: u64,
-    /// Messages that came.
-    pub delivered: u64,
-    /// Messages that came again, though nobody gave them back.
-    pub repeated: u64,
-    /// Messages that came again because they were given back.
-    pub retried: u64,
-    /// Cancels answered "done".
-    pub cancelled: u64,
-    /// Acknowledgements of what an earlier epoch handed out.
-    pub stale: u64,
-    /// Connections lost while the server lived.
-    pub cuts: u64,
-    /// Times the server ended.
-    pub crashes: u64,
-    /// Occurrences of series that came.
-    pub occurrences: u64,
-    /// Moves answered "done".
-    pub moved: u64,
-    /// Moves answered "done" though an earlier one of the same was not answered.
-    pub moved_again: u64,
-    /// Messages that were answered before, and asked for again under their ids.
-    pub told_again: u64,
-    /// Those of which the first answer was lost, and the second told of what was stored.
-    pub told_late: u64,
-}
-
-impl Counts {
-    /// Adds those of another history.
-    pub fn add(&mut self, other: Self) {
-        self.published += other.published;
-        self.ambiguous += other.ambiguous;
-        self.ambiguous_stored += other.ambiguous_stored;
-        self.delivered += other.delivered;
-        self.repeated += other.repeated;
-        self.retried += other.retried;
-        self.cancelled += other.cancelled;
-        self.stale += other.stale;
-        self.cuts += other.cuts;
-        self.crashes += other.crashes;
-        self.occurrences += other.occurrences;
-        self.moved += other.moved;
-        self.moved_again += other.moved_again;
-        self.told_again += other.told_again;
-        self.told_late += other.told_late;
+counts! {
+    /// The counts of a history over connections.
+    Counts {
+        /// Messages whose storing was answered.
+        published,
+        /// Publishes whose answer was lost.
+        ambiguous,
+        /// Such publishes that were stored all the same.
+        ambiguous_stored,
+        /// Messages that came.
+        delivered,
+        /// Messages that came again, though nobody gave them back.
+        repeated,
+        /// Messages that came again because they were given back.
+        retried,
+        /// Cancels answered "done".
+        cancelled,
+        /// Acknowledgements of what an earlier epoch handed out.
+        stale,
+        /// Connections lost while the server lived.
+        cuts,
+        /// Times the server ended.
+        crashes,
+        /// Occurrences of series that came.
+        occurrences,
+        /// Moves answered "done".
+        moved,
+        /// Moves answered "done" though an earlier one of the same was not answered.
+        moved_again,
+        /// Messages that were answered before, and asked for again under their ids.
+        told_again,
+        /// Those of which the first answer was lost, and the second told of what was stored.
+        told_late,
     }
 }
 
@@ -154,24 +132,24 @@ pub(super) struct Account {
     /// Copies whose storing was answered.
     stored: BTreeSet<Sequence>,
     of: BTreeMap<Sequence, u64>,
-    /// Numbers whose answer was lost.
+    /// Messages whose answer was lost.
     ambiguous: BTreeSet<u64>,
     cancels: BTreeMap<Sequence, Cancel>,
     moves: BTreeMap<Sequence, Move>,
-    /// Under receipts that moves gave, the sequences of their messages.
+    /// By the receipts of moves, the sequences of their messages.
     moved_from: BTreeMap<Sequence, Sequence>,
-    /// When each receipt says that its message is due.
+    /// The due time of each receipt.
     dues: BTreeMap<Sequence, Millis>,
-    /// When messages that came were due.
+    /// The due times of messages that came.
     came_dues: BTreeMap<Sequence, Millis>,
-    /// Cancels of these were asked, and nobody knows whether they were done.
+    /// Messages with a cancel whose outcome is not known.
     maybe_cancelled: BTreeSet<Sequence>,
     places: BTreeMap<(String, Sequence), Owed>,
     lost: BTreeSet<LinkId>,
-    /// How many messages may come again, because consumers with so many in flight were lost.
+    /// How many messages may come again, since lost consumers had so many in flight.
     repeats_max: u64,
     series: Series,
-    /// No clock of the server is ahead of this.
+    /// No clock of the server is ahead of this time.
     pub(super) now: Millis,
     pub(super) counts: Counts,
     violations: Vec<String>,
@@ -186,12 +164,12 @@ impl Account {
         self.violations.push(what);
     }
 
-    /// A message is asked to be stored, for the first time or again.
+    /// A message is published, for the first time or again.
     pub(super) fn publish_asked(&mut self, number: u64, sent: impl FnOnce() -> Sent) {
         let sent = sent();
         let known = self.sent.entry(number).or_insert_with(|| sent.clone());
         known.asked += 1;
-        // A delay counts from when it is asked for, and a clock may be behind then.
+        // A delay counts from the publish, at which the clock may be behind.
         known.not_before = known.not_before.min(sent.not_before);
         known.last_not_before = sent.not_before;
     }
@@ -207,7 +185,7 @@ impl Account {
         let is_new = self.stored.insert(sequence);
         let told = self.dues.insert(sequence, due).or(self.came_dues.get(&sequence).copied());
         let other = told.is_some_and(|before| before != due);
-        // It is of an earlier one, whose answer was lost where this is the first that is heard of it.
+        // The answer is about an earlier publish. If it is the first answer, the earlier one was lost.
         self.counts.told_again += u64::from(sent.is_once && !is_new);
         self.counts.told_late += u64::from(sent.is_once && is_new && due < sent.last_not_before);
         if due < sent.not_before || other || !is_new && !sent.is_once {
@@ -255,8 +233,8 @@ impl Account {
         let before = self.places.get(&key).copied();
         let is_later = |before: Owed| came.link != before.link && came.now <= before.given;
         if before.is_some_and(is_later) && self.lost.contains(&came.link) {
-            // It was given to a connection that is lost, and then to another, and comes in the other order.
-            // What its client does with it comes to nobody.
+            // The server gave it to a connection that is lost and then to another, and they arrive in the other order.
+            // The acknowledgements of the lost connection reach no server.
             return self.repeated(came);
         }
         self.places.insert(key, Owed { place: Place::Held(came.link), link: came.link, given: came.now });
@@ -335,7 +313,7 @@ impl Account {
         }
     }
 
-    /// A consumer ends in order: what it held goes back.
+    /// A consumer ends in order and releases its messages.
     pub(super) fn let_go(
         &mut self,
         link: LinkId,
@@ -351,14 +329,14 @@ impl Account {
         }
     }
 
-    /// A connection is lost, whoever has noticed. So many may have been in flight on it.
+    /// A connection is lost, also if neither side has noticed. So many messages may have been in flight on it.
     pub(super) fn link_lost(&mut self, link: LinkId, in_flight_max: u32) {
         if self.lost.insert(link) {
             self.repeats_max += u64::from(in_flight_max);
         }
     }
 
-    /// At the end, with nothing left to come: each group has had and finished all that was promised.
+    /// At the end: each group must have received and finished all promised messages.
     pub(super) fn judge_the_end(&mut self, groups: &[(String, String)]) {
         let mut wrong = Vec::new();
         for (sequence, number) in &self.of {
@@ -369,7 +347,7 @@ impl Account {
                 let is_fine = match place {
                     Some(Place::Done | Place::Acknowledging(_)) => true,
                     Some(_) => false,
-                    // Who has it knows of no receipt where its answer was lost, and no group is passed over.
+                    // A lost cancel may have been done, and then no group gets the message.
                     None => self.may_be_cancelled(*sequence),
                 };
                 if !is_fine {

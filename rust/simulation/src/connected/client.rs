@@ -1,11 +1,9 @@
-//! One user with one connection at a time: it publishes, cancels, consumes, settles, and connects again when the
-//! connection is lost. It reports what the core's caller returns to the account.
+//! A user of delaymq's own protocol: it publishes, cancels, consumes, settles, and connects again when the connection
+//! is lost. It reports what the core's caller returns to the account.
 
 mod changes;
 mod recurring;
 mod requests;
-
-pub(super) use self::requests::Surroundings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,30 +16,31 @@ use delaymq_core::wire::extension::moves::read_moved;
 use delaymq_core::wire::extension::publish::{Cancelled, DueTime, read_outcomes, read_receipts};
 use delaymq_core::wire::reader::Reader;
 
-use super::account::{Account, Came, LinkId};
-use super::link::Link;
+use super::account::{Account, Came};
+use super::link::{Link, LinkId};
+use super::users::{Shared, User};
 
 /// A delivery's key: queue and offset.
 type Key = (u8, u64);
 
-/// What is under way.
+/// A request under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Call {
-    /// With a token that is right, or one that is wrong.
+    /// With the right token, or with a wrong one.
     Hello(bool),
-    /// Asked before a hello was answered, where one is needed.
+    /// Sent before the hello that is needed was answered.
     TooEarly,
     Publish(Vec<(u64, DueTime)>),
-    /// With ids by which repetitions are told.
+    /// With ids that identify repetitions.
     PublishOnce(Vec<(u64, DueTime)>),
     Cancel(Sequence),
     Move(Receipt, DueTime),
     Subscribe,
-    /// These are durably acknowledged once it is answered.
+    /// The answer says that these acknowledgements are durable.
     Settle(Vec<Sequence>),
     Ping,
     Unsubscribe,
-    /// The series with this number, in place of the one that has its name.
+    /// A series with this number replaces the client's series.
     Recur(u64),
     EndSeries,
 }
@@ -49,16 +48,17 @@ enum Call {
 /// See the module.
 #[expect(clippy::struct_excessive_bools, reason = "each is something else that it knows")]
 pub(super) struct Client {
-    pub(super) subject: String,
-    pub(super) group: String,
-    pub(super) in_flight_max: u32,
+    name: String,
+    subject: String,
+    group: String,
+    in_flight_max: u32,
     caller: Caller,
-    /// It must say hello first.
+    /// The server wants a hello first.
     needs_token: bool,
     is_admitted: bool,
     link: Option<LinkId>,
     calls: BTreeMap<CallId, Call>,
-    /// The number of the subscription that was asked for last.
+    /// The number of its last subscription.
     subscription: u32,
     is_subscribing: bool,
     is_subscribed: bool,
@@ -66,26 +66,27 @@ pub(super) struct Client {
     ended: u32,
     credit: u32,
     holds: BTreeMap<Key, Sequence>,
-    /// Acknowledged one-way; a flush tells when that is durable.
+    /// Acknowledged without an answer. A flush makes these durable.
     unflushed: Vec<Sequence>,
-    /// What it held when the server ended: keys of an earlier epoch.
+    /// Keys of an earlier epoch, which it held when the server ended.
     stale: Vec<Key>,
-    /// Messages whose publish ended without an answer, to be sent again.
+    /// Messages to publish again, since no answer came.
     again: Vec<(u64, DueTime)>,
-    /// The same of batches whose messages have ids: each is sent again as it was.
+    /// Batches with ids to publish again unchanged.
     once_again: Vec<Vec<(u64, DueTime)>>,
     receipts: Vec<Receipt>,
-    /// The move that it asked for last.
+    /// Its last move.
     last_move: Option<(Receipt, DueTime)>,
-    /// Moves that ended without an answer, to be asked for again.
+    /// Moves to send again, since no answer came.
     moves_again: Vec<(Receipt, DueTime)>,
     /// The name of its series.
-    pub(super) series: String,
+    series: String,
 }
 
 impl Client {
-    pub(super) fn new(subject: &str, group: &str, series: String, in_flight_max: u32, needs_token: bool) -> Self {
+    pub(super) fn new(number: usize, subject: &str, group: &str, in_flight_max: u32, needs_token: bool) -> Self {
         Self {
+            name: format!("client {number}"),
             subject: subject.to_owned(),
             group: group.to_owned(),
             in_flight_max,
@@ -107,116 +108,36 @@ impl Client {
             receipts: Vec::new(),
             last_move: None,
             moves_again: Vec::new(),
-            series,
+            series: series_of(number),
         }
     }
 
-    pub(super) fn link(&self) -> Option<LinkId> {
-        self.link
-    }
-
-    /// True where it waits for nothing and holds nothing.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.is_subscribed && self.calls.is_empty() && self.holds.is_empty() && self.unflushed.is_empty()
-    }
-
-    pub(super) fn connect(&mut self, link: LinkId, limits: CallerLimits) {
-        self.caller = Caller::new(limits);
-        self.link = Some(link);
-        (self.is_subscribing, self.is_subscribed) = (false, false);
-        self.is_admitted = !self.needs_token;
-    }
-
-    /// Up to so many bytes that are to be written.
-    pub(super) fn write(&mut self, count_max: usize) -> Vec<u8> {
-        let bytes: Vec<u8> = self.caller.output().flatten().take(count_max).copied().collect();
-        self.caller.sent(bytes.len());
-        bytes
-    }
-
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> usize {
-        self.caller.receive(bytes)
-    }
-
-    /// The connection is lost: of what was under way nobody knows what became of it. With it goes what it
-    /// holds; where the server ended, its keys are kept, to see that they name nothing any more.
-    pub(super) fn lost(&mut self, account: &mut Account, link: &Link, epoch_ended: bool, again: bool) {
-        let lost = self.caller.lost();
-        if let Some((call, command)) = lost.iter().find(|(call, _)| link.was_answered(call.0)) {
-            account.blame(format!("request {call:?} of command {command} was answered and is told to be ambiguous"));
-        }
-        let known: BTreeSet<CallId> = self.calls.keys().copied().collect();
-        if known != lost.iter().map(|(call, _)| *call).collect() {
-            account.blame(format!("under way are {known:?}, and lost are {lost:?}"));
-        }
-        for call in std::mem::take(&mut self.calls).into_values() {
-            match call {
-                Call::Publish(messages) => {
-                    account.publish_lost(messages.iter().map(|(number, _)| *number));
-                    self.again.extend(messages.into_iter().filter(|_| again));
-                }
-                Call::PublishOnce(messages) => {
-                    account.publish_lost(messages.iter().map(|(number, _)| *number));
-                    self.once_again.extend(again.then_some(messages));
-                }
-                Call::Cancel(sequence) => account.cancel_lost(sequence),
-                Call::Move(receipt, due) => self.moves_again.extend(again.then_some((receipt, due))),
-                Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
-                _ => {}
+    /// The outcome of a request is not known. With `again` it is sent once more.
+    fn not_answered(&mut self, account: &mut Account, call: Call, again: bool) {
+        match call {
+            Call::Publish(messages) => {
+                account.publish_lost(messages.iter().map(|(number, _)| *number));
+                self.again.extend(messages.into_iter().filter(|_| again));
             }
-        }
-        let held = std::mem::take(&mut self.holds);
-        if epoch_ended {
-            self.stale.extend(held.into_keys());
-        }
-        self.unflushed.clear();
-        self.link = None;
-    }
-
-    /// Hears what has come whole.
-    pub(super) fn hear(&mut self, account: &mut Account, link: &Link, time: u64) {
-        let now = Millis(time);
-        account.now = now;
-        loop {
-            match self.caller.hear() {
-                Ok(None) => return,
-                Ok(Some(Heard::Deliver(body))) => self.delivered(account, &body, now),
-                Ok(Some(Heard::Answer { call, code, body, command })) => {
-                    let known = self.calls.remove(&call);
-                    match (known, told(code, &body)) {
-                        (Some(known), Ok(body)) if link.was_answered(call.0) => self.answered(account, known, &body),
-                        (Some(known), Err(error)) if link.was_answered(call.0) => self.refused(account, known, &error),
-                        (None, Err(error)) if is_passing(&error) => {}
-                        (known, answer) => account.blame(format!(
-                            "answer {answer:?} to {call:?} of command {command}, which is {known:?}, whole: {}",
-                            link.was_answered(call.0)
-                        )),
-                    }
-                }
-                Err(malformed) => return account.blame(format!("the server sent {malformed:?}")),
+            Call::PublishOnce(messages) => {
+                account.publish_lost(messages.iter().map(|(number, _)| *number));
+                self.once_again.extend(again.then_some(messages));
             }
+            Call::Cancel(sequence) => account.cancel_lost(sequence),
+            Call::Move(receipt, due) => self.moves_again.extend(again.then_some((receipt, due))),
+            Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
+            _ => {}
         }
     }
 
-    /// An error came: the store has ended, or is full, or the client has not proven itself.
+    /// An error came: the store has ended or is full, or the client has not said hello.
     fn refused(&mut self, account: &mut Account, call: Call, error: &RemoteError) {
         match (call, error.code) {
             (Call::Hello(false) | Call::TooEarly, ErrorCode::Unauthorized) => {}
-            (Call::Publish(messages), _) if is_passing(error) => {
-                account.publish_lost(messages.iter().map(|(number, _)| *number));
-                self.again.extend(messages);
-            }
-            (Call::PublishOnce(messages), _) if is_passing(error) => {
-                account.publish_lost(messages.iter().map(|(number, _)| *number));
-                self.once_again.push(messages);
-            }
-            (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),
-            (Call::Move(receipt, due), _) if is_passing(error) => self.moves_again.push((receipt, due)),
             (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
-            (Call::Recur(_) | Call::EndSeries, _) if is_passing(error) => account.series_lost(&self.series),
-            // Somebody has ended it: what an earlier connection asked for, or the end of the history.
+            (call, _) if is_passing(error) => self.not_answered(account, call, true),
+            // A request of an earlier connection has ended the series, or the end of the history has.
             (Call::Recur(_), ErrorCode::InvalidArgument) => account.series_lost(&self.series),
-            (_, _) if is_passing(error) => {}
             (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
         }
     }
@@ -263,7 +184,7 @@ impl Client {
         };
         let Some(link) = self.link else { return };
         if deliver.subscription <= self.ended {
-            // It was on its way when the subscription ended: it is its group's again.
+            // The delivery was under way when the subscription ended: its messages return to the group.
             return;
         }
         let count = u32::try_from(deliver.messages.len()).unwrap_or(u32::MAX);
@@ -292,10 +213,106 @@ impl Client {
     }
 }
 
+impl User for Client {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_of_qmq(&self) -> bool {
+        false
+    }
+
+    fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    fn connect(&mut self, link: LinkId, limits: CallerLimits) {
+        self.caller = Caller::new(limits);
+        self.link = Some(link);
+        (self.is_subscribing, self.is_subscribed) = (false, false);
+        self.is_admitted = !self.needs_token;
+    }
+
+    /// The outcome of the requests under way is not known. The client loses the messages that it holds. If the server
+    /// ended, it keeps their keys, to check that they name nothing any more.
+    fn lost(&mut self, around: &mut Shared, link: &Link, epoch_ended: bool) {
+        let again = around.chance.percent(70);
+        let account = &mut around.account;
+        let lost = self.caller.lost();
+        if let Some((call, command)) = lost.iter().find(|(call, _)| link.was_answered(call.0)) {
+            account.blame(format!("request {call:?} of command {command} was answered and is told to be ambiguous"));
+        }
+        let known: BTreeSet<CallId> = self.calls.keys().copied().collect();
+        if known != lost.iter().map(|(call, _)| *call).collect() {
+            account.blame(format!("under way are {known:?}, and lost are {lost:?}"));
+        }
+        for call in std::mem::take(&mut self.calls).into_values() {
+            self.not_answered(account, call, again);
+        }
+        let held = std::mem::take(&mut self.holds);
+        if epoch_ended {
+            self.stale.extend(held.into_keys());
+        }
+        self.unflushed.clear();
+        self.link = None;
+    }
+
+    fn write(&mut self, count_max: usize) -> Vec<u8> {
+        let bytes: Vec<u8> = self.caller.output().flatten().take(count_max).copied().collect();
+        self.caller.sent(bytes.len());
+        bytes
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> usize {
+        self.caller.receive(bytes)
+    }
+
+    fn hear(&mut self, around: &mut Shared, link: &Link) {
+        let (account, now) = (&mut around.account, Millis(around.ledger.time));
+        account.now = now;
+        loop {
+            match self.caller.hear() {
+                Ok(None) => return,
+                Ok(Some(Heard::Deliver(body))) => self.delivered(account, &body, now),
+                Ok(Some(Heard::Answer { call, code, body, command })) => {
+                    let known = self.calls.remove(&call);
+                    match (known, told(code, &body)) {
+                        (Some(known), Ok(body)) if link.was_answered(call.0) => self.answered(account, known, &body),
+                        (Some(known), Err(error)) if link.was_answered(call.0) => self.refused(account, known, &error),
+                        (None, Err(error)) if is_passing(&error) => {}
+                        (known, answer) => account.blame(format!(
+                            "answer {answer:?} to {call:?} of command {command}, which is {known:?}, whole: {}",
+                            link.was_answered(call.0)
+                        )),
+                    }
+                }
+                Err(malformed) => return account.blame(format!("the server sent {malformed:?}")),
+            }
+        }
+    }
+
+    fn act(&mut self, around: &mut Shared) -> &'static str {
+        self.act_or_wait(around)
+    }
+
+    fn finish(&mut self, around: &mut Shared) {
+        self.finish_one_step(around);
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_subscribed && self.calls.is_empty() && self.holds.is_empty() && self.unflushed.is_empty()
+    }
+}
+
+/// The name of the series of a client.
+pub(super) fn series_of(number: usize) -> String {
+    format!("series-{number}")
+}
+
 /// True for an error that says nothing of the request.
 fn is_passing(error: &RemoteError) -> bool {
     matches!(error.code, ErrorCode::Poisoned | ErrorCode::DiskFull | ErrorCode::Storage)
 }
 
-/// What a ping carries.
+/// The body of a ping.
 const PING_BYTES: &[u8] = b"are you there";

@@ -1,21 +1,19 @@
-//! The end of a history: no more troubles, and everything comes to its end.
+//! The end of a history: no more troubles, and all messages are consumed.
 
 use delaymq_core::error::Result;
 
 use super::Connected;
-use super::client::Client;
 use super::link::Link;
-use super::qmq::QmqClient;
 
 /// Turns in which everything must have come to its end.
 const LAST_TURNS_MAX: u64 = 3_000;
-/// So many turns without anything mean that nothing more comes.
+/// Quiet turns after which nothing more comes.
 const QUIET_TURNS: u64 = 12;
 /// Bytes that a last turn moves at once.
 const LAST_PIECE: usize = 1 << 20;
 
 impl Connected {
-    /// With no more trouble, everything comes to its end.
+    /// Goes on without troubles until nothing more comes.
     pub(super) fn come_to_rest(&mut self) -> Result<()> {
         self.end_troubles()?;
         if self.plan.recurs {
@@ -45,12 +43,12 @@ impl Connected {
         }
         let quiet = (self.server.as_ref().is_some_and(super::Server::is_quiet), self.waits_for_leases());
         let links = self.links.values().all(Link::is_quiet);
-        let clients: Vec<bool> = self.clients.iter().map(Client::is_quiet).collect();
-        let consumers: Vec<bool> = self.consumers.iter().map(QmqClient::is_quiet).collect();
-        self.account.blame(format!(
+        let users: Vec<&str> = self.users.iter().filter(|user| !user.is_quiet()).map(|user| user.name()).collect();
+        let words = format!(
             "nothing comes to its end in {LAST_TURNS_MAX} turns: server and leases {quiet:?}, links {links}, \
-             clients {clients:?}, consumers {consumers:?}"
-        ));
+             busy are {users:?}"
+        );
+        self.shared.account.blame(words);
         Ok(())
     }
 
@@ -59,11 +57,10 @@ impl Connected {
         pending == 0
             && self.server.as_ref().is_some_and(super::Server::is_quiet)
             && self.links.values().all(Link::is_quiet)
-            && self.clients.iter().all(Client::is_quiet)
-            && self.consumers.iter().all(QmqClient::is_quiet)
+            && self.users.iter().all(|user| user.is_quiet())
     }
 
-    /// True while a client's consumer holds something, which must end with its lease.
+    /// True while a consumer that a client named holds messages, which must end with its lease.
     fn waits_for_leases(&self) -> bool {
         let groups = self.node.iter().flat_map(|node| node.owner().state().groups.values());
         groups.flat_map(|group| group.consumers.values()).any(|one| one.is_lasting && !one.held.is_empty())

@@ -1,5 +1,5 @@
-//! The ledger of QMQ's clients: what they sent and were told, in maps. Every promise to them is judged by it. It knows
-//! nothing of what the server or its store say of themselves.
+//! The ledger of QMQ's clients: their requests and answers, in maps. It judges every promise to them by these alone,
+//! and not by the state of the server or its store.
 //!
 //! Each group of the subject must get a message once its storing was answered. The message may come under one pull
 //! offset for each request to store it, and under one more for each reason to come again: a crash that may have lost a
@@ -14,8 +14,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use self::resets::Reset;
-use super::plan::Plan;
+use crate::counts::counts;
 
 /// A message as its producer knows it.
 #[derive(Clone, Debug)]
@@ -25,7 +24,7 @@ pub(super) struct Sent {
     /// It may not come before.
     pub(super) due: u64,
     pub(super) tag: Option<&'static str>,
-    /// How often it was asked to be stored, and how often that was answered.
+    /// How often it was sent, and how often that was answered.
     asked: u64,
     told: u64,
 }
@@ -36,12 +35,12 @@ impl Sent {
     }
 }
 
-/// Who consumes what.
+/// A consumer of a subject.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Place {
-    /// What is pulled: the subject itself, or the group's retry or dead-letter subject.
+    /// The subject that is pulled: that of the group, or its retry or dead-letter subject.
     pub(super) subject: String,
-    /// Whose group it is.
+    /// The group.
     pub(super) of: GroupName,
     pub(super) consumer: String,
 }
@@ -61,25 +60,25 @@ enum Acked {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and all may be so")]
 struct Key {
     number: u64,
-    /// When it came, counted in messages.
+    /// When it came, in messages.
     arrival: u64,
-    /// When it was asked for and when it came, in steps.
+    /// When its pull was sent and when it came, in steps.
     asked: u64,
     came: u64,
     /// The first life of the server in which it may have been given under this offset.
     first_life: u64,
     doubt: u64,
     acked: Acked,
-    /// What had arrived, in messages, when it was acknowledged first, and when that was answered, in steps.
+    /// When it was first acknowledged, in messages, and when that was answered, in steps.
     acknowledged_at: u64,
     told_at: Option<u64>,
-    /// An acknowledgement of it was answered: it is nobody's under this offset.
+    /// An acknowledgement of it was answered: it is finished under this offset.
     is_over: bool,
-    /// An acknowledgement went over it, or one of it failed.
+    /// An acknowledgement passed over it, or an acknowledgement of it failed.
     passed: bool,
-    /// The server ended, and the next may not know that it was given.
+    /// The server ended, and the next one may not know that it was given.
     is_void: bool,
-    /// It has been counted as a reason to come again.
+    /// It was counted as a reason to come again.
     counted: bool,
 }
 
@@ -89,12 +88,12 @@ struct Taken {
     keys: BTreeMap<u64, Key>,
     /// Grows whenever its lease may have ended.
     doubt: u64,
-    /// The first life of the server in which it may have been given something that has not come.
+    /// The first life of the server in which it may have been given a message that has not come.
     given_since: Option<u64>,
-    /// The last life of the server in which a pull of it was lost. Until that life ends the server may go on
-    /// giving to such a pull, which it does not know to be lost.
+    /// The last life of the server in which a pull of it was lost. Until that life ends, the server may give messages
+    /// to the lost pull.
     lost_in: Option<u64>,
-    /// Since when it was certainly heard of.
+    /// The last time at which the server certainly heard of it.
     sign: Option<u64>,
 }
 
@@ -105,23 +104,34 @@ struct Owed {
     seen: u64,
     /// Reasons for more of them.
     extra: u64,
-    /// Times that it was sent to the retry subject, and that this was answered.
+    /// How often it was sent to the retry subject, and how often that was answered.
     nacked: u64,
     nacks_told: u64,
-    /// The group began again behind it.
+    /// The group began again after it.
     forgiven: bool,
+}
+
+/// A reset of a group.
+#[derive(Clone, Debug)]
+struct Reset {
+    /// When it was asked, and until when it may happen, in steps; `None` while that is not known.
+    asked: u64,
+    ended: Option<u64>,
+    from_latest: bool,
+    /// How often each message that may come again with it had been sent.
+    counted: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Group {
     owed: BTreeMap<u64, Owed>,
-    /// All that was asked to let it begin again.
+    /// All its resets.
     resets: Vec<Reset>,
-    /// The tag that a message must have.
+    /// The tag that its messages must have.
     wants: Option<&'static str>,
 }
 
-/// What was true when a request was sent.
+/// The moment at which a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     at: u64,
@@ -130,47 +140,31 @@ pub(super) struct Mark {
     life: u64,
 }
 
-/// Everything counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QmqCounts {
-    /// Messages whose storing was answered.
-    pub sent: u64,
-    /// Messages that pulls brought, and of those such that came under an offset that they had.
-    pub pulled: u64,
-    /// See `pulled`.
-    pub pulled_again: u64,
-    /// Messages that came by a retry or dead-letter subject.
-    pub retried: u64,
-    /// Offsets acknowledged, and such that an acknowledgement passed over.
-    pub acknowledged: u64,
-    /// See `acknowledged`.
-    pub passed_over: u64,
-    /// Messages that came under a new offset though they had one.
-    pub doubled: u64,
-    /// Groups that began again.
-    pub resets: u64,
-    /// Consumers that died.
-    pub dead: u64,
-    /// Requests that failed since the store had ended or was full.
-    pub failed: u64,
-    /// Pulls answered that there is nothing.
-    pub empty: u64,
-}
-
-impl QmqCounts {
-    /// Adds those of another history.
-    pub fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.pulled += other.pulled;
-        self.pulled_again += other.pulled_again;
-        self.retried += other.retried;
-        self.acknowledged += other.acknowledged;
-        self.passed_over += other.passed_over;
-        self.doubled += other.doubled;
-        self.resets += other.resets;
-        self.dead += other.dead;
-        self.failed += other.failed;
-        self.empty += other.empty;
+counts! {
+    /// The counts of QMQ's clients.
+    QmqCounts {
+        /// Messages whose storing was answered.
+        sent,
+        /// Messages that pulls brought, and of those such that came under an offset that they had.
+        pulled,
+        /// See `pulled`.
+        pulled_again,
+        /// Messages that came by a retry or dead-letter subject.
+        retried,
+        /// Offsets acknowledged, and such that an acknowledgement passed over.
+        acknowledged,
+        /// See `acknowledged`.
+        passed_over,
+        /// Messages that came under a new offset though they had one.
+        doubled,
+        /// Groups that began again.
+        resets,
+        /// Consumers that died.
+        dead,
+        /// Requests that failed since the store had ended or was full.
+        failed,
+        /// Pulls answered that there is nothing.
+        empty,
     }
 }
 
@@ -189,17 +183,18 @@ pub(super) struct Came<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     lease_ms: u64,
-    /// Consumers may be switched off, or the store may fail: then nothing comes, whatever there is.
+    /// Consumers may be switched off, or the store may fail: a pull may then be answered empty although there are
+    /// messages.
     may_say_nothing: bool,
     sent: BTreeMap<u64, Sent>,
     groups: BTreeMap<GroupName, Group>,
     taken: BTreeMap<Place, Taken>,
-    /// No clock of the server can be ahead of this.
+    /// No clock of the server is ahead of this time.
     pub(super) time: u64,
     arrivals: u64,
     /// Grows with each request and each answer.
     step: u64,
-    /// What arrived before is durable: something that was asked later is.
+    /// Deliveries that arrived before this are durable, since a later request is.
     durable_below: u64,
     /// How often the server ended.
     life: u64,
@@ -208,18 +203,17 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(plan: &Plan, time: u64) -> Self {
-        let group = |(name, wants): &(GroupName, Option<&'static str>)| {
-            (name.clone(), Group { wants: *wants, ..Group::default() })
-        };
-        let groups = plan.qmq_groups().iter().map(group).collect();
-        Self {
-            lease_ms: plan.lasting.lease_ms,
-            may_say_nothing: plan.switches || plan.disk_percent > 0,
-            time,
-            groups,
-            ..Self::default()
-        }
+    /// The ledger of these groups, each with the tag that it wants. With `may_say_nothing` a pull may be answered empty
+    /// although there are messages.
+    pub(super) fn new(
+        groups: Vec<(GroupName, Option<&'static str>)>,
+        lease_ms: u64,
+        may_say_nothing: bool,
+        time: u64,
+    ) -> Self {
+        let group = |(name, wants): (GroupName, Option<&'static str>)| (name, Group { wants, ..Group::default() });
+        let groups = groups.into_iter().map(group).collect();
+        Self { lease_ms, may_say_nothing, groups, time, ..Self::default() }
     }
 
     pub(super) fn violations(&self) -> &[String] {
@@ -239,7 +233,7 @@ impl Ledger {
         self.sent.get(&number)
     }
 
-    /// A message is asked to be stored, for the first time or again.
+    /// A message is sent, for the first time or again.
     pub(super) fn send_asked(&mut self, number: u64, sent: impl FnOnce() -> Sent) {
         self.sent.entry(number).or_insert_with(sent).asked += 1;
     }
@@ -260,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// The answer says that it is there.
+    /// The answer says that the message is in the retry subject.
     pub(super) fn nack_told(&mut self, group: &GroupName, number: u64, mark: Mark) {
         if let Some(group) = self.groups.get_mut(group) {
             group.owed.entry(number).or_default().nacks_told += 1;
@@ -268,7 +262,7 @@ impl Ledger {
         self.durable_below = self.durable_below.max(mark.arrivals);
     }
 
-    /// The server answered a consumer's request: it was heard of after it asked.
+    /// The server answered a consumer's request, and so has heard of it since.
     pub(super) fn heard(&mut self, place: &Place, mark: Mark) {
         let (time, lease_ms, life) = (self.time, self.lease_ms, self.life);
         let taken = self.taken.entry(place.clone()).or_default();
@@ -280,12 +274,12 @@ impl Ledger {
         taken.sign = Some(taken.sign.map_or(mark.at, |sign| sign.max(mark.at)));
     }
 
-    /// The server's clock may go on far ahead of where it was: any lease may end.
+    /// The server's clock may jump ahead: any lease may end.
     pub(super) fn clock_released(&mut self) {
         self.taken.values_mut().for_each(|taken| taken.sign = None);
     }
 
-    /// The server ended: what was given may not be known to the next.
+    /// The server ended. The next one may not know which messages were given.
     pub(super) fn server_ended(&mut self) {
         self.life += 1;
         self.end_resets();
@@ -296,22 +290,21 @@ impl Ledger {
         }
     }
 
-    /// A pull was answered with messages, or is lost: there may be others that its consumer was given by it,
-    /// too.
+    /// A pull was answered with messages or is lost: it may have given its consumer other messages as well.
     pub(super) fn may_be_given(&mut self, place: &Place, mark: Mark) {
         let given_since = &mut self.taken.entry(place.clone()).or_default().given_since;
         *given_since = Some(given_since.map_or(mark.life, |since| since.min(mark.life)));
     }
 
-    /// A pull will never be answered: nobody knows what its consumer is given by it, and when.
+    /// A pull is lost: the messages that it gives to its consumer, and the time, are not known.
     pub(super) fn pull_lost(&mut self, place: &Place, mark: Mark) {
         self.may_be_given(place, mark);
         let lost_in = &mut self.taken.entry(place.clone()).or_default().lost_in;
         *lost_in = (*lost_in).max(Some(mark.life));
     }
 
-    /// A pull was answered that there is nothing: whatever its consumer was given has come before, but for
-    /// what a pull is given that was lost. True where it is certain that all has come and nothing will.
+    /// A pull was answered empty: all messages of its consumer have come before, except those of a lost pull. True if
+    /// it is certain that all have come and none will.
     pub(super) fn nothing_came(&mut self, place: &Place, mark: Mark) -> bool {
         self.counts.empty += 1;
         self.heard(place, mark);
@@ -323,7 +316,7 @@ impl Ledger {
         taken.given_since.is_none()
     }
 
-    /// Every message under such a key may come again; under a key that was counted, only where `twice`.
+    /// Counts a reason to come again for every message under such a key. Keys that were counted count only if `twice`.
     fn count_again(&mut self, may: impl Fn(&Place, &Key) -> bool, twice: bool) {
         for (place, taken) in &mut self.taken {
             let Some(group) = self.groups.get_mut(&place.of) else { continue };
@@ -359,8 +352,9 @@ impl Ledger {
         }
     }
 
-    /// A consumer acknowledges offsets above all that came to it. That changes nothing, unless the server ended since, or has a
-    /// filter: what it had reserved and not given, or held back, counts as given then, and what the consumer holds is passed over.
+    /// A consumer acknowledges offsets above all that came to it. That changes nothing unless the server ended since or
+    /// the group has a filter: offsets that were reserved or filtered then count as given, and the consumer's messages
+    /// are passed over.
     pub(super) fn acknowledge_ahead_asked(&mut self, place: &Place, first: u64, last: u64) {
         let latest = self.taken.get(place).and_then(|taken| taken.keys.last_key_value());
         let is_filtered = self.groups.get(&place.of).is_some_and(|group| group.wants.is_some());
@@ -369,10 +363,10 @@ impl Ledger {
         }
     }
 
-    /// The answer says that it is done. What finished a message was stored after it was acknowledged first,
-    /// and is durable, so all that had arrived by then is. Nothing is stored, and so nothing said of anything
-    /// else, where there was nothing to finish: its consumer may have ended, its group may have begun again,
-    /// or it was given by a server whose end may have made that void.
+    /// The answer says that the acknowledgement is done. The fact that finished a message was stored after its first
+    /// acknowledgement and is durable, so all earlier arrivals are durable. This does not hold if there was nothing to
+    /// finish: the consumer may have ended, the group may have begun again, or the end of a server may have made the
+    /// delivery void.
     pub(super) fn acknowledged(&mut self, place: &Place, first: u64, last: u64) {
         let Some(group) = self.groups.get(&place.of) else { return };
         let Some(taken) = self.taken.get_mut(place) else { return };
@@ -388,7 +382,7 @@ impl Ledger {
         }
     }
 
-    /// An acknowledgement failed: the client asks again, and what it names may have gone on meanwhile.
+    /// An acknowledgement failed: the client repeats it, and its messages may have gone on meanwhile.
     pub(super) fn acknowledge_failed(&mut self, place: &Place, first: u64, last: u64) {
         self.counts.failed += 1;
         self.count_again(|other, key| other == place && key.acked == Acked::Asked, false);

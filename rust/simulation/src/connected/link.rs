@@ -5,14 +5,16 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::chance::Chance;
 
+/// Names a connection, over the whole history.
+pub(super) type LinkId = u64;
+
 /// Bytes of a frame before its body.
 const HEAD_BYTES: usize = 24;
 /// Bytes of a frame that its first field does not count.
 const TOTAL_BYTES: usize = 4;
 
-/// Reads along what a client is given: which requests have their whole answer. It knows no more of the
-/// wire than where a frame ends and what its opaque number and flags are, so that what the client makes
-/// of the same bytes is judged by something else.
+/// Reads the bytes for a client and finds the requests whose whole answer has arrived. It knows no more of the protocol
+/// than where a frame ends and where its opaque number and flags are, so that it can judge the client.
 #[derive(Debug, Default)]
 struct Watch {
     bytes: Vec<u8>,
@@ -55,7 +57,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Bytes leave the client; behind a cut they go nowhere.
+    /// Bytes leave the client. After a cut they are lost.
     pub(super) fn leave_client(&mut self, bytes: &[u8]) {
         if !self.is_cut {
             self.to_server.extend(bytes);
@@ -69,7 +71,7 @@ impl Link {
         }
     }
 
-    /// Up to so many bytes come to the server, of which `take` says how many it took.
+    /// Up to so many bytes come to the server. `take` returns how many it took.
     pub(super) fn reach_server(&mut self, count_max: usize, take: impl FnOnce(&[u8]) -> usize) -> usize {
         let piece: Vec<u8> = self.to_server.iter().take(count_max).copied().collect();
         let taken = take(&piece).min(piece.len());
@@ -86,7 +88,7 @@ impl Link {
         taken
     }
 
-    /// The connection is lost: of what is under way, each side gets the beginning, or nothing.
+    /// The connection is lost: each side gets a prefix of the bytes under way, which may be empty.
     pub(super) fn cut(&mut self, chance: &mut Chance) {
         if self.is_cut {
             return;
@@ -102,34 +104,34 @@ impl Link {
         }
     }
 
-    /// As [`Self::cut`], since the server is gone: nothing comes to it any more.
+    /// As [`Self::cut`], and the server receives nothing more.
     pub(super) fn cut_by_crash(&mut self, chance: &mut Chance) {
         self.cut(chance);
         self.to_server.clear();
     }
 
-    /// True where the connection is lost.
+    /// True if the connection is lost.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// True where the server has all that it will ever get.
+    /// True if the server has received all that it will ever get.
     pub(super) fn is_over_for_server(&self) -> bool {
         self.is_cut && self.to_server.is_empty()
     }
 
-    /// True where the client has all that it will ever get.
+    /// True if the client has received all that it will ever get.
     pub(super) fn is_over_for_client(&self) -> bool {
         self.is_cut && self.to_client.is_empty()
     }
 
-    /// True where nothing is under way and both sides may use it. One that is cut is not quiet until each has
-    /// noticed: a client that has not would wait for ever for what it is owed.
+    /// True if no byte is under way and both sides may use the connection. A cut one is not quiet: a client that has
+    /// not noticed the cut would wait permanently.
     pub(super) fn is_quiet(&self) -> bool {
         !self.is_cut && self.to_server.is_empty() && self.to_client.is_empty()
     }
 
-    /// True where the whole answer to this request came to the client.
+    /// True if the whole answer to this request came to the client.
     pub(super) fn was_answered(&self, opaque: i32) -> bool {
         self.watch.answered.contains(&opaque)
     }

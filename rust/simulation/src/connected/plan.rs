@@ -6,13 +6,13 @@ use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_su
 use delaymq_core::wire::client::caller::CallerLimits;
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 
-use super::client::Client;
+use super::client::{Client, series_of};
 use super::ledger::{GroupName, Place};
-use super::qmq::{QmqClient, Wants};
+use super::qmq::Wants;
 use super::server::{LastingOptions, ServerOptions};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
-use crate::options::{Options, Slot};
+use crate::options::{Options, Slots, slots};
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
@@ -172,8 +172,8 @@ impl Plan {
         (0..self.qmq_groups).map(|group| (name(group), wants(group))).collect()
     }
 
-    /// QMQ's clients: of each group some that may die, and one that lives for each of its subjects.
-    pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<QmqClient> {
+    /// QMQ's clients: some that may die for each group, and one that does not for each subject of a group.
+    pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<Wants> {
         let mut clients = Vec::new();
         for (of, tag) in self.qmq_groups() {
             let mut add = |subject: String, consumer: String, is_immortal: bool| {
@@ -182,14 +182,14 @@ impl Plan {
                 let filters: Vec<Filter> =
                     tags.into_iter().map(|tag| Filter::Tags { rule: TagRule::Any, tags: vec![tag] }).collect();
                 let versions: &[u64] = if filters.is_empty() { &[7, 8, 9] } else { &[8, 9] };
-                clients.push(QmqClient::new(Wants {
+                clients.push(Wants {
                     place: Place { subject, of: of.clone(), consumer },
                     filters,
                     version: i16::try_from(chance.one_of(versions)).unwrap_or(9),
                     pulls_max: usize::try_from(chance.one_of(&[1, 1, 3])).unwrap_or(1),
                     is_immortal,
                     resets: self.resets && is_main,
-                }));
+                });
             };
             for index in 0..self.qmq_consumers {
                 let subject = if index == 0 { of.0.clone() } else { retry_subject(&of.0, &of.1) };
@@ -202,49 +202,37 @@ impl Plan {
         clients
     }
 
+    /// The subject and the group of each client.
+    fn places(&self) -> Vec<(String, String)> {
+        let groups = self.groups_of_subjects();
+        groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place.clone())).collect()
+    }
+
     /// The clients: so many for each group.
     pub(super) fn clients(&self) -> Vec<Client> {
-        let groups = self.groups_of_subjects();
-        let each = groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place));
-        let new = |(index, (subject, group)): (usize, &(String, String))| {
-            Client::new(subject, group, format!("series-{index}"), self.in_flight_max, self.needs_token)
+        let new = |(number, (subject, group)): (usize, (String, String))| {
+            Client::new(number, &subject, &group, self.in_flight_max, self.needs_token)
         };
-        each.enumerate().map(new).collect()
+        self.places().into_iter().enumerate().map(new).collect()
+    }
+
+    /// The subject and the name of each client's series.
+    pub(super) fn series(&self) -> Vec<(String, String)> {
+        self.places().into_iter().enumerate().map(|(number, (subject, _))| (subject, series_of(number))).collect()
     }
 }
 
 impl Options for Plan {
     const LENGTH: &'static str = "turns";
 
-    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
-        let OwnerOptions { window_ms, ready_entries_max, copy_after_ms, .. } = &mut self.node.owner;
-        vec![
-            ("turns", Slot::Number(&mut self.turns)),
-            ("disk_percent", Slot::Number(&mut self.disk_percent)),
-            ("recurs", Slot::Switch(&mut self.recurs)),
-            ("changes", Slot::Switch(&mut self.changes)),
-            ("crash_percent", Slot::Number(&mut self.crash_percent)),
-            ("cut_percent", Slot::Number(&mut self.cut_percent)),
-            ("pause_percent", Slot::Number(&mut self.pause_percent)),
-            ("clock_steps", Slot::Switch(&mut self.clock_steps)),
-            ("switches", Slot::Switch(&mut self.switches)),
-            ("resets", Slot::Switch(&mut self.resets)),
-            ("has_filter", Slot::Switch(&mut self.has_filter)),
-            ("damaged_percent", Slot::Number(&mut self.damaged_percent)),
-            ("needs_token", Slot::Switch(&mut self.needs_token)),
-            ("qmq_groups", Slot::Number(&mut self.qmq_groups)),
-            ("qmq_consumers", Slot::Number(&mut self.qmq_consumers)),
-            ("subjects", Slot::Number(&mut self.subjects)),
-            ("groups", Slot::Number(&mut self.groups)),
-            ("consumers", Slot::Number(&mut self.consumers)),
-            ("in_flight_max", Slot::Small(&mut self.in_flight_max)),
-            ("piece_bytes_max", Slot::Size(&mut self.piece_bytes_max)),
-            ("calls_max", Slot::Size(&mut self.calls_max)),
-            ("os", Slot::Waits(&mut self.node.durability)),
-            ("window_ms", Slot::Number(window_ms)),
-            ("ready_entries_max", Slot::Size(ready_entries_max)),
-            ("copy_after_ms", Slot::Number(copy_after_ms)),
-        ]
+    fn slots(&mut self) -> Slots<'_> {
+        let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers,
+            subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
+        let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
+        all.push(("os", os));
+        all.extend(slots![owner: window_ms, ready_entries_max, copy_after_ms]);
+        all
     }
 
     fn simpler(name: &str) -> Vec<u64> {

@@ -1,5 +1,5 @@
-//! One client of QMQ with one connection at a time. It sends, pulls and acknowledges under a name that survives its own
-//! restarts and the server's. Its frames are made and read here, and what it is told goes to the ledger.
+//! A client of QMQ. It sends, pulls and acknowledges under a name that survives its own restarts and the server's. It
+//! writes and reads its frames here, and reports the answers to the ledger.
 
 mod answers;
 mod requests;
@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::Result;
 use delaymq_core::queues::tags::Filter;
+use delaymq_core::wire::client::caller::CallerLimits;
 use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::qmq::pull::ConsumerName;
 
-use super::account::LinkId;
 use super::ledger::{Ledger, Mark, Place};
-use crate::chance::Chance;
+use super::link::{Link, LinkId};
+use super::users::{Shared, User};
 
-/// What is under way, and what was true when it was asked.
+/// A request under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Call {
     /// Messages, and those among them whose check is wrong.
@@ -32,7 +33,7 @@ enum Call {
         first: u64,
         last: u64,
     },
-    /// An acknowledgement once more that was made before.
+    /// A repeated acknowledgement.
     Repeat,
     Heartbeat,
     Register,
@@ -42,58 +43,49 @@ enum Call {
     },
 }
 
-/// What is consumed, and how.
+/// The subject that a client consumes, and how it does so.
 #[derive(Clone, Debug)]
 pub(super) struct Wants {
     pub(super) place: Place,
     pub(super) filters: Vec<Filter>,
-    /// Of its pulls and acknowledgements.
+    /// The version of its pulls and acknowledgements.
     pub(super) version: i16,
     pub(super) pulls_max: usize,
-    /// It lives to the end, so that somebody finishes all.
+    /// It never dies, so that all messages are finished at the end.
     pub(super) is_immortal: bool,
-    /// It asks for its group to begin again now and then.
+    /// It resets its group now and then.
     pub(super) resets: bool,
 }
 
 /// See the module.
 pub(super) struct QmqClient {
-    pub(super) wants: Wants,
+    name: String,
+    wants: Wants,
     link: Option<LinkId>,
-    pub(super) is_dead: bool,
+    is_dead: bool,
     output: VecDeque<u8>,
     input: Vec<u8>,
     next_opaque: i32,
     calls: BTreeMap<i32, (Call, Mark)>,
     received: Option<u64>,
-    /// Whatever was given to it has come.
+    /// All messages that were given to it have arrived.
     is_level: bool,
-    /// Not acknowledged, by offset.
+    /// Messages that are not acknowledged, by offset.
     held: BTreeMap<u64, u64>,
-    /// Acknowledgements without an answer, to be made again in their order.
+    /// Acknowledgements to repeat in order, since no answer came.
     again: VecDeque<(u64, u64)>,
-    /// Sent without an answer, to be sent again.
+    /// Messages to send again, since no answer came.
     unsent: Vec<u64>,
-    /// Ranges that it acknowledged at some time.
+    /// All ranges that it ever acknowledged.
     acknowledged: Vec<(u64, u64)>,
-    /// The latest time that a registration was answered with.
+    /// The latest time in an answer to a registration.
     registered_at: i64,
 }
 
-/// What an action may use beside the client itself.
-pub(super) struct QmqSurroundings<'a> {
-    pub(super) ledger: &'a mut Ledger,
-    pub(super) chance: &'a mut Chance,
-    pub(super) now: u64,
-    pub(super) subjects: &'a [String],
-    pub(super) next_number: &'a mut u64,
-    /// Percent of the messages whose check is wrong.
-    pub(super) damaged_percent: u64,
-}
-
 impl QmqClient {
-    pub(super) fn new(wants: Wants) -> Self {
+    pub(super) fn new(number: usize, wants: Wants) -> Self {
         Self {
+            name: format!("consumer {number}"),
             wants,
             link: None,
             is_dead: false,
@@ -111,50 +103,7 @@ impl QmqClient {
         }
     }
 
-    pub(super) fn link(&self) -> Option<LinkId> {
-        self.link
-    }
-
-    pub(super) fn connect(&mut self, link: LinkId) {
-        self.link = Some(link);
-        self.output.clear();
-        self.input.clear();
-    }
-
-    /// True where it holds nothing and waits for nothing but messages.
-    pub(super) fn is_quiet(&self) -> bool {
-        let waits = self.calls.values().all(|(call, _)| matches!(call, Call::Pull { .. }));
-        self.is_dead || (waits && !self.calls.is_empty() && self.held.is_empty() && self.again.is_empty())
-    }
-
-    /// Up to so many bytes that are to be written.
-    pub(super) fn write(&mut self, count_max: usize) -> Vec<u8> {
-        let count = count_max.min(self.output.len());
-        self.output.drain(..count).collect()
-    }
-
-    /// The connection is lost: of what was under way nobody knows what became of it. Sometimes the client
-    /// itself has ended, and begins again under its name, knowing nothing.
-    pub(super) fn lost(&mut self, ledger: &mut Ledger, chance: &mut Chance) {
-        self.link = None;
-        (self.is_level, self.registered_at) = (false, 0);
-        let mut lost: Vec<(u64, u64)> = Vec::new();
-        for (call, mark) in std::mem::take(&mut self.calls).into_values() {
-            match call {
-                Call::Send { numbers, is_nack: false, .. } if chance.percent(70) => self.unsent.extend(numbers),
-                Call::Acknowledge { first, last } => lost.push((first, last)),
-                Call::Pull { .. } => ledger.pull_lost(&self.wants.place, mark),
-                _ => {}
-            }
-        }
-        lost.extend(std::mem::take(&mut self.again));
-        self.again = lost.into();
-        if chance.percent(25) {
-            self.begin_anew();
-        }
-    }
-
-    /// It knows nothing any more of what it received; what it had acknowledged it makes sure of.
+    /// Forgets the messages that it received. It still repeats acknowledgements that were not answered.
     fn begin_anew(&mut self) {
         self.received = None;
         self.is_level = false;
@@ -164,11 +113,6 @@ impl QmqClient {
             }
         }
         self.held.clear();
-    }
-
-    fn name(&self) -> ConsumerName<'_> {
-        let Place { subject, of, consumer } = &self.wants.place;
-        ConsumerName { subject, group: &of.1, consumer }
     }
 
     fn ask(
@@ -193,6 +137,82 @@ impl QmqClient {
     fn pulls(&self) -> usize {
         self.calls.values().filter(|(call, _)| matches!(call, Call::Pull { .. })).count()
     }
+}
+
+impl User for QmqClient {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_of_qmq(&self) -> bool {
+        true
+    }
+
+    fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    fn connect(&mut self, link: LinkId, _: CallerLimits) {
+        self.link = Some(link);
+        self.output.clear();
+        self.input.clear();
+    }
+
+    /// The outcome of the requests under way is not known. Sometimes the client has ended as well, and begins again
+    /// under its name without its memory.
+    fn lost(&mut self, around: &mut Shared, _: &Link, _: bool) {
+        self.link = None;
+        (self.is_level, self.registered_at) = (false, 0);
+        let mut lost: Vec<(u64, u64)> = Vec::new();
+        for (call, mark) in std::mem::take(&mut self.calls).into_values() {
+            match call {
+                Call::Send { numbers, is_nack: false, .. } if around.chance.percent(70) => self.unsent.extend(numbers),
+                Call::Acknowledge { first, last } => lost.push((first, last)),
+                Call::Pull { .. } => around.ledger.pull_lost(&self.wants.place, mark),
+                _ => {}
+            }
+        }
+        lost.extend(std::mem::take(&mut self.again));
+        self.again = lost.into();
+        if around.chance.percent(25) {
+            self.begin_anew();
+        }
+    }
+
+    fn write(&mut self, count_max: usize) -> Vec<u8> {
+        let count = count_max.min(self.output.len());
+        self.output.drain(..count).collect()
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> usize {
+        self.input.extend_from_slice(bytes);
+        bytes.len()
+    }
+
+    fn hear(&mut self, around: &mut Shared, _: &Link) {
+        self.hear_frames(&mut around.ledger);
+    }
+
+    fn act(&mut self, around: &mut Shared) -> &'static str {
+        self.act_or_make_sure(around)
+    }
+
+    fn finish(&mut self, around: &mut Shared) {
+        self.finish_one_step(around);
+    }
+
+    fn is_quiet(&self) -> bool {
+        let waits = self.calls.values().all(|(call, _)| matches!(call, Call::Pull { .. }));
+        self.is_dead || (waits && !self.calls.is_empty() && self.held.is_empty() && self.again.is_empty())
+    }
+}
+
+fn consumer_name(place: &Place) -> ConsumerName<'_> {
+    ConsumerName { subject: &place.subject, group: &place.of.1, consumer: &place.consumer }
 }
 
 /// The number that a message's id has.

@@ -1,20 +1,21 @@
-//! The store proposes the next occurrences of its series, as the engine's driver does.
+//! Proposals of the next occurrences of series, which the engine's driver makes.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Sequence;
 
-use super::{Connected, unless_full};
+use super::Connected;
+use crate::node::unless_full;
 
-/// Rounds in which all that is owed must be proposed when nothing disturbs any more.
+/// Rounds in which all due occurrences must be proposed once the troubles are over.
 const ROUNDS_MAX: u64 = 4_000;
 
 impl Connected {
-    /// Proposes what is owed, now and then what was proposed already.
+    /// Proposes the occurrences that are due, sometimes also those that were proposed already.
     pub(super) fn go_on_with_series(&mut self) -> Result<()> {
-        if self.has_ended() || !self.chance.percent(60) {
+        if self.has_ended() || !self.shared.chance.percent(60) {
             return Ok(());
         }
-        let is_told_twice = self.chance.percent(20);
+        let is_told_twice = self.shared.chance.percent(20);
         self.propose_occurrences(is_told_twice)
     }
 
@@ -22,20 +23,20 @@ impl Connected {
         let node = self.node.as_mut().ok_or(Error::Closed)?;
         let mut proposed = Vec::new();
         let result = node.propose_occurrences(64, is_told_twice, &mut proposed);
-        // What was accepted before an error is in the queue all the same.
+        // Occurrences that were accepted before an error are in the queue.
         for one in &proposed {
-            self.account.occurrence_proposed(one);
+            self.shared.account.occurrence_proposed(one);
         }
         unless_full(result)
     }
 
-    /// All that is owed is proposed until nothing is: what must have come by now is then known.
+    /// Proposes until nothing is due any more. The occurrences that must have come by now are then known.
     pub(super) fn catch_up_with_series(&mut self) -> Result<()> {
         let mut rounds = 0;
         while rounds == 0 || !self.is_caught_up()? {
             rounds += 1;
             if rounds > ROUNDS_MAX || !self.is_sound() {
-                self.account.blame("a series owes what nobody proposes".to_owned());
+                self.shared.account.blame("a series owes what nobody proposes".to_owned());
                 return Ok(());
             }
             self.settle()?;
@@ -45,11 +46,11 @@ impl Connected {
             self.settle()?;
         }
         let now = self.node()?.reading().now;
-        self.account.series_rested(now);
+        self.shared.account.series_rested(now);
         Ok(())
     }
 
-    /// Each series has one that waits for a time to come.
+    /// True if each series has an occurrence that waits for a time to come.
     fn is_caught_up(&mut self) -> Result<bool> {
         let node = self.node()?;
         let now = node.reading().now;
@@ -57,11 +58,9 @@ impl Connected {
         Ok(all.all(|(_, series)| series.pending.is_some_and(|key| key.due > now)))
     }
 
-    /// Every series ends, also one whose user is told so late that it begins only now.
+    /// Ends every series, also one that begins only now because its user was answered so late.
     pub(super) fn end_all_series(&mut self) -> Result<()> {
-        for index in 0..self.clients.len() {
-            let Some(client) = self.clients.get(index) else { continue };
-            let (subject, name) = (client.subject.clone(), client.series.clone());
+        for (subject, name) in self.plan.series() {
             if self.node()?.series_named(&subject, &name).is_some() {
                 unless_full(self.node()?.end_series(&subject, &name))?;
             }

@@ -11,24 +11,23 @@ use super::group::{Hand, Members};
 use super::{Fate, Ledger, Line};
 
 impl Ledger {
-    /// What a cancel or a move found.
+    /// The outcome of a command.
     pub(crate) fn outcome(&self, command: Sequence) -> Option<delaymq_core::store::Outcome> {
         self.commands.get(&command).copied()
     }
 
-    /// In what the owner differs, in words; nothing where it does not. The owner has forgotten
-    /// nothing: it is a replica.
+    /// The differences of an owner that has forgotten nothing, in words.
     pub(crate) fn differences(&self, owner: &Owner) -> Vec<String> {
         self.differences_but(owner, Sequence(0))
     }
 
-    /// As [`Self::differences`], of an owner that may have forgotten what is finished.
+    /// The differences of an owner that may have forgotten finished messages.
     pub(crate) fn differences_of_store(&self, owner: &Owner) -> Vec<String> {
         let windows = owner.state().schedule.windows();
         self.differences_but(owner, windows.first().map_or(Sequence(u64::MAX), Window::first))
     }
 
-    /// The entries that each group has still to finish, and each that waits.
+    /// The entries that each group has not finished, and those that wait.
     pub(crate) fn owed(&self) -> Vec<(GroupNumber, Sequence)> {
         let mut owed = Vec::new();
         for (number, group) in &self.groups {
@@ -41,7 +40,7 @@ impl Ledger {
         owed
     }
 
-    /// All that waits, in the order of sequences, with its subject.
+    /// All waiting messages in log order, with their subjects.
     pub(crate) fn waiting(&self) -> Vec<(DueKey, &str)> {
         let waiting = self.lines.iter().filter(|(_, line)| line.fate == Fate::Waiting);
         let entry = |(sequence, line): (&Sequence, &Line)| {
@@ -65,7 +64,7 @@ impl Ledger {
         ready.and_then(|sequence| self.lines.get(sequence)).map_or(0, |line| line.size)
     }
 
-    /// What waits of each subject in each minute.
+    /// The waiting messages of each subject in each minute.
     fn waiting_cells(&self) -> Cells {
         let mut cells = Cells::new();
         for line in self.lines.values().filter(|line| line.fate == Fate::Waiting) {
@@ -83,7 +82,7 @@ impl Ledger {
         }
         let totals: Vec<(Minute, Tally)> = totals.into_iter().collect();
         differ(found, "due by minute", &totals, &state.due_by_minute(Minute(0), Minute(u32::MAX)));
-        // Entries that were found again in the log may have no size: where there are some, the totals are enough.
+        // Entries that were found again in the log may have no size. In that case only the totals are compared.
         let unsized_rows = std::cell::Cell::new(false);
         let read = state.horizon(None).read(&|_| {
             unsized_rows.set(true);
@@ -130,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// What became of each sequence, and so what is cancelled.
+    /// The fate of each sequence.
     fn compare_fates(&self, owner: &Owner, known_from: Sequence, found: &mut Vec<String>) {
         let schedule = &owner.state().schedule;
         let mut sequence = Sequence(1);

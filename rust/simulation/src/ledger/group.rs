@@ -1,16 +1,14 @@
-//! One group, in plain sets.
+//! A consumer group in plain sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::record::queue::{Acknowledge, Assign, Reserve};
 use delaymq_core::units::{ConsumerNumber, SubjectNumber};
 
-use super::Ledger;
-
-/// The furthest that anything may be reserved ahead.
+/// The furthest that numbers and offsets may be reserved ahead.
 const RESERVE_MAX: u64 = 1 << 20;
 
-/// What a consumer has in hand: a number, and the how manieth hand-over it is.
+/// A delivery: the number of the message, and how often it was handed over.
 pub(super) type Hand = (u64, u32);
 
 /// A consumer.
@@ -30,12 +28,12 @@ pub(super) struct Members {
     pub(super) subject: SubjectNumber,
     pub(super) name: String,
     pub(super) start: u64,
-    /// The next number that nobody was given.
+    /// The next number that no consumer was given.
     pub(super) cursor: u64,
     pub(super) reserved: u64,
-    /// New numbers below this may have been handed over by what a crash lost.
+    /// New numbers below this may have been handed over before a crash.
     pub(super) marked_below: u64,
-    /// What is finished, from the start on.
+    /// Finished numbers, from the start on.
     pub(super) finished: BTreeSet<u64>,
     lowest: u64,
     pub(super) returned: BTreeMap<u64, u32>,
@@ -60,7 +58,7 @@ impl Members {
         }
     }
 
-    /// It is the group that was reset, begun again: what that may have handed over is marked.
+    /// Continues a group that was reset: numbers that it may have handed over are marked.
     pub(super) fn go_on_from(&mut self, before: &Self) {
         self.marked_below = self.marked_below.max(before.marked_below).max(before.reserved);
     }
@@ -84,7 +82,7 @@ impl Members {
         self.consumers.values().map(|place| place.reserved).fold(self.used_offsets, u64::max)
     }
 
-    /// False where there is one of this name.
+    /// False if there is a consumer of this name.
     pub(super) fn begin_consumer(&mut self, number: ConsumerNumber, name: &str, is_lasting: bool) -> bool {
         if self.consumers.values().any(|place| place.name == name && place.is_lasting == is_lasting) {
             return false;
@@ -112,7 +110,7 @@ impl Members {
         }
     }
 
-    /// What a client's consumer has reserved from its beginning, or from now on.
+    /// Reserves a block for a consumer that a client named.
     pub(super) fn reserve_block(&mut self, name: &str, block: u64) {
         let Some(place) = self.consumers.values_mut().find(|place| place.is_lasting && place.name == name) else {
             return;
@@ -123,7 +121,7 @@ impl Members {
         }
     }
 
-    /// Each number takes the next offset, whether there is still something to hold or not.
+    /// Each number takes the next offset, also if it is finished.
     pub(super) fn assign(&mut self, assign: &Assign<'_>) {
         let numbers: Vec<u64> =
             assign.numbers.iter().flat_map(|range| range.first..range.first.saturating_add(range.count)).collect();
@@ -156,7 +154,7 @@ impl Members {
         }
     }
 
-    /// True where the consumer had this number under this offset, and gives it away.
+    /// Takes a delivery from its consumer. False if the consumer does not have it.
     pub(super) fn takes(&mut self, consumer: ConsumerNumber, offset: u64, number: u64) -> bool {
         let Some(place) = self.consumers.get_mut(&consumer) else { return false };
         if place.held.get(&offset).is_none_or(|(held, _)| *held != number) {
@@ -167,7 +165,7 @@ impl Members {
         true
     }
 
-    /// Nobody of the group gets it any more.
+    /// Voids a number: no consumer of the group gets it any more.
     pub(super) fn give_up(&mut self, number: u64) {
         self.returned.remove(&number);
         for place in self.consumers.values_mut() {
@@ -178,7 +176,7 @@ impl Members {
         }
     }
 
-    /// Given up where nobody holds it.
+    /// Voids a number unless a consumer holds it.
     pub(super) fn expire(&mut self, number: u64) {
         let is_held = self.consumers.values().any(|place| place.held.values().any(|(held, _)| *held == number));
         if !is_held {
@@ -186,28 +184,11 @@ impl Members {
         }
     }
 
-    /// Offsets that were reserved and not used are void, numbers come again, marked.
+    /// Reserved offsets that were not used are void, and reserved numbers are marked.
     pub(super) fn begin_epoch(&mut self) {
         for place in self.consumers.values_mut() {
             place.next_offset = place.reserved;
         }
         self.marked_below = self.marked_below.max(self.reserved);
-    }
-}
-
-impl Ledger {
-    /// What every group of a subject has finished is finished for ever; without a group, what was
-    /// finished or given up.
-    pub(super) fn raise_floors(&mut self) {
-        for (number, topic) in &mut self.topics {
-            let groups = self.groups.values_mut().filter(|group| group.subject == *number);
-            let ready = topic.ready.len() as u64;
-            let kept = |number: &u64| !topic.gone.contains(number);
-            let least = groups.map(Members::lowest_unfinished).min();
-            let least = least.or_else(|| (topic.floor..ready).find(kept)).unwrap_or(ready);
-            let floor = least.min(ready).max(topic.floor);
-            topic.gone.extend(topic.floor..floor);
-            topic.floor = floor;
-        }
     }
 }

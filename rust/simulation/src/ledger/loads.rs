@@ -1,53 +1,26 @@
-//! Bulk loads. The ledger reads no files, so it is told which messages are in staged runs. Which of them are stored it
-//! decides by plain lists that forget nothing.
+//! Bulk loads. The ledger reads no files, so callers report the messages of staged runs. The ledger decides with plain
+//! lists which of them are stored.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use delaymq_core::record::adopt::{Adopt, AdoptedRun};
-use delaymq_core::record::terms::NameHash;
 use delaymq_core::run::LoadName;
 use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, Outcome};
-use delaymq_core::units::{Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{Sequence, SubjectNumber};
 
-use super::{Beginning, Ledger};
-
-/// A message in a staged run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StagedLine {
-    /// The name of its subject.
-    pub subject: String,
-    /// When it is due.
-    pub due: Millis,
-    /// Bytes of its body.
-    pub size: u32,
-}
-
-/// See the module.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Loads {
-    now: Millis,
-    staged: BTreeMap<LoadName, Vec<StagedLine>>,
-    done: Vec<(NameHash, Outcome, Millis)>,
-    adopted: Vec<LoadName>,
-}
-
-impl Loads {
-    pub(super) fn begin_batch(&mut self, now: Millis) {
-        self.now = now;
-    }
-}
+use super::{Beginning, Ledger, StagedLine};
 
 fn name_of(run: &AdoptedRun) -> LoadName {
     LoadName { staged: run.staged, nonce: run.nonce }
 }
 
 impl Ledger {
-    /// Learns what a staged run has, in the order of its rows.
+    /// Learns the messages of a staged run, in the order of its rows.
     pub fn know_staged(&mut self, name: LoadName, lines: Vec<StagedLine>) {
         self.loads.staged.insert(name, lines);
     }
 
-    /// What else was told of staged runs.
+    /// Takes over the staged runs of another ledger.
     pub(crate) fn learn_staged_of(&mut self, other: &Self) {
         self.loads.staged.clone_from(&other.loads.staged);
     }

@@ -1,4 +1,4 @@
-//! Recurring series, in plain lists: all series that ever began, and all their occurrences. The fates of messages say
+//! Recurring series in plain lists: all series that ever began, with all their occurrences. The fates of messages say
 //! which occurrence is pending.
 
 use delaymq_core::record::recurring::{NewSeries, Occurrence, Recur};
@@ -6,44 +6,11 @@ use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::{Outcome, Recurring, Recurs};
 use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
 
+use super::parts::Told;
 use super::{Fate, Ledger};
 
-/// One series.
-#[derive(Clone, Debug)]
-struct Told {
-    number: Sequence,
-    recurs: Recurs,
-    after: Millis,
-    occurrences: Vec<DueKey>,
-    is_over: bool,
-}
-
-/// See the module.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Series {
-    all: Vec<Told>,
-    /// The message that is spoken of, and what of it.
-    standing: Option<(Sequence, Occurrence)>,
-}
-
-impl Series {
-    pub(super) fn begin_batch(&mut self) {
-        self.standing = None;
-    }
-
-    fn living(&mut self, is_it: impl Fn(&Told) -> bool) -> Option<&mut Told> {
-        self.all.iter_mut().find(|one| !one.is_over && is_it(one))
-    }
-}
-
-impl Told {
-    fn last_due(&self) -> Millis {
-        self.occurrences.last().map_or(self.after, |key| key.due)
-    }
-}
-
 impl Ledger {
-    /// What waits of this series, wherever it was moved to.
+    /// The pending message of a series, also after moves.
     fn waits(&self, told: &Told) -> Option<DueKey> {
         let mut last = *told.occurrences.last()?;
         loop {
@@ -116,7 +83,7 @@ impl Ledger {
         self.series.standing = Some((at.next(), occurrence));
     }
 
-    /// Whether a message is stored that is an occurrence; `None` for every other.
+    /// Whether an occurrence is stored; `None` for other messages.
     pub(super) fn is_owed(&mut self, at: Sequence, due: Millis, subject: SubjectNumber) -> Option<bool> {
         let (_, occurrence) = self.series.standing.filter(|(message, _)| *message == at)?;
         let told = self.series.living(|one| one.number == occurrence.series).map(|told| told.clone());
@@ -130,7 +97,7 @@ impl Ledger {
         Some(is_owed)
     }
 
-    /// In what the series differ.
+    /// The differences of the series.
     pub(super) fn compare_series(&self, theirs: &Recurring, found: &mut Vec<String>) {
         let ours: Vec<&Told> = self.series.all.iter().filter(|told| !told.is_over).collect();
         if ours.len() != theirs.len() {

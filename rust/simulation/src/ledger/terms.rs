@@ -1,63 +1,13 @@
-//! Keys and ids, in plain maps. The fates of messages say which message has a key, and no entry is ever removed.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Keys and ids in plain lists. The fates of messages say which message has a key. No entry is ever removed.
 
 use delaymq_core::record::command::Move;
 use delaymq_core::record::message::Message;
-use delaymq_core::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, NameHash, Terms, TermsLimits};
+use delaymq_core::record::terms::{ByKey, IfExists, KeyCommand, NameHash, Terms};
 use delaymq_core::store::{Keys, Outcome};
-use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{DueKey, Sequence, SubjectNumber};
 
+use super::parts::{Came, Known};
 use super::{Beginning, Fate, Ledger, Time};
-
-/// A message that came with a key or an id.
-#[derive(Clone, Copy, Debug)]
-struct Came {
-    due: DueKey,
-    subject: SubjectNumber,
-    size: u32,
-}
-
-/// What was published under an id.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    message: Came,
-    until: Millis,
-}
-
-/// See the module.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    now: Millis,
-    /// Every message that came with a key and was stored, and what it was moved to, in order.
-    keyed: Vec<(NameHash, Came)>,
-    /// In the order in which they came.
-    ids: Vec<(NameHash, Known)>,
-    /// The terms of messages of this batch, by sequence; whether all of these are refused.
-    standing: BTreeMap<Sequence, Option<MessageTerms>>,
-    limits: TermsLimits,
-    is_refused: bool,
-    /// Commands that were answered as the first ones of their ids.
-    known_again: BTreeSet<Sequence>,
-}
-
-impl Names {
-    pub(super) fn begin_batch(&mut self, trusted: Millis) {
-        self.now = trusted;
-        self.standing.clear();
-    }
-
-    /// How many ids are remembered; those of one history are all remembered for as long.
-    fn count(&self) -> usize {
-        let known: BTreeSet<NameHash> = self.ids.iter().map(|(id, _)| *id).collect();
-        known.into_iter().filter(|id| self.known(*id).is_some()).count()
-    }
-
-    fn known(&self, id: NameHash) -> Option<Came> {
-        let mut known = self.ids.iter().rev().filter(|(other, _)| *other == id);
-        known.next().filter(|(_, known)| self.now < known.until).map(|(_, known)| known.message)
-    }
-}
 
 impl Ledger {
     fn holder(&self, key: NameHash) -> Option<Came> {
@@ -148,7 +98,7 @@ impl Ledger {
         }
     }
 
-    /// `None` where it is not judged, since no more ids are remembered.
+    /// `None` if the command is not judged, since there is no room for more ids.
     pub(super) fn ask_by_key(&mut self, at: Sequence, time: Time, asked: &ByKey) -> Option<Outcome> {
         let standing = self.names.standing.get(&at).copied();
         if standing.is_some() && self.names.is_refused {
@@ -168,7 +118,7 @@ impl Ledger {
         let (outcome, came) = match (asked.command, held) {
             (_, None) => (Outcome::NotFound, None),
             (KeyCommand::Cancel, Some(held)) => (self.cancel(held.due.sequence), Some(held)),
-            // A move is of the entry that it names, while that has the key; else it is not judged yet.
+            // A move names an entry. It is refused if another entry has the key.
             (KeyCommand::Move { .. }, Some(held))
                 if asked.target != Some(held.due) || asked.subject != held.subject =>
             {
@@ -188,18 +138,18 @@ impl Ledger {
         Some(outcome)
     }
 
-    /// True where this command was answered as the first one of its id, and nothing else was done.
+    /// True if this command got the outcome of an earlier one under its id and did nothing else.
     pub(crate) fn is_known_again(&self, command: Sequence) -> bool {
         self.names.known_again.contains(&command)
     }
 
-    /// A message was moved: what key it has, it has under its new sequence.
+    /// A message was moved: it keeps its key under its new sequence.
     pub(super) fn key_goes_along(&mut self, from: Sequence, to: DueKey) {
         let keyed = self.names.keyed.iter().find(|(_, came)| came.due.sequence == from).copied();
         self.names.keyed.extend(keyed.map(|(key, came)| (key, Came { due: to, ..came })));
     }
 
-    /// In what the keys that pending messages have differ.
+    /// The differences of the keys of pending messages.
     pub(super) fn compare_keys(&self, theirs: &Keys, found: &mut Vec<String>) {
         let ours = self.keys();
         if ours.len() != theirs.len() {

@@ -34,7 +34,8 @@ impl Node {
         prepared
     }
 
-    /// Reads the free space of the disk if a mark is set. Below the mark, a checkpoint that gives space back becomes due.
+    /// Reads the free space of the disk if a mark is set. Below the mark, a checkpoint that gives space back becomes
+    /// due.
     pub fn look_at_room(&mut self) {
         if !self.options.marks.are_set() {
             return;

@@ -1,18 +1,14 @@
 //! Consuming: pulls, payloads, acknowledgements, messages given back.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Class, segment_path};
+use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::decode_message;
-use delaymq_core::record::queue::NumberRange;
 use delaymq_core::record::retry::Destination;
 use delaymq_core::run::{read_payload, run_path};
-use delaymq_core::store::{
-    Delivery, Owner, Pull, PullRequest, Retried, RetryTarget, Settlement, dead_letter_subject, goes_on, retry_subject,
-};
+use delaymq_core::store::{Delivery, Owner, Pull, PullRequest, RetryTarget, dead_letter_subject, retry_subject};
 use delaymq_core::units::{
     ConsumerNumber, GroupNumber, Location, LocationFile, Millis, PullOffset, Sequence, SubjectNumber,
 };
@@ -118,42 +114,6 @@ impl Node {
             Err(error) if handed.is_empty() => Err(error),
             _ => Ok(Pulled::Messages(handed, damaged)),
         }
-    }
-
-    /// Ends deliveries of a consumer in one submission, and with `is_end` the consumer. The `done` are finished. Those
-    /// to come `again` become messages of the group's retry subject, due now.
-    pub fn settle(
-        &mut self,
-        (subject, group): (&str, &str),
-        place: Place,
-        done: &[NumberRange],
-        again: &[Delivery],
-        is_end: bool,
-    ) -> Result<Option<Range<Sequence>>> {
-        let target = goes_on(subject, group).again;
-        let named = self.names.assign(&target)?;
-        let fact = [(named.number, target.as_str())];
-        let (due, destination) = (self.reading.now, Destination::Again);
-        let retried = |delivery: &Delivery| Retried { delivery: *delivery, due, target: named.number, destination };
-        let retried: Vec<Retried<'_>> = again.iter().map(retried).collect();
-        let settlement = Settlement {
-            group: place.0,
-            consumer: place.1,
-            subjects: if named.needs_fact { &fact } else { &[] },
-            done,
-            retried: &retried,
-            is_end,
-        };
-        let mut records = Vec::new();
-        let count = settlement.encode(&mut records);
-        let submitted = self.submit(&records, u32::try_from(count).unwrap_or(u32::MAX), Class::Finishing, false)?;
-        if submitted.is_some() {
-            self.names.confirm(&target);
-            if is_end {
-                self.owner.consumer_ends(place.0, place.1);
-            }
-        }
-        Ok(submitted)
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to, and its body.

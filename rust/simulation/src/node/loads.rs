@@ -40,7 +40,8 @@ pub fn stage(storage: &dyn Storage, rows: &[NewRow], name: LoadName, rows_max: u
 }
 
 impl Node {
-    /// Checks staged runs whole and submits their adoption. `MissingFile` or `Corrupt` if a run is not as it was staged.
+    /// Checks staged runs whole and submits their adoption. `MissingFile` or `Corrupt` if a run is not as it was
+    /// staged.
     pub fn load(&mut self, job: NameHash, runs: &[StagedRun]) -> Result<Option<Sequence>> {
         let mut draft = Draft::default();
         for named in runs {

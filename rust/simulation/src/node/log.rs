@@ -59,7 +59,8 @@ pub struct SentFact {
 }
 
 impl Node {
-    /// Queues records. `None` if they must wait for room. `Poisoned`, `Closed`, `DiskFull` and `TooLarge` are its errors.
+    /// Queues records. `None` if they must wait for room. `Poisoned`, `Closed`, `DiskFull` and `TooLarge` are its
+    /// errors.
     pub fn submit(
         &mut self,
         records: &[u8],

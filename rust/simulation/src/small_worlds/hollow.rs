@@ -1,19 +1,11 @@
 //! A store that punches holes in its log: they are named first, and punched with the next checkpoint.
 
 use delaymq_core::error::Result;
-use delaymq_core::store::OwnerOptions;
 
 use super::machine::Machine;
-use super::scenes::{GROUP, LONG, SUBJECT, lean};
-use crate::node::NodeOptions;
+use super::stores::{GROUP, LONG, SUBJECT};
 
-/// Every batch may be a hole, down to a sector.
-pub(super) fn options() -> NodeOptions {
-    let owner = OwnerOptions { reclaim_bytes: 1, hole_bytes_min: 1, hole_block_bytes: 512, ..lean().owner };
-    NodeOptions { owner, ..lean() }
-}
-
-/// A message that nobody takes, and segments of others that were taken.
+/// A message that no consumer takes, and segments of others that were taken.
 pub(super) fn before(machine: &mut Machine) -> Result<()> {
     machine.open()?;
     machine.consumer("slow", GROUP)?;
@@ -34,12 +26,6 @@ pub(super) fn act(machine: &mut Machine) -> Result<()> {
     machine.publish(SUBJECT, &[0], 20)?;
     machine.checkpoint(u64::MAX)?;
     machine.publish(SUBJECT, &[0], 20).map(drop)
-}
-
-/// Payloads stay in the runs where they are.
-pub(super) fn options_of_runs() -> NodeOptions {
-    let owner = OwnerOptions { merge_payload_bytes: 0, ..options().owner };
-    NodeOptions { owner, ..options() }
 }
 
 /// A run of messages of which most wait; those in its midst were cancelled.

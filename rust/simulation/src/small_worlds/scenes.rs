@@ -1,28 +1,20 @@
 //! The scenes of small worlds: what happens before, and what is recorded.
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Durability;
 use delaymq_core::storage::{Call, Crash, Errno};
-use delaymq_core::store::OwnerOptions;
 
 use super::golden_store::{STORE_OF_FORMAT_1, lay};
 use super::hollow;
 use super::machine::{Consumer, Machine};
+use super::stores::{FAR_MS, GROUP, LONG, SUBJECT, copying, hollow, hollow_runs, kept, lean, merging, os};
 use super::tape::Tape;
 use crate::node::NodeOptions;
 use crate::planted::KnowsNext;
 
-/// Subject and group of every scene.
-pub(super) const SUBJECT: &str = "s";
-pub(super) const GROUP: &str = "g";
-/// Enough for a few sectors.
-pub(super) const LONG: usize = 700;
 /// A little more than what is kept back for the seal of a small segment.
 const FILLS: usize = 900;
 /// How long ago a golden store was left; less than the delay of anything that is pending in it.
 const KEPT_MS: u64 = 5_000;
-/// A time within which nothing of a scene is due.
-const FAR_MS: u64 = 86_400_000;
 
 /// One scene.
 #[derive(Clone, Copy)]
@@ -77,8 +69,8 @@ pub const SCENES: [Scene; 21] = [
     scene("merge", merging, in_runs, merge),
     scene("retire", lean, finished, retire),
     scene("consuming", lean, checkpointed, consume),
-    scene("holes", hollow::options, hollow::before, hollow::act),
-    scene("holes of runs", hollow::options_of_runs, hollow::before_runs, hollow::act),
+    scene("holes", hollow, hollow::before, hollow::act),
+    scene("holes of runs", hollow_runs, hollow::before_runs, hollow::act),
     UPGRADE,
 ];
 
@@ -100,37 +92,6 @@ const UPGRADE: Scene = Scene {
     act: open_checkpoint_and_append,
     by_next: true,
 };
-
-fn kept() -> NodeOptions {
-    let owner = OwnerOptions {
-        checkpoint_bytes: u64::MAX,
-        checkpoint_facts: u64::MAX,
-        keep_finished_ms: u64::MAX,
-        copy_after_ms: FAR_MS,
-        ..OwnerOptions::default()
-    };
-    NodeOptions { owner, ..NodeOptions::default() }
-}
-
-fn os() -> NodeOptions {
-    NodeOptions { durability: Durability::Os, ..kept() }
-}
-
-fn copying() -> NodeOptions {
-    let owner = OwnerOptions { copy_after_ms: 100, ..kept().owner };
-    NodeOptions { owner, ..kept() }
-}
-
-pub(super) fn lean() -> NodeOptions {
-    let owner = OwnerOptions { keep_finished_ms: 0, ready_entries_max: 2, ..copying().owner };
-    NodeOptions { owner, ..kept() }
-}
-
-/// Each checkpoint merges what the ones before wrote, payloads and all.
-fn merging() -> NodeOptions {
-    let owner = OwnerOptions { merge_windows_min: 1, reclaim_bytes: 1, ..lean().owner };
-    NodeOptions { owner, ..kept() }
-}
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands among others that may fail")]
 fn nothing(_: &mut Machine) -> Result<()> {

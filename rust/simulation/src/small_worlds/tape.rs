@@ -57,7 +57,7 @@ impl Tree {
         let batch = AppliedBatch { header, start, bytes: bytes.to_vec() };
         let mut ledger = before.ledger.clone();
         ledger.apply(&batch);
-        self.tip = (base.plus(u64::from(header.count.get())), header.chain.get());
+        self.tip = (batch.end(), header.chain.get());
         let stand = Stand { parent: Some(parent), batch: Some(batch), ledger };
         self.stands.insert(self.tip, Arc::new(stand));
     }

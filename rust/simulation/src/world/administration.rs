@@ -1,26 +1,15 @@
 //! Operators: they list and redrive dead letters, reset and remove groups, expire messages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
 use super::World;
-use super::consumers::Handle;
+use super::asked::{Change, Handle, Holders};
 use crate::checker::{Entry, GroupChange, Origin, SeenDead};
-use crate::node::SeenDeadLetter;
-
-/// A fact of an operator whose answer is awaited.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    /// A dead letter is brought back.
-    Redrive { dead: Sequence },
-    /// A group is reset or removed.
-    Group(GroupChange),
-    /// So many messages expire, at least and at most.
-    Expiry { least: usize, most: usize },
-}
+use crate::node::{Node, SeenDeadLetter};
 
 impl World {
     /// One operation of an operator.
@@ -36,7 +25,7 @@ impl World {
         }
     }
 
-    /// What operators see, everything that was applied being known to the oracle.
+    /// The dead letters of a group, as an operator sees them. The oracle knows everything that was applied.
     fn dead_letters(&mut self, handle: &Handle) -> Option<(GroupNumber, Vec<SeenDeadLetter>)> {
         self.collect();
         let node = self.node.as_ref()?;
@@ -70,7 +59,7 @@ impl World {
         }
     }
 
-    /// Brings back so many of a group's dead letters.
+    /// Redrives a part of a group's dead letters.
     pub(super) fn redrive(&mut self, index: usize, percent: u64) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let Some((group, letters)) = self.dead_letters(&handle) else { return };
@@ -79,11 +68,10 @@ impl World {
             return;
         }
         let names = (handle.own_subject().to_owned(), handle.group.clone());
-        let Some(node) = &mut self.node else { return };
-        let due = node.reading().now;
-        let result = node.redrive((&names.0, &names.1), group, &chosen);
-        let target = node.subject_number(&retry_subject(&names.0, &names.1)).unwrap_or_default();
-        let Some(Some(first)) = self.survive("redrive", result) else { return };
+        let due = self.now();
+        let redriven = self.call("redrive", |node| node.redrive((&names.0, &names.1), group, &chosen));
+        let Some(first) = redriven.flatten() else { return };
+        let target = self.subject_number(&retry_subject(&names.0, &names.1)).unwrap_or_default();
         for (letter, place) in chosen.iter().zip(0_u64..) {
             let (fact, dead) = (first.plus(place), letter.entry.sequence());
             let published_to = self.oracle.entry(dead).map(|entry| entry.published_to).unwrap_or_default();
@@ -96,7 +84,7 @@ impl World {
         self.dues.insert(due);
     }
 
-    /// Sometimes everybody stops consuming for a group first.
+    /// Sometimes ends all consumers of a group.
     fn leave_group(&mut self, index: usize) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         if !self.chance.percent(60) {
@@ -116,21 +104,19 @@ impl World {
         self.leave_group(index);
         let Some((group, change)) = self.group_change(index, false) else { return };
         let start = if change.from_latest { GroupStart::Latest } else { GroupStart::Earliest };
-        let Some(node) = &mut self.node else { return };
-        let result = node.reset_group(group, start);
-        self.asked_for_change("reset a group", result, change);
+        let asked = self.call("reset a group", |node| node.reset_group(group, start)).flatten();
+        self.asked_for_change("reset a group", asked, change);
     }
 
     fn remove_group(&mut self, index: usize) {
         self.leave_group(index);
         let Some((group, change)) = self.group_change(index, true) else { return };
-        let Some(node) = &mut self.node else { return };
-        let result = node.remove_group(group);
-        self.asked_for_change("remove a group", result, change);
+        let asked = self.call("remove a group", |node| node.remove_group(group)).flatten();
+        self.asked_for_change("remove a group", asked, change);
     }
 
-    fn asked_for_change(&mut self, what: &str, asked: delaymq_core::Result<Option<Sequence>>, change: GroupChange) {
-        if let Some(Some(fact)) = self.survive(what, asked) {
+    fn asked_for_change(&mut self, what: &str, asked: Option<Sequence>, change: GroupChange) {
+        if let Some(fact) = asked {
             self.note(&format!("{what}: {} by {fact}, {change:?}", change.group));
             self.changes.insert(fact, Change::Group(change));
         }
@@ -140,9 +126,7 @@ impl World {
         let handle = self.handles.get(index).cloned()?;
         let group = handle.group_number.filter(|_| handle.retries_of.is_none())?;
         let from_latest = self.chance.percent(40);
-        let node = self.node.as_mut()?;
-        let sent = node.send();
-        let all_sent = self.survive("send", sent)?;
+        let all_sent = self.call("send", Node::send)?;
         let node = self.node.as_ref()?;
         let names =
             [retry_subject(&handle.subject, &handle.group), dead_letter_subject(&handle.subject, &handle.group)];
@@ -160,13 +144,11 @@ impl World {
         Some((group, change))
     }
 
-    /// Lets old messages of a subject expire, where it is known who holds which.
+    /// Expires old messages of a subject, if the consumer of each delivery is known.
     fn expire(&mut self) {
-        let name = Self::subject_name(self.chance.below(self.plan.subjects));
+        let name = self.some_subject();
         let older_than = self.chance.one_of(&[0, 0, 5, 100, 3_000]);
-        let Some(node) = &mut self.node else { return };
-        let sent = node.send();
-        let Some(true) = self.survive("send", sent) else { return };
+        let Some(true) = self.call("send", Node::send) else { return };
         self.collect();
         let Some(node) = &mut self.node else { return };
         if self.a_pull_failed || !self.hands_wait.is_empty() || node.has_unread() {
@@ -174,25 +156,25 @@ impl World {
         }
         let Some(subject) = node.owner().state().subjects.number(&name) else { return };
         let due_before = Millis(node.reading().now.0.saturating_sub(older_than));
-        let result = node.expire(subject, due_before);
-        let Some(Some(asked)) = self.survive("expire", result) else { return };
-        let entries: BTreeMap<Sequence, BTreeSet<GroupNumber>> =
+        let expired = self.call("expire", |node| node.expire(subject, due_before));
+        let Some(asked) = expired.flatten() else { return };
+        let entries: Holders =
             asked.entries.iter().map(|entry| (entry.sequence(), self.holders(entry.sequence()))).collect();
         self.note(&format!("expiry {} of {subject} before {due_before}: {entries:?}", asked.fact));
-        // What is under way may finish some of it first.
+        // Changes that are under way may finish some of the messages first.
         let least = if self.changes.is_empty() { self.oracle.certainly_expire(&entries) } else { 0 };
         self.oracle.expiry_submitted(asked.fact, subject, due_before, &entries);
         self.changes.insert(asked.fact, Change::Expiry { least, most: entries.len() });
     }
 
-    /// The groups in which a consumer holds this entry, as far as the log will say at its end.
+    /// The groups in which a consumer holds this entry once the queue is applied.
     fn holders(&self, entry: Sequence) -> BTreeSet<GroupNumber> {
         let holding = self.assigned.values().filter(|one| one.delivery.entry.sequence() == entry);
         let unfinished = holding.filter(|one| one.fact.is_some() && !self.oracle.is_finished(one.group, entry));
         unfinished.map(|one| one.group).collect()
     }
 
-    /// Hears what became of what operators asked for; `outcome` knows it.
+    /// Takes in the outcomes of operators' facts.
     pub(super) fn hear_of_changes(&mut self, mut outcome: impl FnMut(&mut Self, Sequence) -> Option<Outcome>) {
         let awaited: Vec<(Sequence, Change)> =
             self.changes.iter().map(|(fact, change)| (*fact, change.clone())).collect();
@@ -211,7 +193,7 @@ impl World {
         }
     }
 
-    /// Users of a group that was reset or removed know of it.
+    /// The users of a group learn that it was reset or removed.
     fn follow_group(&mut self, change: &GroupChange, outcome: Outcome) {
         let again = match outcome {
             Outcome::Group(again) => Some(again),

@@ -1,81 +1,50 @@
 //! Consumers: they subscribe, pull, acknowledge, give back, and end.
 
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::store::{Delivery, Outcome, PullRequest, retry_subject};
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
+use delaymq_core::store::{Outcome, PullRequest, retry_subject};
+use delaymq_core::units::{GroupNumber, SubjectNumber};
 
-use super::{Ask, Plan, World};
+use super::asked::{Ask, Assigned, Handle};
+use super::{Plan, World};
 use crate::checker::Seen;
-use crate::node::{Handed, Pulled};
+use crate::node::{Handed, Place, Pulled};
 
-/// What a consumer holds under one offset.
-#[derive(Clone, Debug)]
-pub(super) struct Assigned {
-    pub(super) group: GroupNumber,
-    pub(super) consumer: ConsumerNumber,
-    pub(super) handle: usize,
-    pub(super) delivery: Delivery,
-    pub(super) handed: Handed,
-    /// The assignment's sequence, once it has one.
-    pub(super) fact: Option<Sequence>,
-    /// It was acknowledged or given back.
-    pub(super) is_done: bool,
-}
-
-impl Assigned {
-    pub(super) fn key(&self) -> (u32, u32, u64) {
-        (self.group.0, self.consumer.0, self.delivery.offset.0)
-    }
-}
-
-/// One consumer of one group, as its user knows it.
-#[derive(Clone, Debug)]
-pub(super) struct Handle {
-    pub(super) subject: String,
-    pub(super) group: String,
-    pub(super) name: String,
-    /// For the queue of what the group gave back: the subject that it consumes itself.
-    pub(super) retries_of: Option<String>,
-    pub(super) group_number: Option<GroupNumber>,
-    pub(super) consumer: Option<ConsumerNumber>,
-    pub(super) asked: Option<Sequence>,
-    pub(super) from_latest: bool,
-}
-
-impl Handle {
-    pub(super) fn all(plan: &Plan) -> Vec<Self> {
-        let mut handles = Vec::new();
-        for subject in 0..plan.subjects {
-            for group in 0..plan.groups {
-                for consumer in 0..plan.consumers {
-                    let (subject, group) = (World::subject_name(subject), format!("group-{group}"));
-                    let retries = retry_subject(&subject, &group);
-                    let main = Self {
-                        subject: subject.clone(),
-                        group,
-                        name: format!("consumer-{consumer}"),
-                        retries_of: None,
-                        group_number: None,
-                        consumer: None,
-                        asked: None,
-                        from_latest: false,
-                    };
-                    handles.push(Self { subject: retries, retries_of: Some(subject), ..main.clone() });
-                    handles.push(main);
-                }
+/// The consumers of a plan, each with a consumer of its group's retry subject.
+pub(super) fn handles_of(plan: &Plan) -> Vec<Handle> {
+    let mut handles = Vec::new();
+    for subject in 0..plan.subjects {
+        for group in 0..plan.groups {
+            for consumer in 0..plan.consumers {
+                let (subject, group) = (World::subject_name(subject), format!("group-{group}"));
+                let retries = retry_subject(&subject, &group);
+                let main = Handle {
+                    subject: subject.clone(),
+                    group,
+                    name: format!("consumer-{consumer}"),
+                    retries_of: None,
+                    group_number: None,
+                    consumer: None,
+                    asked: None,
+                    from_latest: false,
+                };
+                handles.push(Handle { subject: retries, retries_of: Some(subject), ..main.clone() });
+                handles.push(main);
             }
         }
-        handles
     }
+    handles
+}
 
-    /// The subject whose name the retry subject is made of.
-    pub(super) fn own_subject(&self) -> &str {
-        self.retries_of.as_deref().unwrap_or(&self.subject)
+/// The group of an outcome.
+pub(super) fn group_of(outcome: Outcome) -> Option<GroupNumber> {
+    match outcome {
+        Outcome::Group(group) | Outcome::GroupThere(group) | Outcome::Attached(group, _) => Some(group),
+        _ => None,
     }
 }
 
 impl World {
-    /// Takes a consumer one step further on its way to being one.
+    /// Takes a handle one step towards being a consumer.
     pub(super) fn subscribe(&mut self, index: usize) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let Some(node) = &mut self.node else { return };
@@ -135,17 +104,13 @@ impl World {
                 }
             });
             let from_latest = self.handles.get(index).is_some_and(|handle| handle.from_latest);
-            let group = match outcome {
-                Outcome::Group(group) | Outcome::GroupThere(group) | Outcome::Attached(group, _) => Some(group),
-                _ => None,
-            };
-            if let (Some(group), Some(subject)) = (group, subject) {
+            if let (Some(group), Some(subject)) = (group_of(outcome), subject) {
                 self.oracle.group_is_known(group, subject, asked, from_latest);
             }
         }
     }
 
-    fn subject_number(&self, name: &str) -> Option<SubjectNumber> {
+    pub(super) fn subject_number(&self, name: &str) -> Option<SubjectNumber> {
         self.node.as_ref().and_then(|node| node.subject_number(name))
     }
 
@@ -177,14 +142,7 @@ impl World {
         }
     }
 
-    fn receive(
-        &mut self,
-        index: usize,
-        handle: &Handle,
-        place: (GroupNumber, ConsumerNumber),
-        ask: u64,
-        messages: Vec<Handed>,
-    ) {
+    fn receive(&mut self, index: usize, handle: &Handle, place: Place, ask: u64, messages: Vec<Handed>) {
         let (group, consumer) = place;
         let Some(node) = &self.node else { return };
         let reading = node.reading();
@@ -222,7 +180,7 @@ impl World {
         self.asks.insert(ask, Ask::Assign(assigned));
     }
 
-    /// Acknowledges some of what a consumer holds.
+    /// Acknowledges some deliveries of a consumer.
     pub(super) fn acknowledge(&mut self, index: usize, percent: u64) {
         let mut chosen: Vec<Assigned> = Vec::new();
         for one in self.assigned.values().filter(|one| one.handle == index && !one.is_done) {
@@ -241,15 +199,13 @@ impl World {
                 known.is_done = true;
             }
         }
-        let Some(node) = &mut self.node else { return };
-        let result = node.acknowledge(first.group, first.consumer, &offsets, ask);
-        self.survive("acknowledge", result);
+        self.call("acknowledge", |node| node.acknowledge(first.group, first.consumer, &offsets, ask));
     }
 
-    /// Acknowledges what is not held any more, or never was: nothing may come of it.
+    /// Settles a void delivery, which must change nothing.
     pub(super) fn acknowledge_stale(&mut self) {
         let Some(one) = self.chance.pick(&self.stale).cloned() else { return };
-        // What could not be handed again yet is still held.
+        // A delivery that could not be handed again yet is still held.
         let may_be_held = self.hands_wait.contains(&(one.group, one.consumer)) && one.fact.is_some();
         if may_be_held || self.assigned.contains_key(&one.key()) {
             return;
@@ -280,9 +236,7 @@ impl World {
         self.note(&format!("{group} {consumer} ends"));
         self.void(|one| (one.group, one.consumer) == (group, consumer));
         self.with_handle(index, |handle| handle.consumer = None);
-        let Some(node) = &mut self.node else { return };
-        let result = node.end_consumer(group, consumer, ask);
-        self.survive("end a consumer", result);
+        self.call("end a consumer", |node| node.end_consumer(group, consumer, ask));
     }
 
     /// Removes a group.
@@ -295,12 +249,10 @@ impl World {
         for handle in self.handles.iter_mut().filter(|handle| handle.group_number == Some(group)) {
             (handle.group_number, handle.consumer, handle.asked) = (None, None, None);
         }
-        let Some(node) = &mut self.node else { return };
-        let result = node.end_group(group, ask);
-        self.survive("remove a group", result);
+        self.call("remove a group", |node| node.end_group(group, ask));
     }
 
-    /// What is held by these comes again, to somebody.
+    /// Voids these deliveries: their messages come again.
     pub(super) fn void(&mut self, of: impl Fn(&Assigned) -> bool) {
         let keys: Vec<_> = self.assigned.values().filter(|one| of(one)).map(Assigned::key).collect();
         for one in keys.iter().filter_map(|key| self.assigned.remove(key)) {

@@ -1,16 +1,17 @@
 //! The end of a history: the faults stop, consumers consume everything, and the result is checked.
 
 use super::World;
+use crate::node::Node;
 
-/// Rounds after which whatever is still under way counts as lost, beside some for each fact.
+/// Rounds of a drain, in addition to some for each fact. Messages that still wait after them count as lost.
 const ROUNDS_MAX: u64 = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
 
-/// Percent of the checkpoints of the drain behind which the machine ends.
+/// Percent of the checkpoints of the drain after which the machine ends.
 const DRAIN_CRASH_PERCENT: u64 = 20;
 
-/// Checkpoints after which nothing is kept for the sake of an earlier one.
+/// Checkpoints after which no file is kept for an earlier checkpoint.
 const CHECKPOINTS: usize = 4;
 
 impl World {
@@ -53,7 +54,7 @@ impl World {
         }
     }
 
-    /// Messages are refused while less is free than the mark, and no longer.
+    /// Checks that messages are refused exactly while less space is free than the mark.
     pub(super) fn check_refusal(&mut self) {
         let Some(node) = &mut self.node else { return };
         node.look_at_room();
@@ -65,14 +66,14 @@ impl World {
         }
     }
 
-    /// A consumer that may hold one message takes one in a round or two, and there are no more messages than facts
-    /// now. Nobody may have been told of any of them.
+    /// A consumer that may hold one message takes one in a round or two, and there are no more messages than facts. The
+    /// users may know of none of the messages.
     fn drain_rounds_max(&self) -> u64 {
         let facts = self.node.as_ref().map_or(0, |node| node.commits().next_sequence().0);
         ROUNDS_MAX.saturating_add(facts.saturating_mul(4))
     }
 
-    /// What is finished goes, as far as retention lets it: only the dead letters are left.
+    /// Lets retention remove the finished messages: only the dead letters are left.
     fn retire(&mut self) {
         for _ in 0..CHECKPOINTS {
             self.crash();
@@ -82,9 +83,7 @@ impl World {
                 node.release_clock();
             }
             self.settle();
-            let Some(node) = &mut self.node else { return };
-            let result = node.checkpoint();
-            self.survive("checkpoint", result);
+            self.call("checkpoint", Node::checkpoint);
         }
     }
 
@@ -94,7 +93,7 @@ impl World {
         }
     }
 
-    /// True where something happened.
+    /// True if something happened.
     fn drain_round(&mut self) -> bool {
         let now = self.clock.read().wall;
         let next = self.dues.range(now..).next().copied();
@@ -103,7 +102,7 @@ impl World {
         } else {
             self.clock.advance(1_000);
         }
-        // Where the wall clock was set back by decades, waiting for each due time may come to the end of simulated time.
+        // If the wall clock was set back by decades, waiting for each due time may reach the end of simulated time.
         let has_passed = self.clock.read().wall > now;
         if let Some(node) = &mut self.node {
             node.release_clock();
@@ -138,14 +137,12 @@ impl World {
         (next.is_some() && has_passed) || before != (self.oracle.counts(), self.crashes)
     }
 
-    /// What was finished meanwhile may be given back, while more waits; now and then the machine ends behind it.
+    /// Makes a checkpoint while messages wait, so that space is given back. Sometimes the machine ends after it.
     fn checkpoint_while_draining(&mut self) {
         if !self.chance.percent(self.plan.drain_checkpoint_percent) {
             return;
         }
-        let Some(node) = &mut self.node else { return };
-        let result = node.checkpoint();
-        self.survive("checkpoint", result);
+        self.call("checkpoint", Node::checkpoint);
         self.collect();
         if self.chance.percent(DRAIN_CRASH_PERCENT) {
             self.crash();
@@ -158,7 +155,7 @@ impl World {
         let Some(node) = &mut self.node else { return };
         node.look(now);
         let committed = node.send().and_then(|_| node.commit());
-        // Of what was written piece by piece, something may still wait for its sync.
+        // A batch that was written on its own may still wait for its sync.
         let hidden = node.commits().visible() < node.commits().written_mark();
         let synced = committed.and_then(|()| if hidden { node.sync() } else { Ok(()) });
         let result = synced.and_then(|()| node.apply(usize::MAX).map(drop));

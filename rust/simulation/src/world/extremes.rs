@@ -1,18 +1,18 @@
-//! Loads that no sane user makes, and disks and clocks that no sane machine has.
+//! Extreme loads, and disks and clocks with extreme faults.
 
 use delaymq_core::storage::{CALLS, Call, ERRNOS, Errno};
 
-use super::consumers::Assigned;
-use super::{Ask, World};
-use crate::node::{Due, NewMessage};
+use super::World;
+use super::asked::{Ask, Assigned};
+use crate::node::{Due, NewMessage, Node};
 
-/// Rounds of a burst; with five messages each.
+/// Rounds of a burst, of five messages each.
 const BURST_ROUNDS: usize = 6;
 /// An hour, a day, ten years, in milliseconds.
 const WRONG_BY_MS: [u64; 3] = [3_600_000, 86_400_000, 315_360_000_000];
 
 impl World {
-    /// One wild operation.
+    /// One extreme operation.
     pub(super) fn be_wild(&mut self) {
         match self.chance.below(8) {
             0 | 1 => self.burst(),
@@ -35,13 +35,11 @@ impl World {
     }
 
     fn publish_at(&mut self, due: delaymq_core::units::Millis) {
-        let subject = Self::subject_name(self.chance.below(self.plan.subjects));
+        let subject = self.some_subject();
         let bodies: Vec<Vec<u8>> = (0..5).map(|_| self.short_body()).collect();
         let new: Vec<NewMessage<'_>> =
             bodies.iter().map(|body| NewMessage { subject: &subject, due: Due::At(due), body }).collect();
-        let Some(node) = &mut self.node else { return };
-        let result = node.publish(&new);
-        match self.survive("publish", result) {
+        match self.call("publish", |node| node.publish(&new)) {
             Some(Some(published)) => self.was_published(&published, &bodies),
             Some(None) => {
                 self.log_piece();
@@ -75,7 +73,7 @@ impl World {
         }
     }
 
-    /// A consumer says once more what it has said.
+    /// A consumer repeats an acknowledgement.
     fn repeat_itself(&mut self, index: usize) {
         let said: Vec<Assigned> =
             self.assigned.values().filter(|one| one.handle == index && one.is_done).cloned().collect();
@@ -84,15 +82,14 @@ impl World {
         self.note(&format!("{} {} acknowledges {offset} again", one.group, one.consumer));
         for _ in 0..2 {
             let ask = self.ask(Ask::Nothing);
-            let Some(node) = &mut self.node else { return };
-            let result = node.acknowledge(one.group, one.consumer, &[offset], ask);
-            if self.survive("acknowledge again", result).is_none() {
+            let again = |node: &mut Node| node.acknowledge(one.group, one.consumer, &[offset], ask);
+            if self.call("acknowledge again", again).is_none() {
                 return;
             }
         }
     }
 
-    /// A consumer ends in the middle of everything, and is there again at once under its name.
+    /// A consumer ends and begins again at once under its name.
     fn die_and_come_back(&mut self, index: usize) {
         self.pull(index, 2);
         self.end_consumer(index);
@@ -104,7 +101,7 @@ impl World {
         }
     }
 
-    /// A process that stood still for minutes; a clock that is put right.
+    /// The process stands still for minutes, or the clock is corrected.
     fn odd_clock(&mut self) {
         if self.plan.pauses && self.chance.percent(50) {
             self.clock.advance(self.chance.between(60_000, 900_000));
@@ -114,7 +111,7 @@ impl World {
         self.note(&format!("the wall clock shows {}", self.clock.read().wall));
     }
 
-    /// The machine has lost its time, or never knew it.
+    /// The machine starts with a wrong wall clock.
     pub(super) fn boot_with_a_wrong_clock(&mut self) {
         let by_ms = self.chance.one_of(&WRONG_BY_MS);
         if self.chance.percent(60) {
@@ -125,7 +122,7 @@ impl World {
         self.note(&format!("the machine starts, and its wall clock shows {}", self.clock.read().wall));
     }
 
-    /// A call of some kind will fail, once or from then on.
+    /// A storage call of some kind will fail, once or permanently.
     pub(super) fn fail_some_call(&mut self, calls_max: u64) {
         let call = self.chance.pick(&CALLS).copied().unwrap_or(Call::Sync);
         let errno = self.chance.pick(&ERRNOS).copied().unwrap_or(Errno::Io);

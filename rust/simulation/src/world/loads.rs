@@ -1,7 +1,4 @@
-//! Bulk loads: messages are staged next to the store and adopted, all or none, and once, however often the job is
-//! tried.
-
-use std::collections::BTreeMap;
+//! Bulk loads: messages are staged next to the store and adopted, all or none, and once however often the job is tried.
 
 use delaymq_core::error::Error;
 use delaymq_core::record::terms::NameHash;
@@ -9,53 +6,16 @@ use delaymq_core::run::{LoadName, StagedRun};
 use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_SWEPT_MS, Outcome};
 use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
 
-use super::{Kept, World};
+use super::World;
+use super::asked::{Command, Job};
 use crate::ledger::StagedLine;
 use crate::node::{Due, NewRow, stage};
 
-/// Jobs that somebody may come with again.
+/// Jobs that may be submitted again.
 const JOBS_MAX: usize = 12;
 
-/// A job, as who runs it knows it.
-#[derive(Clone, Debug)]
-struct Job {
-    hash: NameHash,
-    /// In the order in which they have their sequences.
-    rows: Vec<NewRow>,
-    runs: Vec<StagedRun>,
-}
-
-/// A load that is on its way.
-#[derive(Clone, Debug)]
-struct Asked {
-    job: NameHash,
-    subjects: Vec<SubjectNumber>,
-    rows: Vec<NewRow>,
-}
-
-/// What users and the judge know of loads.
-#[derive(Default)]
-pub(super) struct Loading {
-    jobs: Vec<Job>,
-    next_job: u64,
-    /// By the fact that asked for it.
-    asked: BTreeMap<Sequence, Asked>,
-    /// What each job was answered: its first sequence, how many, and whether that is surely in the log.
-    done: BTreeMap<NameHash, (Sequence, u64)>,
-    /// What was staged, for a replica that begins anew.
-    pub(super) staged: Vec<(LoadName, Vec<u8>, Vec<StagedLine>)>,
-}
-
-impl Loading {
-    /// The log goes on at `first`.
-    pub(super) fn reopened(&mut self, first: Sequence) {
-        self.asked.retain(|fact, _| *fact < first);
-        self.done.retain(|_, (base, _)| *base < first);
-    }
-}
-
 impl World {
-    /// Something that has to do with loads.
+    /// An operation about loads.
     pub(super) fn go_on_with_loads(&mut self) {
         match self.chance.below(20) {
             0..=8 => self.load_new(),
@@ -63,13 +23,13 @@ impl World {
             13..=15 => self.settle(),
             16..=17 => self.step(),
             18 if self.plan.recurring_percent == 0 && self.chance.percent(30) => {
-                // What is staged grows old.
+                // Staged runs grow old.
                 let by_ms = self.chance.one_of(&[LOAD_AGE_MS_MAX, LOAD_AGE_MS_MAX + 1, LOAD_SWEPT_MS]);
                 self.clock.advance(by_ms);
                 self.note(&format!("it is {by_ms} ms later"));
             }
             _ => {
-                // Whoever staged it is never seen again.
+                // These runs are never adopted.
                 let rows = self.rows();
                 self.stage(rows);
             }
@@ -86,7 +46,7 @@ impl World {
                 Due::After(delay_ms) => now.plus(delay_ms),
                 Due::At(due) => due,
             };
-            let subject = Self::subject_name(self.chance.below(self.plan.subjects));
+            let subject = self.some_subject();
             rows.push(NewRow { subject, due, body: self.short_body() });
         }
         rows
@@ -132,14 +92,13 @@ impl World {
             self.loading.jobs.remove(0);
         }
         self.loading.jobs.push(job.clone());
-        // Now and then it dies when all is staged, and tries it later.
+        // Sometimes the job dies behind the staging, and is tried later.
         if self.chance.percent(80) {
             self.load(&job);
         }
     }
 
-    /// The same job once more: by who heard no answer, by another attempt that staged the same again, or the same runs
-    /// under another name.
+    /// Submits a job again: because no answer came, with runs that were staged again, or under another name.
     fn load_again(&mut self) {
         let Some(mut job) = self.chance.pick(&self.loading.jobs).cloned() else { return self.load_new() };
         match self.chance.below(4) {
@@ -161,9 +120,11 @@ impl World {
         let Some(node) = &mut self.node else { return };
         let now = node.look(now).now;
         let result = node.load(job.hash, &job.runs);
-        // What was adopted is gone when all of it is finished, and what was not when it is old.
+        // A run that was adopted is removed when all its messages are finished, and another one when it is old.
         let is_old = job.runs.iter().any(|run| now.since(run.name.staged) >= LOAD_SWEPT_MS);
-        let was_done = self.loading.asked.values().any(|asked| asked.rows == job.rows) || !self.loading.done.is_empty();
+        let is_of_job = |rows: &[(SubjectNumber, NewRow)]| rows.iter().map(|(_, row)| row).eq(&job.rows);
+        let is_under_way = |command: &Command| matches!(command, Command::Load { rows, .. } if is_of_job(rows));
+        let was_done = self.commands.values().any(is_under_way) || !self.loading.done.is_empty();
         if let Err(Error::MissingFile { path, .. }) = &result
             && (is_old || was_done)
         {
@@ -175,22 +136,25 @@ impl World {
             return self.prepare();
         };
         self.note(&format!("load {:?} of {} messages by {fact}", job.hash, job.rows.len()));
-        let mut subjects = Vec::new();
+        let mut rows = Vec::new();
         for (row, sequence) in job.rows.iter().zip(fact.0..) {
-            let number = self.node.as_ref().and_then(|node| node.subject_number(&row.subject)).unwrap_or_default();
-            subjects.push(number);
+            let number = self.subject_number(&row.subject).unwrap_or_default();
+            rows.push((number, row.clone()));
             self.dues.insert(row.due);
             let entry = Self::entry(number, row.due, &row.body).loaded();
             self.oracle.submitted_on_terms(Sequence(sequence), entry);
         }
-        self.commands.insert(fact);
-        self.loading.asked.insert(fact, Asked { job: job.hash, subjects, rows: job.rows.clone() });
+        self.await_outcome(fact, Command::Load { job: job.hash, rows });
     }
 
-    /// True where it was the answer to a load.
-    pub(super) fn load_answered(&mut self, command: Sequence, outcome: Outcome) -> bool {
-        let Some(Asked { job, subjects, rows }) = self.loading.asked.remove(&command) else { return false };
-        let sequences: Vec<Sequence> = (command.0..).map(Sequence).take(rows.len()).collect();
+    pub(super) fn load_answered(
+        &mut self,
+        fact: Sequence,
+        job: NameHash,
+        rows: Vec<(SubjectNumber, NewRow)>,
+        outcome: Outcome,
+    ) {
+        let sequences: Vec<Sequence> = (fact.0..).map(Sequence).take(rows.len()).collect();
         let Outcome::Loaded(base, count) = outcome else {
             for sequence in &sequences {
                 self.oracle.was_not_stored(*sequence);
@@ -201,21 +165,18 @@ impl World {
                     self.oracle.blame(format!("{job:?} was answered {before:?}, then {base} and {count}"));
                 }
             }
-            return true;
+            return;
         };
-        if (base, count) != (command, rows.len() as u64) {
-            self.oracle.blame(format!("load {command} of {} messages was answered {base} and {count}", rows.len()));
+        if (base, count) != (fact, rows.len() as u64) {
+            self.oracle.blame(format!("load {fact} of {} messages was answered {base} and {count}", rows.len()));
         }
         self.loading.done.insert(job, (base, count));
-        let books = self.node.as_ref().map(|node| node.owner().receipt_book());
-        let books = books.or_else(|| self.replica.as_ref().map(|replica| replica.owner().receipt_book()));
-        for ((sequence, subject), row) in sequences.into_iter().zip(subjects).zip(rows) {
+        for (sequence, (subject, row)) in sequences.into_iter().zip(rows) {
             self.oracle.was_stored(sequence);
             let size = u32::try_from(row.body.len()).unwrap_or(u32::MAX);
-            let key = DueKey { due: row.due, sequence };
-            let receipt = books.as_ref().and_then(|books| books.receipt_of(key, subject, size));
-            self.receipts.extend(receipt.map(|receipt| Kept { receipt, is_here: true }));
+            if let Some(receipt) = self.receipt_under(DueKey { due: row.due, sequence }, subject, size) {
+                self.keep(receipt);
+            }
         }
-        true
     }
 }

@@ -1,4 +1,4 @@
-//! The machine: it starts, and it ends at any point, even while it starts.
+//! The machine: it starts, and it ends at any moment, even while it starts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::Sequence;
 
 use super::World;
-use super::consumers::Assigned;
+use super::asked::{Assigned, Promised};
+use super::consumers::group_of;
 use crate::checker::Seen;
 use crate::disk::End;
 use crate::node::{Handed, Node, is_stopped};
@@ -17,39 +18,25 @@ use crate::replica::Replica;
 /// Openings that may fail in a row.
 const OPENINGS_MAX: usize = 12;
 
-/// Where a checkpoint is damaged that cannot be read for once.
+/// The offset at which a checkpoint is damaged for a while.
 const UNREADABLE_AT: u64 = 30;
 
-/// What was promised to be there after a crash.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Promised {
-    visible: Sequence,
-    synced: Sequence,
-    cut: bool,
-}
-
-/// What is damaged or missing does not pass, as a fault does.
+/// True for damage and missing files, which do not pass as a fault does.
 fn is_of_content(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. } | Error::NewerFormat { .. })
 }
 
-impl Promised {
-    /// The machine ended so since.
-    pub(super) fn is_cut_by(&mut self, end: End) {
-        self.cut |= end.cuts_power();
-    }
-
-    fn by(node: &Node) -> Self {
-        let commits = node.commits();
-        Self { visible: commits.visible().sequence, synced: commits.synced_mark().sequence, cut: false }
-    }
+/// What a store promises to be there after a restart.
+fn promised_by(node: &Node) -> Promised {
+    let commits = node.commits();
+    Promised { visible: commits.visible().sequence, synced: commits.synced_mark().sequence, cut: false }
 }
 
 impl World {
-    /// Closes the store in order; false where that failed.
+    /// Closes the store in order. False if that failed.
     pub(super) fn close_node(&mut self) -> bool {
         let Some(node) = self.node.take() else { return false };
-        let mut left = Promised::by(&node);
+        let mut left = promised_by(&node);
         let closed = node.close();
         self.note(&format!("closed: {closed:?}"));
         if closed.is_ok() {
@@ -81,7 +68,7 @@ impl World {
     fn end(&mut self) -> Promised {
         self.collect();
         let mut promised = match self.node.take() {
-            Some(node) => Promised::by(&node),
+            Some(node) => promised_by(&node),
             None => self.left.take().unwrap_or_default(),
         };
         let limit = self.handles.iter().filter(|handle| handle.consumer.is_some()).count();
@@ -153,8 +140,7 @@ impl World {
         self.oracle.blame("the store cannot be opened in so many tries".to_owned());
     }
 
-    /// The newest of two checkpoints cannot be read for once; one that could not be read before can
-    /// be read again, where it is still there or is there again.
+    /// Makes the newest of two checkpoints unreadable for a while, or an unreadable one readable again if it exists.
     fn trouble_checkpoints(&mut self) {
         let image = self.disk.storage().image();
         if let Some((path, bytes)) = self.unreadable.take() {
@@ -179,7 +165,7 @@ impl World {
 
     fn started(&mut self, mut node: Node, promised: Promised) {
         self.a_fault_is_planned = false;
-        // Openings that did not come to their end may have begun epochs, too.
+        // Openings that failed may also have begun epochs.
         let epochs = &node.owner().state().epochs;
         let first = epochs.iter().find(|info| info.epoch > self.epoch).map(|info| info.first_sequence);
         let first = first.unwrap_or(node.first_sequence());
@@ -191,13 +177,7 @@ impl World {
         for kept in &mut self.receipts {
             kept.is_here &= kept.receipt.epoch == node.epoch() || kept.receipt.key.sequence < first;
         }
-        self.commands.retain(|command| *command < first);
-        self.moves.retain(|command, _| *command < first);
-        self.keyed.reopened(first);
-        self.by_keys.reopened(first);
-        self.recurs.reopened(first);
-        self.loading.reopened(first);
-        self.changes.retain(|fact, _| *fact < first);
+        self.forget_from(first);
         let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {
             self.oracle.blame(format!("the log cannot be read again: {error}"));
@@ -209,7 +189,21 @@ impl World {
         self.compare();
     }
 
-    /// Lets the replica apply what it has not seen, and what the opening has added.
+    /// The log goes on at `first`: users forget their requests from there on.
+    fn forget_from(&mut self, first: Sequence) {
+        self.commands.retain(|fact, _| *fact < first);
+        self.changes.retain(|fact, _| *fact < first);
+        self.keyed.holders.values_mut().for_each(|held| held.retain(|fact| *fact < first));
+        self.by_keys.answered.retain(|fact, _| *fact < first);
+        for row in self.by_keys.again.iter_mut().flat_map(|asked| &mut asked.rows) {
+            row.first = row.first.filter(|fact| *fact < first);
+        }
+        self.recurs.asked.retain(|fact, _| *fact < first);
+        self.recurs.stored.values_mut().for_each(|stored| stored.retain(|(fact, _)| *fact < first));
+        self.loading.done.retain(|_, (base, _)| *base < first);
+    }
+
+    /// Lets the replica apply the batches that it has not seen, and those that the opening has added.
     fn catch_up(&mut self, node: &mut Node, first: Sequence) -> delaymq_core::Result<()> {
         let mut replica = match self.replica.take() {
             Some(replica) => replica,
@@ -231,7 +225,7 @@ impl World {
             self.oracle.applied(batch);
         }
         let answered = |command: &Sequence| Some((*command, replica.outcome(*command)?));
-        let answered: Vec<(Sequence, Outcome)> = self.commands.iter().filter_map(answered).collect();
+        let answered: Vec<(Sequence, Outcome)> = self.commands.keys().filter_map(answered).collect();
         self.replica = Some(replica);
         for (command, outcome) in answered {
             self.command_answered(command, outcome);
@@ -240,17 +234,14 @@ impl World {
         Ok(())
     }
 
-    /// Consumers that outlive their process come back and get what they hold; all others are gone.
+    /// Consumers that outlive their process come back and get their deliveries again. All others are gone.
     fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
         self.hands_wait.clear();
         for handle in &self.handles {
             let asked = handle.asked.filter(|asked| *asked < first);
             let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
             let subject = node.owner().state().subjects.number(&handle.subject);
-            let group = match outcome {
-                Some(Outcome::Group(group) | Outcome::GroupThere(group) | Outcome::Attached(group, _)) => Some(group),
-                _ => None,
-            };
+            let group = outcome.and_then(group_of);
             if let (Some(asked), Some(group), Some(subject)) = (asked, group, subject) {
                 let was_known = self.oracle.knows(group);
                 self.oracle.group_is_known(group, subject, asked, handle.from_latest);
@@ -300,7 +291,7 @@ impl World {
         let handed: Vec<Handed> = match node.hand_again(group, consumer) {
             Ok(handed) => handed,
             Err(error) => {
-                // Who is not told now asks again when the disk works: with the next life of the machine.
+                // The consumer asks again in the next life of the machine, when the disk works.
                 self.hands_wait.insert((group, consumer));
                 return self.note(&format!("cannot be handed again: {error}"));
             }
@@ -342,7 +333,7 @@ impl World {
         }
     }
 
-    /// Compares the store with its replica, where both have applied the same.
+    /// Compares the store with its replica, if both have applied the same facts.
     pub(super) fn compare(&mut self) {
         let (Some(node), Some(replica)) = (&self.node, &self.replica) else { return };
         if self.disk.storage().is_stopped() || node.owner().applied() != replica.owner().applied() {
@@ -357,7 +348,7 @@ impl World {
         self.compare_lists();
     }
 
-    /// Checks every byte, the store being closed.
+    /// Checks every byte of the closed store.
     pub(super) fn verify(&mut self) {
         let Some(identity) = self.replica.as_ref().map(Replica::identity) else { return };
         match verify(&self.disk.copy(), &identity) {

@@ -1,6 +1,7 @@
 //! The next operation, chosen by chance.
 
 use super::World;
+use crate::node::Node;
 
 impl World {
     /// One operation.
@@ -74,7 +75,7 @@ impl World {
         }
     }
 
-    /// Looks at the clock and lets the store decide what is due.
+    /// Reads the clock and lets the store decide what is due.
     pub(super) fn step(&mut self) {
         let now = self.clock.read();
         let entries = usize::try_from(self.chance.one_of(&[1, 2, 5, 1_000])).unwrap_or(1);
@@ -88,7 +89,7 @@ impl World {
         }
     }
 
-    /// A piece of the way from queue to state, or all of it.
+    /// Takes the queued facts a step towards the state, or all the way.
     pub(super) fn log_piece(&mut self) {
         let kind = self.chance.below(10);
         let now = self.clock.read();
@@ -126,17 +127,13 @@ impl World {
     }
 
     pub(super) fn prepare(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        if node.needs_segment(3) {
-            let result = node.prepare();
-            self.survive("prepare", result);
+        if self.node.as_ref().is_some_and(|node| node.needs_segment(3)) {
+            self.call("prepare", Node::prepare);
         }
     }
 
     fn witness(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        let result = node.witness();
-        self.survive("witness", result);
+        self.call("witness", Node::witness);
     }
 
     /// Time passes: to an edge, or a little, or long.
@@ -195,9 +192,8 @@ impl World {
 
     /// The store is closed in order, and opened again.
     fn close(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        let settled = node.commit().and_then(|()| node.apply(usize::MAX));
-        if self.survive("close", settled).is_none() {
+        let settle = |node: &mut Node| node.commit().and_then(|()| node.apply(usize::MAX));
+        if self.call("close", settle).is_none() {
             return;
         }
         self.collect();

@@ -5,7 +5,7 @@ use delaymq_core::store::OwnerOptions;
 
 use crate::chance::Chance;
 use crate::node::{KeptApart, NodeOptions};
-use crate::options::{Options, Slot};
+use crate::options::{Options, Slot, Slots, slots};
 
 /// Percent of the seeds whose runs get holes.
 const HOLLOW_PERCENT: u64 = 35;
@@ -76,8 +76,8 @@ pub struct Plan {
     pub expires: bool,
     /// Percent of the openings before which all runs are rebuilt.
     pub rebuild_percent: u64,
-    /// So many cells of what ended of a run are kept at most, beside one for so many rows, and a run of so many rows is written
-    /// again where more ended.
+    /// So many cells of what ended of a run are kept at most, beside one for so many rows, and a run of so many rows
+    /// is written again where more ended.
     pub ended_cells_max: u64,
     /// True where dead letters are brought back at the end.
     pub redrives_at_the_end: bool,
@@ -172,63 +172,32 @@ impl Plan {
 impl Options for Plan {
     const LENGTH: &'static str = "operations";
 
-    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+    fn slots(&mut self) -> Slots<'_> {
         let NodeOptions { durability, keeps_consumers, segment_bytes, owner, marks, kept_apart, .. } = &mut self.node;
-        vec![
-            ("operations", Slot::Number(&mut self.operations)),
-            ("faults", Slot::Switch(&mut self.faults)),
-            ("lasting_percent", Slot::Number(&mut self.lasting_percent)),
-            ("fills", Slot::Switch(&mut self.fills)),
-            ("unreadable_percent", Slot::Number(&mut self.unreadable_percent)),
-            ("fault_in_open_percent", Slot::Number(&mut self.fault_in_open_percent)),
-            ("crash_in_open_percent", Slot::Number(&mut self.crash_in_open_percent)),
-            ("crash_percent", Slot::Number(&mut self.crash_percent)),
-            ("restart_before_drain", Slot::Switch(&mut self.restart_before_drain)),
-            ("drain_checkpoint_percent", Slot::Number(&mut self.drain_checkpoint_percent)),
-            ("rebuild_percent", Slot::Number(&mut self.rebuild_percent)),
-            ("ended_cells_max", Slot::Number(&mut self.ended_cells_max)),
-            ("clock_steps", Slot::Switch(&mut self.clock_steps)),
-            ("wrong_boots", Slot::Switch(&mut self.wrong_boots)),
-            ("wall_rate", Slot::Number(&mut self.wall_rate)),
-            ("pauses", Slot::Switch(&mut self.pauses)),
-            ("wild_percent", Slot::Number(&mut self.wild_percent)),
-            ("operator_percent", Slot::Number(&mut self.operator_percent)),
-            ("removes_groups", Slot::Switch(&mut self.removes_groups)),
-            ("redrives", Slot::Switch(&mut self.redrives)),
-            ("redrives_at_the_end", Slot::Switch(&mut self.redrives_at_the_end)),
-            ("expires", Slot::Switch(&mut self.expires)),
-            ("subjects", Slot::Number(&mut self.subjects)),
-            ("far_percent", Slot::Number(&mut self.far_percent)),
-            ("pieces", Slot::Number(&mut self.pieces)),
-            ("terms_percent", Slot::Number(&mut self.terms_percent)),
-            ("id_window_ms", Slot::Number(&mut self.id_window_ms)),
-            ("recurring_percent", Slot::Number(&mut self.recurring_percent)),
-            ("loads_percent", Slot::Number(&mut self.loads_percent)),
-            ("groups", Slot::Number(&mut self.groups)),
-            ("consumers", Slot::Number(&mut self.consumers)),
-            ("in_flight_max", Slot::Small(&mut self.in_flight_max)),
-            ("settle_percent", Slot::Number(&mut self.settle_percent)),
-            ("body_bytes_max", Slot::Number(&mut self.body_bytes_max)),
-            ("os", Slot::Waits(durability)),
-            ("keeps_consumers", Slot::Switch(keeps_consumers)),
-            ("segment_bytes", Slot::Small(segment_bytes)),
-            ("warn_free_bytes", Slot::Number(&mut marks.warn_bytes)),
-            ("refuse_free_bytes", Slot::Number(&mut marks.refuse_bytes)),
-            ("checkpoint_facts", Slot::Number(&mut owner.checkpoint_facts)),
-            ("window_ms", Slot::Number(&mut owner.window_ms)),
-            ("window_entries_max", Slot::Size(&mut owner.window_entries_max)),
-            ("ready_entries_max", Slot::Size(&mut owner.ready_entries_max)),
-            ("copy_after_ms", Slot::Number(&mut owner.copy_after_ms)),
-            ("keep_finished_ms", Slot::Number(&mut owner.keep_finished_ms)),
-            ("keeps_apart", Slot::Switch(&mut kept_apart.is_on)),
-            ("kept_apart_ms", Slot::Number(&mut kept_apart.keep_ms)),
-            ("merge_windows_min", Slot::Size(&mut owner.merge_windows_min)),
-            ("merge_rows_max", Slot::Number(&mut owner.merge_rows_max)),
-            ("merge_payload_bytes", Slot::Number(&mut owner.merge_payload_bytes)),
-            ("reclaim_bytes", Slot::Number(&mut owner.reclaim_bytes)),
-            ("hole_bytes_min", Slot::Number(&mut owner.hole_bytes_min)),
-            ("hole_block_bytes", Slot::Small(&mut owner.hole_block_bytes)),
-        ]
+        let mut all = slots![self: operations, faults, lasting_percent, fills, unreadable_percent,
+            fault_in_open_percent, crash_in_open_percent, crash_percent, restart_before_drain,
+            drain_checkpoint_percent, rebuild_percent, ended_cells_max, clock_steps, wrong_boots, wall_rate, pauses,
+            wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, subjects,
+            far_percent, pieces, terms_percent, id_window_ms, recurring_percent, loads_percent, groups, consumers,
+            in_flight_max, settle_percent, body_bytes_max];
+        let of_node: [(_, &mut dyn Slot); 5] = [
+            ("os", durability),
+            ("keeps_consumers", keeps_consumers),
+            ("segment_bytes", segment_bytes),
+            ("warn_free_bytes", &mut marks.warn_bytes),
+            ("refuse_free_bytes", &mut marks.refuse_bytes),
+        ];
+        all.extend(of_node);
+        all.extend(slots![owner: checkpoint_facts, window_ms, window_entries_max, ready_entries_max, copy_after_ms,
+            keep_finished_ms]);
+        let of_kept_apart: [(_, &mut dyn Slot); 2] =
+            [("keeps_apart", &mut kept_apart.is_on), ("kept_apart_ms", &mut kept_apart.keep_ms)];
+        all.extend(of_kept_apart);
+        all.extend(
+            slots![owner: merge_windows_min, merge_rows_max, merge_payload_bytes, reclaim_bytes, hole_bytes_min,
+            hole_block_bytes],
+        );
+        all
     }
 
     fn simpler(name: &str) -> Vec<u64> {

@@ -1,5 +1,4 @@
-//! Previews of pending messages: all of them or some, as a list, as counts and by minutes. A plain account of the facts
-//! says what they must show.
+//! Previews of pending messages: all or some, as a list and as counts. The ledger says what they must show.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +12,12 @@ use crate::replica::Replica;
 const LISTED_AT_ONCE: usize = 5;
 
 impl World {
-    /// Compares lists and counts of everything, and of something that chance chooses.
+    /// Compares lists and counts of all pending messages, and of a part that chance chooses.
     pub(super) fn compare_lists(&mut self) {
         self.compare_list(&PendingQuery { of: PendingOf::Prefix(String::new()), ..PendingQuery::default() });
         let query = self.some_query();
         self.compare_list(&query);
-        // Who asks for a forecast has runs written again of which rows had to be read for it.
+        // A forecast makes runs due for rewriting if their rows had to be read for it.
         if let Some(node) = &mut self.node {
             node.ask_for_forecast();
         }

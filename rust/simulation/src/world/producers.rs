@@ -1,12 +1,13 @@
 //! Producers: they publish, cancel and move.
 
-use delaymq_core::store::{Outcome, Receipt};
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::store::Receipt;
+use delaymq_core::units::Millis;
 
-use super::{Kept, World};
+use super::World;
+use super::asked::{Command, Kept};
 use crate::node::{Due, NewMessage, Published};
 
-/// The schedule's index has buckets of so many milliseconds.
+/// Milliseconds of a bucket of the schedule's index.
 const BUCKET_MS: u64 = 4_096;
 
 impl World {
@@ -19,16 +20,13 @@ impl World {
         let same = self.chance.percent(30).then(|| self.due());
         let mut messages: Vec<(String, Due, Vec<u8>)> = Vec::new();
         for _ in 0..count {
-            let subject = Self::subject_name(self.chance.below(self.plan.subjects));
+            let subject = self.some_subject();
             let due = same.unwrap_or_else(|| self.due());
-            let body = self.body();
-            messages.push((subject, due, body));
+            messages.push((subject, due, self.body()));
         }
         let new: Vec<NewMessage<'_>> =
             messages.iter().map(|(subject, due, body)| NewMessage { subject, due: *due, body }).collect();
-        let Some(node) = &mut self.node else { return };
-        let result = node.publish(&new);
-        let Some(published) = self.survive("publish", result) else { return };
+        let Some(published) = self.call("publish", |node| node.publish(&new)) else { return };
         let Some(published) = published else {
             self.note("publish must wait for room");
             return self.prepare();
@@ -43,15 +41,20 @@ impl World {
             self.note(&format!("publish {} in {} due {}", key.sequence, receipt.subject, key.due));
             self.oracle.submitted(key.sequence, Self::entry(receipt.subject, key.due, body));
             self.dues.insert(key.due);
-            self.receipts.push(Kept { receipt: *receipt, is_here: true });
+            self.keep(*receipt);
         }
+    }
+
+    /// The name of one of the subjects.
+    pub(super) fn some_subject(&mut self) -> String {
+        Self::subject_name(self.chance.below(self.plan.subjects))
     }
 
     pub(super) fn subject_name(number: u64) -> String {
         format!("subject-{number}")
     }
 
-    /// A body that is nothing but its number.
+    /// A body with a new number and nothing else.
     pub(super) fn short_body(&mut self) -> Vec<u8> {
         let number = self.next_body;
         self.next_body += 1;
@@ -60,18 +63,13 @@ impl World {
 
     fn body(&mut self) -> Vec<u8> {
         let number = self.next_body;
-        self.next_body += 1;
+        let mut body = self.short_body();
         let length = self.chance.below(self.plan.body_bytes_max);
-        let mut body = number.to_le_bytes().to_vec();
         body.extend((0..length).map(|at| (number.wrapping_mul(31).wrapping_add(at) % 251) as u8));
         body
     }
 
-    fn now(&self) -> Millis {
-        self.node.as_ref().map_or(self.clock.read().wall, |node| node.reading().now)
-    }
-
-    /// A due time: mostly where something has an edge.
+    /// A due time, mostly at the edge of a window, a bucket or another due time.
     pub(super) fn due(&mut self) -> Due {
         let now = self.now();
         let owner = self.plan.node.owner;
@@ -102,7 +100,7 @@ impl World {
         }
     }
 
-    /// Cancels or moves one of the messages published so far.
+    /// Cancels or moves a message.
     pub(super) fn change_one(&mut self) {
         if self.plan.terms_percent > 0 && self.chance.percent(30) {
             self.ask_by_keys();
@@ -113,8 +111,7 @@ impl World {
         }
     }
 
-    /// One of the receipts that are kept, often of a message whose time is now; none where its message is
-    /// known not to be in the log.
+    /// A receipt, often of a message that is due now. `None` if its message is known not to be in the log.
     fn some_receipt(&mut self) -> Option<Receipt> {
         let now = self.now();
         let near = |kept: &&Kept| kept.receipt.key.due.0.abs_diff(now.0) <= 2;
@@ -135,15 +132,13 @@ impl World {
 
     fn cancel(&mut self) {
         let Some(receipt) = self.some_receipt() else { return };
-        let Some(node) = &mut self.node else { return };
-        let asked = node.cancel(&receipt);
-        let Some(Some(command)) = self.survive("cancel", asked) else { return };
+        let Some(command) = self.call("cancel", |node| node.cancel(&receipt)).flatten() else { return };
         self.note(&format!("cancel {} by {command}", receipt.key.sequence));
         self.oracle.cancel_submitted(command, receipt.key.sequence);
-        self.commands.insert(command);
+        self.await_outcome(command, Command::Cancel);
     }
 
-    /// Moves a message to another time, and now and then once more, as who has not heard the answer does.
+    /// Moves a message to another time. Sometimes repeats the last move, as a client does that was not answered.
     fn move_one(&mut self) {
         let again = self.asked_again.take().filter(|_| self.chance.percent(60));
         let asked = match again {
@@ -151,15 +146,11 @@ impl World {
             None => self.some_receipt().map(|receipt| (receipt, self.due())),
         };
         let Some((receipt, due)) = asked else { return };
-        let Some(node) = &mut self.node else { return };
-        let asked = node.move_to(&receipt, due);
-        let Some(Some(key)) = self.survive("move", asked) else { return };
+        let Some(key) = self.call("move", |node| node.move_to(&receipt, due)).flatten() else { return };
         self.note(&format!("move {} to {} by {}", receipt.key.sequence, key.due, key.sequence));
-        let delay_ms = if let Due::After(delay_ms) = due { Some(delay_ms) } else { None };
-        self.oracle.move_submitted(key, receipt.key.sequence, delay_ms);
+        self.oracle.move_submitted(key, receipt.key.sequence, due.delay_ms());
         self.dues.insert(key.due);
-        self.commands.insert(key.sequence);
-        self.moves.insert(key.sequence, receipt);
+        self.await_outcome(key.sequence, Command::Move(receipt));
         if self.chance.percent(30) {
             self.asked_again = Some((receipt, due));
         }
@@ -167,24 +158,5 @@ impl World {
 
     fn is_here(&self, receipt: &Receipt) -> bool {
         self.receipts.iter().any(|kept| kept.receipt == *receipt && kept.is_here)
-    }
-
-    /// A cancel or a move was answered; what was moved has a receipt like any other message.
-    pub(super) fn command_answered(&mut self, command: Sequence, outcome: Outcome) {
-        self.commands.remove(&command);
-        let is_heard = self.key_answered(command, outcome) || self.by_keys_answered(command, outcome);
-        if is_heard || self.series_answered(command, outcome) || self.load_answered(command, outcome) {
-            return;
-        }
-        self.oracle.answered(command, outcome);
-        let moved = self.moves.remove(&command);
-        if let (Some(receipt), Outcome::Moved(key)) = (moved, outcome)
-            && key.sequence == command
-            && let before = receipt.key.sequence
-            && let Some(receipt) = self.receipt_of(key, &receipt)
-        {
-            self.receipts.push(Kept { receipt, is_here: true });
-            self.keyed.moved(before, command);
-        }
     }
 }

@@ -7,15 +7,15 @@ use delaymq_core::run::{LoadName, StagedRun};
 use delaymq_core::store::{RebuildCounts, RebuildPlan, adopt_rebuilt, open_identity, plan_rebuild, rebuild_piece};
 
 use super::World;
-use super::machine::Promised;
+use super::asked::Promised;
 use crate::disk::End;
 
-/// Calls after which the machine ends in an adoption, at most: some come to their end.
+/// Storage calls of an adoption after which the machine ends, at most. Some adoptions need fewer calls.
 const CALLS_MAX: u64 = 60;
-/// So many of a hundred adoptions the machine ends in.
+/// Percent of the adoptions in which the machine ends.
 const ENDS_PERCENT: u64 = 40;
 
-/// What was written of each piece.
+/// The run that was written of each piece.
 type Staged = Vec<(u32, Option<StagedRun>)>;
 
 impl World {
@@ -28,10 +28,10 @@ impl World {
         self.note("all runs are rebuilt");
         let staged = match self.rebuild_pieces(&identity) {
             Ok(staged) => staged,
-            // An opening that was refused was to end with the machine, and has not come to that call.
+            // The end of the machine was planned for an opening that was refused before.
             Err(_) if self.disk.storage().is_stopped() => return self.end_in_rebuilding(promised),
             Err(error) if error.is_no_space() => return self.note(&format!("no room to rebuild: {error}")),
-            // One that an opening was to meet.
+            // The fault was planned for an opening.
             Err(error @ Error::Storage { .. }) if self.a_fault_is_planned => {
                 self.a_fault_is_planned = false;
                 return self.note(&format!("not rebuilt for now: {error}"));
@@ -59,7 +59,7 @@ impl World {
             Err(error) => self.oracle.blame(format!("what was rebuilt is not adopted: {error}")),
         }
         if ends {
-            // Calls that were not made are not counted in what comes.
+            // Drops the end that was planned and has not come.
             self.end_in_rebuilding(promised);
         }
     }
@@ -71,7 +71,7 @@ impl World {
             _ => End::PowerCutLosesAll,
         };
         self.note(&format!("the machine ends while runs are rebuilt: {end:?}"));
-        promised.is_cut_by(end);
+        promised.cut |= end.cuts_power();
         self.disk.crash(end, &mut self.rebuilding);
     }
 
@@ -79,7 +79,7 @@ impl World {
         let storage = self.disk.shared();
         let sequences = self.rebuilding.one_of(&[32, 64, 1 << 20]);
         let (plan, _) = plan_rebuild(&storage, identity, u32::try_from(sequences).unwrap_or(32))?;
-        // Whoever does a piece has the plan as bytes.
+        // A worker gets the plan as bytes.
         let plan = RebuildPlan::from_bytes(&plan.to_bytes())?;
         let mut staged = Vec::new();
         for index in (0_u32..).take(plan.pieces().len()) {

@@ -1,27 +1,27 @@
-//! Messages that a consumer does not finish: given back, or moved to the dead letters.
+//! Messages that a consumer gives back, or makes dead letters.
 
 use delaymq_core::store::{dead_letter_subject, retry_subject};
 use delaymq_core::units::Sequence;
 
-use super::consumers::Assigned;
-use super::{Ask, World};
+use super::World;
+use super::asked::{Ask, Assigned};
 use crate::checker::{Entry, Origin};
 
 impl World {
-    /// True where the store does not hold it for its consumer: it had expired before it was assigned.
+    /// True if the message had expired before it was assigned, so that the store does not hold it for its consumer.
     pub(super) fn is_gone(&self, one: &Assigned) -> bool {
         let assigned = one.fact.unwrap_or(Sequence(u64::MAX));
         self.oracle.is_expired(one.group, one.delivery.entry.sequence(), assigned)
     }
 
-    /// One message that a consumer holds.
+    /// A delivery of a consumer.
     fn some_held(&mut self, index: usize) -> Option<Assigned> {
         let held = self.assigned.values().filter(|one| one.handle == index && !one.is_done && !self.is_gone(one));
         let held: Vec<Assigned> = held.cloned().collect();
         self.chance.pick(&held).cloned()
     }
 
-    /// Gives one message back, mostly to come again.
+    /// Gives one message back, or makes it a dead letter.
     pub(super) fn give_some_back(&mut self, index: usize) {
         if self.plan.operator_percent > 0 && self.chance.percent(25) {
             return self.put_away(index);
@@ -43,7 +43,7 @@ impl World {
         self.survive("give back", result);
     }
 
-    /// Somebody who holds something puts it away; where nobody does, somebody takes something first.
+    /// A consumer makes one of its messages a dead letter. If none holds a message, one pulls first.
     pub(super) fn put_some_away(&mut self) {
         let holding = |world: &Self| -> Vec<usize> {
             let held = world.assigned.values().filter(|one| !one.is_done && !world.is_gone(one));
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Puts one message away among the dead letters of its group.
+    /// Makes one message a dead letter of its group.
     pub(super) fn put_away(&mut self, index: usize) {
         let Some(one) = self.some_held(index) else { return };
         let Some(handle) = self.handles.get(index).cloned() else { return };

@@ -1,55 +1,17 @@
-//! What is known of messages that were cancelled or moved, and of those that are stored once however often a client
-//! asks.
+//! Messages that were cancelled or moved, and messages that are stored once however often a client sends them.
 //!
-//! A message comes under the sequence that it was stored under. Each move gives it another receipt, and the old receipt
-//! is not valid any more.
+//! A message comes under the sequence of its publish. Each move gives it another receipt, and the old receipt is no
+//! longer valid.
 
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::extension::moves::Moved;
 use delaymq_core::wire::extension::publish::DueTime;
 
+use super::known::{Ask, Cancel};
 use super::{Account, Came, Sent};
 
-/// A cancel, as far as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cancel {
-    Asked,
-    Done,
-    Refused,
-}
-
-/// What was asked of a receipt: that its message comes at another time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Move {
-    asks: Vec<Ask>,
-    /// The receipt that the message has since, as an answer has it, and the time that was asked for.
-    to: Option<(Sequence, DueTime)>,
-}
-
-/// One command, however often it was sent.
-#[derive(Clone, Copy, Debug)]
-struct Ask {
-    due: DueTime,
-    /// When it comes at the earliest.
-    not_before: Millis,
-    /// How often it was sent.
-    sent: usize,
-    /// Not answered yet, or never.
-    open: usize,
-}
-
-impl Ask {
-    /// A message that was moved by it may be due then, as told at `now`, which no clock of the server is ahead of.
-    fn fits(&self, due: Millis, now: Millis) -> bool {
-        match self.due {
-            DueTime::At(time) => due == time,
-            DueTime::After(delay_ms) => due >= self.not_before && due <= now.plus(delay_ms),
-        }
-    }
-}
-
 impl Sent {
-    /// How often it may be stored at most.
+    /// How often it may be stored, at most.
     pub(super) fn stored_max(&self) -> usize {
         if self.is_once { 1 } else { self.asked }
     }
@@ -57,7 +19,7 @@ impl Sent {
 
 impl Account {
     /// The receipt is of a message, and not of a series.
-    pub(in crate::connected) fn is_of_a_message(&self, receipt: Sequence) -> bool {
+    pub(crate) fn is_of_a_message(&self, receipt: Sequence) -> bool {
         self.of.contains_key(&self.stored_as(receipt))
     }
 
@@ -66,28 +28,28 @@ impl Account {
         self.moved_from.get(&receipt).copied().unwrap_or(receipt)
     }
 
-    /// The receipt of a message that was told last.
+    /// The last known receipt of a message.
     fn last_receipt_of(&self, sequence: Sequence) -> Sequence {
         std::iter::successors(Some(sequence), |receipt| self.moved_to(*receipt)).last().unwrap_or(sequence)
     }
 
-    /// The receipt that names the message since, as an answer to a move of this one has it.
+    /// The receipt that replaced this one, by the answer to a move.
     pub(super) fn moved_to(&self, receipt: Sequence) -> Option<Sequence> {
         self.moves.get(&receipt).and_then(|known| known.to).map(|(to, _)| to)
     }
 
-    /// A message is asked to be cancelled.
-    pub(in crate::connected) fn cancel_asked(&mut self, sequence: Sequence) {
+    /// A cancel is sent.
+    pub(crate) fn cancel_asked(&mut self, sequence: Sequence) {
         self.cancels.entry(sequence).or_insert(Cancel::Asked);
     }
 
-    /// Nobody knows what became of a cancel.
-    pub(in crate::connected) fn cancel_lost(&mut self, sequence: Sequence) {
+    /// The outcome of a cancel is not known.
+    pub(crate) fn cancel_lost(&mut self, sequence: Sequence) {
         self.maybe_cancelled.insert(sequence);
     }
 
-    /// The answer to a cancel: true where it was done.
-    pub(in crate::connected) fn cancel_told(&mut self, sequence: Sequence, is_done: bool) {
+    /// The answer to a cancel: true if it was done.
+    pub(crate) fn cancel_told(&mut self, sequence: Sequence, is_done: bool) {
         let before = self.cancels.insert(sequence, if is_done { Cancel::Done } else { Cancel::Refused });
         let stored = self.stored_as(sequence);
         let came = self.places.keys().any(|(_, other)| *other == stored);
@@ -101,8 +63,8 @@ impl Account {
         }
     }
 
-    /// A message is asked to be moved.
-    pub(in crate::connected) fn move_asked(&mut self, receipt: Sequence, due: DueTime, not_before: Millis) {
+    /// A move is sent.
+    pub(crate) fn move_asked(&mut self, receipt: Sequence, due: DueTime, not_before: Millis) {
         let asks = &mut self.moves.entry(receipt).or_default().asks;
         match asks.iter_mut().find(|ask| ask.due == due) {
             Some(ask) => {
@@ -114,7 +76,7 @@ impl Account {
     }
 
     /// The answer to a move to this time.
-    pub(in crate::connected) fn move_told(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
+    pub(crate) fn move_told(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
         let sequence = self.stored_as(receipt);
         let Some(known) = self.moves.get_mut(&receipt) else { return };
         let Some(ask) = known.asks.iter_mut().find(|ask| ask.due == asked) else { return };
@@ -122,12 +84,12 @@ impl Account {
         let Moved::Done(new) = moved else { return self.move_refused(receipt, asked, moved) };
         let (to, due) = (new.key.sequence, new.key.due);
         let fits = ask.fits(due, self.now);
-        // An earlier one of the same was not answered, and nobody knows whether it was this one that was done.
+        // An earlier identical move was not answered, so that either of them may have been done.
         let is_again = ask.open > 0 && ask.sent > 1;
         let before = known.to.replace((to, asked));
         let is_cancelled = self.cancels.get(&receipt) == Some(&Cancel::Done);
         let came_due = self.came_dues.get(&sequence).copied();
-        // Nobody can have moved it on before its receipt was told.
+        // No later move is possible before this receipt was answered.
         let other = before.is_none() && came_due.is_some_and(|came| came != due);
         let changed = self.dues.insert(to, due).is_some_and(|told| told != due);
         let is_new = self.moved_from.insert(to, sequence).is_none() && !self.of.contains_key(&to);
@@ -142,8 +104,8 @@ impl Account {
         }
     }
 
-    /// A move that was done and is asked for once more is answered as the first time, whatever became of the message
-    /// since. One of a message that still waits, and of which nothing else was asked, is done.
+    /// A repeated move gets the first answer, whatever happened to the message since. The only move of a message that
+    /// still waits is done.
     fn move_refused(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
         let Some(known) = self.moves.get(&receipt) else { return };
         let was_done = known.to.is_some_and(|(_, done)| done == asked);
@@ -154,7 +116,7 @@ impl Account {
         }
     }
 
-    /// A message comes when its last receipt says, or when a move that nobody knows of has it come.
+    /// A message is due at the time of its last receipt, or of a move whose outcome is not known.
     pub(super) fn judge_the_due(&mut self, number: u64, came: &Came<'_>) {
         let last = self.last_receipt_of(came.sequence);
         let not_before = self.sent.get(&number).map_or(Millis(0), |sent| sent.not_before);
@@ -170,12 +132,12 @@ impl Account {
         }
     }
 
-    /// A cancel of the message was done, as an answer has it.
+    /// An answer says that the message was cancelled.
     pub(super) fn is_cancelled(&self, sequence: Sequence) -> bool {
         self.cancels.get(&self.last_receipt_of(sequence)) == Some(&Cancel::Done)
     }
 
-    /// A cancel of the message was done, or nobody knows whether it was. That of an earlier receipt was not.
+    /// The message was or may have been cancelled. Cancels of earlier receipts do not count.
     pub(super) fn may_be_cancelled(&self, sequence: Sequence) -> bool {
         let last = self.last_receipt_of(sequence);
         self.maybe_cancelled.contains(&last) || matches!(self.cancels.get(&last), Some(Cancel::Done | Cancel::Asked))

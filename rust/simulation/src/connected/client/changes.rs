@@ -1,4 +1,4 @@
-//! A user who moves pending messages, and has messages stored once, however often it asks.
+//! Moves of pending messages, and publishes that are stored once however often they are sent.
 
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::terms::IfExists;
@@ -9,14 +9,18 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
 use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
 
-use super::requests::DELAY_MS_MAX;
-use super::{Call, Client, Surroundings};
+use super::{Call, Client};
 use crate::connected::account::{Account, Sent};
+use crate::connected::users::Shared;
+
+/// The longest delay of a message, in milliseconds.
+pub(super) const DELAY_MS_MAX: u64 = 3_000;
+/// Delays of messages that are moved or stored once.
+const DELAYS_MS: [u64; 4] = [0, 40, 500, DELAY_MS_MAX];
 
 impl Client {
-    /// Has a message come at another time; asks for the same again, where it has not heard the answer, and now and then
-    /// where it has.
-    pub(super) fn move_one(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Moves a message. Sends the last move again if no answer came, and sometimes if one came.
+    pub(super) fn move_one(&mut self, around: &mut Shared) -> &'static str {
         let same = self.moves_again.pop().or_else(|| self.last_move.filter(|_| around.chance.percent(30)));
         let Some((receipt, due)) = same.or_else(|| self.new_move(around)) else { return "has nothing to move" };
         self.last_move = Some((receipt, due));
@@ -24,13 +28,13 @@ impl Client {
         self.ask(around, MOVE, Call::Move(receipt, due), |out| put_moves(out, &[(receipt, due)]))
     }
 
-    fn new_move(&self, around: &mut Surroundings<'_>) -> Option<(Receipt, DueTime)> {
+    fn new_move(&self, around: &mut Shared) -> Option<(Receipt, DueTime)> {
         let of_messages = self.receipts.iter().filter(|receipt| around.account.is_of_a_message(receipt.key.sequence));
-        // Mostly what may still be pending.
+        // Mostly messages that may still be pending.
         let any = around.chance.percent(20);
         let receipts: Vec<_> = of_messages.filter(|receipt| any || receipt.key.due > around.now).copied().collect();
         let receipt = around.chance.pick(&receipts).copied()?;
-        Some((receipt, some_due(around)))
+        Some((receipt, some_due(around, &DELAYS_MS)))
     }
 
     /// The answer to a move.
@@ -41,14 +45,14 @@ impl Client {
         }
     }
 
-    /// Publishes messages of one subject that have ids: a batch whose answer it has not heard, or, to see that it is
-    /// told, one that is stored already, or new ones.
-    pub(super) fn publish_once(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Publishes messages of one subject with ids: a batch that was not answered, one that was stored before, or new
+    /// ones.
+    pub(super) fn publish_once(&mut self, around: &mut Shared) -> &'static str {
         let messages = match self.once_again.pop() {
             Some(messages) => messages,
             None => new_messages(around),
         };
-        let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
+        let subject = around.chance.pick(&around.subjects).cloned().unwrap_or_default();
         let (mut writer, mut terms) = (PublishWriter::default(), TermsWriter::default());
         for ((number, due), place) in messages.iter().zip(0..) {
             let not_before = not_before(*due, around.now);
@@ -71,21 +75,22 @@ impl Client {
     }
 }
 
-fn new_messages(around: &mut Surroundings<'_>) -> Vec<(u64, DueTime)> {
+fn new_messages(around: &mut Shared) -> Vec<(u64, DueTime)> {
     let count = around.chance.between(1, 3);
     let new = (0..count).map(|_| {
         let number = around.new_number();
-        (number, some_due(around))
+        (number, some_due(around, &DELAYS_MS))
     });
     new.collect()
 }
 
-fn some_due(around: &mut Surroundings<'_>) -> DueTime {
-    let delay_ms = around.chance.one_of(&[0, 40, 500, DELAY_MS_MAX]);
+/// A due time after one of these delays, as a delay or as a time.
+pub(super) fn some_due(around: &mut Shared, delays_ms: &[u64]) -> DueTime {
+    let delay_ms = around.chance.one_of(delays_ms);
     if around.chance.percent(50) { DueTime::After(delay_ms) } else { DueTime::At(around.now.plus(delay_ms)) }
 }
 
-/// A message that is due then may not come before.
+/// The earliest time at which a message of this due time may come.
 pub(super) fn not_before(due: DueTime, now: Millis) -> Millis {
     match due {
         DueTime::After(delay_ms) => now.plus(delay_ms),

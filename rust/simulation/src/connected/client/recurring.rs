@@ -1,16 +1,18 @@
-//! A user with recurring messages: begins a series in place of the one before, and ends it.
+//! A client's series: each new one replaces the one before.
 
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesName, SeriesTold};
 use delaymq_core::wire::extension::{END_RECURRING, RECUR};
 
-use super::{Call, Client, Surroundings};
-use crate::connected::account::{Account, Rhythm};
+use super::{Call, Client};
+use crate::connected::account::Account;
+use crate::connected::users::Shared;
+use crate::rhythm::Rhythm;
 
 impl Client {
-    /// Begins a series or ends it, where nothing that it asked of its series is under way.
-    pub(super) fn recur(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Begins a series or ends it, if no request about its series is under way.
+    pub(super) fn recur(&mut self, around: &mut Shared) -> &'static str {
         if self.calls.values().any(|call| matches!(call, Call::Recur(_) | Call::EndSeries)) {
             return "waits";
         }
@@ -47,7 +49,7 @@ impl Client {
         self.ask(around, RECUR, Call::Recur(number), |out| asked.put(out))
     }
 
-    /// The answer to a series that was asked for.
+    /// The answer to the beginning of a series.
     pub(super) fn series_told(&mut self, account: &mut Account, number: u64, body: &[u8]) {
         match SeriesTold::read(body).as_ref().map(|told| (told.rows.as_slice(), told.next)) {
             Ok(([row], 0)) if row.name == self.series && row.subject == self.subject => {

@@ -1,7 +1,7 @@
 //! The requests of a client.
 
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::Sequence;
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
@@ -11,42 +11,18 @@ use delaymq_core::wire::extension::{
 };
 use delaymq_core::wire::qmq::pull::ConsumerName;
 
-use super::changes::not_before;
+use super::changes::{DELAY_MS_MAX, not_before, some_due};
 use super::{Call, Client, Key, PING_BYTES};
-use crate::chance::Chance;
-use crate::connected::account::{Account, Sent};
+use crate::connected::account::Sent;
 use crate::connected::server::TOKEN;
+use crate::connected::users::Shared;
 
-/// The longest delay of a message, in milliseconds.
-pub(super) const DELAY_MS_MAX: u64 = 3_000;
-/// The longest delay of what is given back.
+/// The longest delay of a message that is given back, in milliseconds.
 const BACK_MS_MAX: u64 = 1_500;
 
-/// What an action may use beside the client itself.
-pub(in crate::connected) struct Surroundings<'a> {
-    pub(in crate::connected) account: &'a mut Account,
-    pub(in crate::connected) chance: &'a mut Chance,
-    pub(in crate::connected) now: Millis,
-    pub(in crate::connected) subjects: &'a [String],
-    pub(in crate::connected) next_number: &'a mut u64,
-    /// Series may begin.
-    pub(in crate::connected) recurs: bool,
-    /// Messages may be moved, and have ids.
-    pub(in crate::connected) changes: bool,
-}
-
-impl Surroundings<'_> {
-    /// A number that no message or series has yet.
-    pub(super) fn new_number(&mut self) -> u64 {
-        let number = *self.next_number;
-        *self.next_number = number.saturating_add(1);
-        number
-    }
-}
-
 impl Client {
-    /// Does something, where the caller has room for it. Says what, for the trace.
-    pub(in crate::connected) fn act(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Does something if the caller has room for it.
+    pub(super) fn act_or_wait(&mut self, around: &mut Shared) -> &'static str {
         if self.link.is_none() || !self.caller.has_room() {
             return "waits";
         }
@@ -74,8 +50,8 @@ impl Client {
         }
     }
 
-    /// Takes one step towards having all there is and finishing it.
-    pub(in crate::connected) fn finish(&mut self, around: &mut Surroundings<'_>) {
+    /// Takes one step towards having received and finished all its messages.
+    pub(super) fn finish_one_step(&mut self, around: &mut Shared) {
         if self.link.is_none() || !self.caller.has_room() {
         } else if !self.is_admitted {
             self.say_hello(around);
@@ -91,8 +67,8 @@ impl Client {
         }
     }
 
-    /// Says hello, where nothing is under way, or asks too early.
-    fn say_hello(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Says hello if no request is under way, or sends another request too early.
+    fn say_hello(&mut self, around: &mut Shared) -> &'static str {
         if !self.calls.is_empty() {
             return "waits";
         }
@@ -108,7 +84,7 @@ impl Client {
 
     pub(super) fn ask(
         &mut self,
-        around: &mut Surroundings<'_>,
+        around: &mut Shared,
         command: i16,
         call: Call,
         fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
@@ -138,7 +114,7 @@ impl Client {
 
     fn tell(
         &mut self,
-        around: &mut Surroundings<'_>,
+        around: &mut Shared,
         command: i16,
         fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
     ) {
@@ -148,21 +124,16 @@ impl Client {
         }
     }
 
-    fn publish(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn publish(&mut self, around: &mut Shared) -> &'static str {
         let mut messages: Vec<(u64, DueTime)> = std::mem::take(&mut self.again);
         for _ in 0..around.chance.below(3).max(u64::from(messages.is_empty())) {
-            let delay_ms = around.chance.one_of(&[0, 0, 1, 40, 500, DELAY_MS_MAX]);
-            let due = if around.chance.percent(50) {
-                DueTime::After(delay_ms)
-            } else {
-                DueTime::At(around.now.plus(delay_ms))
-            };
+            let due = some_due(around, &[0, 0, 1, 40, 500, DELAY_MS_MAX]);
             let number = around.new_number();
             messages.push((number, due));
         }
         let mut writer = PublishWriter::default();
         for (number, due) in &messages {
-            let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
+            let subject = around.chance.pick(&around.subjects).cloned().unwrap_or_default();
             let length = around.chance.one_of(&[0, 3, 90]);
             let not_before = not_before(*due, around.now);
             around.account.publish_asked(*number, || {
@@ -179,14 +150,14 @@ impl Client {
         self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true))
     }
 
-    fn cancel(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn cancel(&mut self, around: &mut Shared) -> &'static str {
         let Some(receipt) = around.chance.pick(&self.receipts).copied() else { return "has nothing to cancel" };
         let sequence = receipt.key.sequence;
         around.account.cancel_asked(sequence);
         self.ask(around, CANCEL, Call::Cancel(sequence), |out| put_receipts(out, std::iter::once(receipt)))
     }
 
-    fn subscribe(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn subscribe(&mut self, around: &mut Shared) -> &'static str {
         if self.is_subscribing {
             return "waits";
         }
@@ -206,7 +177,7 @@ impl Client {
         self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
     }
 
-    fn unsubscribe(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn unsubscribe(&mut self, around: &mut Shared) -> &'static str {
         let Some(link) = self.link else { return "waits" };
         (self.is_subscribed, self.ended) = (false, self.subscription);
         let held = std::mem::take(&mut self.holds);
@@ -219,7 +190,7 @@ impl Client {
         })
     }
 
-    fn add_credit(&mut self, around: &mut Surroundings<'_>, credit: u32) -> &'static str {
+    fn add_credit(&mut self, around: &mut Shared, credit: u32) -> &'static str {
         self.credit = self.credit.saturating_add(credit);
         let credit = Credit { subscription: self.subscription, credit };
         self.tell(around, CREDIT, |out| {
@@ -229,7 +200,7 @@ impl Client {
         "adds credit"
     }
 
-    fn flush(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn flush(&mut self, around: &mut Shared) -> &'static str {
         let number = self.subscription.to_be_bytes();
         let settled = std::mem::take(&mut self.unflushed);
         self.ask(around, FLUSH, Call::Settle(settled), |out| {
@@ -238,11 +209,11 @@ impl Client {
         })
     }
 
-    fn some_held(&self, around: &mut Surroundings<'_>) -> Vec<Key> {
+    fn some_held(&self, around: &mut Shared) -> Vec<Key> {
         self.holds.keys().copied().filter(|_| around.chance.percent(60)).collect()
     }
 
-    fn acknowledge(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn acknowledge(&mut self, around: &mut Shared) -> &'static str {
         let keys = self.some_held(around);
         if keys.is_empty() {
             return "has nothing to acknowledge";
@@ -252,7 +223,7 @@ impl Client {
         "acknowledges"
     }
 
-    fn acknowledge_keys(&mut self, around: &mut Surroundings<'_>, keys: &[Key], is_asked: bool) {
+    fn acknowledge_keys(&mut self, around: &mut Shared, keys: &[Key], is_asked: bool) {
         let Some(link) = self.link else { return };
         let sequences: Vec<Sequence> = keys.iter().filter_map(|key| self.holds.remove(key)).collect();
         for sequence in &sequences {
@@ -277,7 +248,7 @@ impl Client {
         GiveBack { subscription: self.subscription, messages: vec![message] }
     }
 
-    fn give_back(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    fn give_back(&mut self, around: &mut Shared) -> &'static str {
         let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
             return "has nothing to give back";
         };
@@ -292,8 +263,8 @@ impl Client {
         "gives back"
     }
 
-    /// Settles one delivery in two ways, one right behind the other: the first counts.
-    fn settle_twice(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Settles one delivery twice, in two ways. The first one counts.
+    fn settle_twice(&mut self, around: &mut Shared) -> &'static str {
         let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
             return "has nothing to settle";
         };
@@ -313,7 +284,7 @@ impl Client {
 
     fn tell_if_room(
         &mut self,
-        around: &mut Surroundings<'_>,
+        around: &mut Shared,
         command: i16,
         fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
     ) {
@@ -322,8 +293,8 @@ impl Client {
         }
     }
 
-    /// Acknowledges what an earlier epoch of the server handed out: that is nobody's any more.
-    fn acknowledge_stale(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+    /// Acknowledges deliveries of an earlier epoch of the server, which are void.
+    fn acknowledge_stale(&mut self, around: &mut Shared) -> &'static str {
         if self.stale.is_empty() {
             return "has nothing of an earlier epoch";
         }

@@ -1,11 +1,11 @@
-//! The checks at the end: what must have come and been finished.
+//! The checks at the end: messages that must have come and been finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Acked, GroupName, Ledger};
 
 impl Ledger {
-    /// The messages that a group must have finished, and its state at the end.
+    /// How often a group has finished each message.
     fn finished(&self, name: &GroupName) -> BTreeMap<u64, u64> {
         let mut finished: BTreeMap<u64, u64> = BTreeMap::new();
         for (_, taken) in self.taken.iter().filter(|(place, _)| place.of == *name) {
@@ -16,8 +16,8 @@ impl Ledger {
         finished
     }
 
-    /// At the end, with nothing left to come: each group has had and finished all that was promised.
-    pub(in crate::connected) fn judge_the_end(&mut self) {
+    /// At the end: each group must have received and finished all promised messages.
+    pub(crate) fn judge_the_end(&mut self) {
         self.end_resets();
         let mut wrong = Vec::new();
         for (name, group) in &self.groups {

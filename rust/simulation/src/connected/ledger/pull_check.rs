@@ -5,8 +5,8 @@ use delaymq_core::store::retry_subject;
 use super::{Acked, Came, Key, Ledger, Mark, Place};
 
 impl Ledger {
-    /// A pull that was asked with this received brought messages, the first under this offset.
-    pub(in crate::connected) fn pulled(
+    /// A pull that was sent with this `received` brought messages, the first under this offset.
+    pub(crate) fn pulled(
         &mut self,
         place: &Place,
         mark: Mark,
@@ -29,7 +29,7 @@ impl Ledger {
         self.may_be_given(place, mark);
     }
 
-    /// What was given and neither acknowledged nor passed over comes before all else, under its offset.
+    /// Deliveries that were neither acknowledged nor passed over come first, under their offsets.
     fn judge_what_was_owed_first(&mut self, place: &Place, mark: Mark, received: Option<u64>, first: u64) {
         let Some(group) = self.groups.get(&place.of) else { return };
         let Some(taken) = self.taken.get(place) else { return };
@@ -52,7 +52,7 @@ impl Ledger {
             return self.blame(format!("{place:?}: phantom: nobody sent {came:?}"));
         };
         let is_retry = place.subject != place.of.0;
-        // One that its consumer sent back has the name of the retry subject, also once it is dead.
+        // A message that its consumer sent back has the name of the retry subject, also as a dead letter.
         let sent_back = retry_subject(&place.of.0, &place.of.1);
         let names = came.subject == sent.subject || (is_retry && came.subject == sent_back);
         let tags = !came.has_tags || came.tag == sent.tag;
@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     fn judge_offset(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) {
-        // What an earlier server gave may come after its end, and the next may not know of it.
+        // A delivery of an earlier server may arrive after its end, and the next server may not know it.
         let (arrival, is_late) = (self.arrivals, mark.life != self.life);
         self.arrivals += 1;
         let taken = self.taken.entry(place.clone()).or_default();
@@ -115,9 +115,8 @@ impl Ledger {
         }
     }
 
-    /// An offset that is new follows the one before, but for what a filter held back, and where the
-    /// consumer began anew. Every end of the server may leave out offsets once. An offset may be of an
-    /// earlier life of it than the one that it is heard in, where its consumer had asked then.
+    /// A new offset follows the one before, unless a filter left offsets out or the consumer began again. Every end of
+    /// the server may leave out offsets once. An offset may be of an earlier life of the server if its pull was.
     /// Returns the first life that it may be of.
     fn judge_order(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) -> u64 {
         let Some(taken) = self.taken.get(place) else { return mark.life };
@@ -140,8 +139,8 @@ impl Ledger {
         mark.life
     }
 
-    /// A message has come under more offsets than there are reasons for, but for leases that may have
-    /// ended, and groups that may have given back what their consumers held without beginning again.
+    /// A message has come under more offsets than there are counted reasons. Other reasons are a lease that may have
+    /// ended, and a reset that may have given deliveries back without success.
     fn judge_double(&mut self, place: &Place, asked: u64, offset: u64, number: u64) {
         let (time, lease_ms) = (self.time, self.lease_ms);
         let of_group = self.taken.iter().filter(|(other, _)| other.of == place.of);
@@ -154,7 +153,7 @@ impl Ledger {
             let of_number = taken.keys.iter_mut().filter(|(_, key)| key.number == number && !key.counted);
             for (at, key) in of_number {
                 let may_have_ended = (is_silent || key.doubt != taken.doubt) && key.acked != Acked::Told;
-                // That it comes now is no reason for itself, unless it was given before another came.
+                // This arrival is no reason for itself, unless it was given before another one came.
                 let was_before = is_overtaken || *at != offset || other != place;
                 let may_be_back = is_of_subject && was_before && group.may_have_given_back(key);
                 if may_have_ended || may_be_back {

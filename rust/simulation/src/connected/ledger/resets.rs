@@ -1,40 +1,27 @@
-//! Resets of groups. A client that sees only answers knows no more than that the reset happens between its request and
-//! its answer.
+//! Resets of groups. A client only knows that a reset happens between its request and its answer.
 
 use std::collections::BTreeMap;
 
-use super::{Group, GroupName, Key, Ledger};
-
-/// A group is asked to begin again.
-#[derive(Clone, Debug)]
-pub(super) struct Reset {
-    /// When it was asked, and until when it may happen, in steps; `None` while nobody knows.
-    asked: u64,
-    ended: Option<u64>,
-    from_latest: bool,
-    /// How often messages were asked to be stored that may come again with it.
-    counted: BTreeMap<u64, u64>,
-}
+use super::{Group, GroupName, Key, Ledger, Reset};
 
 impl Group {
-    /// True where it may have begun again after this step.
+    /// True if the group may have begun again after this step.
     pub(super) fn may_have_begun_since(&self, step: u64) -> bool {
         self.resets.iter().any(|reset| reset.ended.is_none_or(|ended| ended > step))
     }
 
-    /// True where what came under this key may have been given back so that the group begins again, which
-    /// it did not then: its consumers end for that, another one began meanwhile, and it is tried again. What
-    /// was held before it was tried at all is given back once, with the beginning or instead of it: that is
-    /// counted with what begins again. An acknowledgement that is answered later says nothing against it: of
-    /// what was given back before, it finds nothing to finish, and is answered all the same.
+    /// True if this delivery may have been given back for a reset that failed: the consumers ended for it, another one
+    /// began meanwhile, and the reset is tried again. A delivery from before the first try is given back once, with the
+    /// reset or instead of it, which is counted with the reset. A later answer to an acknowledgement does not rule this
+    /// out: it is also answered if it finds nothing to finish.
     pub(super) fn may_have_given_back(&self, key: &Key) -> bool {
         let was_open = |reset: &Reset| reset.asked <= key.came && reset.ended.is_none_or(|ended| ended > key.asked);
         let was_held = |reset: &Reset| key.told_at.is_none_or(|told| told >= reset.asked);
         self.resets.iter().any(|reset| was_open(reset) && was_held(reset))
     }
 
-    /// Whatever is stored may come again: from its earliest on, or since its consumers end first, and
-    /// others may pull before it begins.
+    /// All stored messages may come again: because the group begins at the earliest, or because its consumers end first
+    /// and others pull before it begins.
     fn count(&mut self, index: usize, asked: &BTreeMap<u64, u64>) {
         let Some(reset) = self.resets.get_mut(index) else { return };
         for (number, asked) in asked {
@@ -46,8 +33,8 @@ impl Group {
 }
 
 impl Ledger {
-    /// A group is asked to begin again. The number is that of the request.
-    pub(in crate::connected) fn reset_asked(&mut self, name: &GroupName, from_latest: bool) -> usize {
+    /// A reset is sent. Returns its number.
+    pub(crate) fn reset_asked(&mut self, name: &GroupName, from_latest: bool) -> usize {
         let asked = self.asked();
         self.step += 1;
         let group = self.groups.entry(name.clone()).or_default();
@@ -57,7 +44,7 @@ impl Ledger {
         index
     }
 
-    /// It has begun again, or whoever could have let it has ended.
+    /// The group has begun again, or the server of the reset has ended.
     fn reset_ended(&mut self, name: &GroupName, index: usize) {
         self.step += 1;
         let asked = self.asked();
@@ -73,14 +60,14 @@ impl Ledger {
         }
     }
 
-    /// The answer says that it has begun again.
-    pub(in crate::connected) fn reset_told(&mut self, name: &GroupName, index: usize) {
+    /// The answer says that the group has begun again.
+    pub(crate) fn reset_told(&mut self, name: &GroupName, index: usize) {
         self.counts.resets += 1;
         self.reset_ended(name, index);
     }
 
     /// The answer says that nothing changed.
-    pub(in crate::connected) fn reset_refused(&mut self, name: &GroupName, index: usize) {
+    pub(crate) fn reset_refused(&mut self, name: &GroupName, index: usize) {
         let Some(group) = self.groups.get_mut(name) else { return };
         let Some(reset) = group.resets.get_mut(index) else { return };
         reset.ended = Some(0);
@@ -90,7 +77,7 @@ impl Ledger {
         }
     }
 
-    /// What was asked to be stored since a reset was asked for may come again with it, too.
+    /// Messages that were sent after a reset may also come again with it.
     pub(super) fn count_open_resets(&mut self, name: &GroupName) {
         let asked = self.asked();
         let Some(group) = self.groups.get_mut(name) else { return };
@@ -101,7 +88,7 @@ impl Ledger {
         }
     }
 
-    /// Whatever was asked of a server that has ended happens no more.
+    /// The server has ended: its open resets happen no more.
     pub(super) fn end_resets(&mut self) {
         let open = |group: &Group| -> Vec<usize> {
             (0..).zip(&group.resets).filter(|(_, reset)| reset.ended.is_none()).map(|(index, _)| index).collect()
@@ -114,7 +101,7 @@ impl Ledger {
         }
     }
 
-    /// How often each message was asked to be stored.
+    /// How often each message was sent.
     fn asked(&self) -> BTreeMap<u64, u64> {
         self.sent.iter().map(|(number, sent)| (*number, sent.asked)).collect()
     }

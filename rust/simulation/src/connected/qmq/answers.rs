@@ -10,14 +10,8 @@ use super::{Call, QmqClient, number_of};
 use crate::connected::ledger::{Came, Ledger, Mark};
 
 impl QmqClient {
-    /// Bytes have come; all are taken.
-    pub(in crate::connected) fn receive(&mut self, bytes: &[u8]) -> usize {
-        self.input.extend_from_slice(bytes);
-        bytes.len()
-    }
-
-    /// Hears what has come whole.
-    pub(in crate::connected) fn hear(&mut self, ledger: &mut Ledger) {
+    /// Reads the frames that have arrived whole.
+    pub(super) fn hear_frames(&mut self, ledger: &mut Ledger) {
         loop {
             let Head { header, frame_bytes } = match read_head(&self.input) {
                 Ok(Some(head)) if self.input.len() >= head.frame_bytes => head,
@@ -65,7 +59,7 @@ impl QmqClient {
             },
             (Call::Manage { reset }, answer::SUCCESS) => ledger.reset_told(&place.of, reset),
             (Call::Manage { reset }, answer::PARAM_ERROR) => ledger.reset_refused(&place.of, reset),
-            // A reset may happen until the server ends.
+            // The reset may still happen until the server ends.
             (Call::Manage { .. } | Call::Heartbeat | Call::Register, answer::BROKER_ERROR) => {}
             (call, code) => ledger.blame(format!("{place:?}: {call:?} was answered with {code}: {body:?}")),
         }
@@ -133,9 +127,9 @@ impl QmqClient {
     }
 }
 
-/// A client before version 8 reads no tags, whatever the flag says: the flag is taken from each message.
+/// A client before version 8 ignores the flag of tags and reads no tags: this clears the flag of each message.
 fn without_tag_flags(body: &[u8]) -> Vec<u8> {
-    /// Bytes before the first message, and of a message before its subject.
+    /// Bytes before the first message, and bytes of a message before its subject.
     const BEFORE: usize = 16;
     const HEAD: usize = 17;
     let mut bytes = body.to_vec();

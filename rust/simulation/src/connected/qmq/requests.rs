@@ -11,18 +11,19 @@ use delaymq_core::wire::qmq::pull::{PULL, PullRequest, put_pull};
 use delaymq_core::wire::qmq::register::{CLIENT_REGISTER, ClientType, RegisterRequest, put_register};
 use delaymq_core::wire::qmq::send::{SEND, put_sent};
 
-use super::{Call, QmqClient, QmqSurroundings, id_of};
+use super::{Call, QmqClient, consumer_name, id_of};
 use crate::connected::ledger::Sent;
+use crate::connected::users::Shared;
 
-/// The version of what has one layout in all.
+/// The version of requests that have the same layout in all versions.
 const VERSION: i16 = 8;
-/// How long a pull of the end waits.
+/// How long a pull at the end of the history waits.
 const LAST_HOLD_MS: i64 = 60_000;
 const TAGS: [&str; 2] = ["left", "right"];
 
 impl QmqClient {
-    /// Does something. Says what, for the trace.
-    pub(in crate::connected) fn act(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    /// Repeats acknowledgements that were not answered, or does something else.
+    pub(super) fn act_or_make_sure(&mut self, around: &mut Shared) -> &'static str {
         if self.make_sure(around) {
             return "makes sure of what it acknowledged";
         }
@@ -49,8 +50,8 @@ impl QmqClient {
         }
     }
 
-    /// Takes one step towards having all there is and finishing it.
-    pub(in crate::connected) fn finish(&mut self, around: &mut QmqSurroundings<'_>) {
+    /// Takes one step towards having received and finished all its messages.
+    pub(super) fn finish_one_step(&mut self, around: &mut Shared) {
         if self.make_sure(around) {
             return;
         }
@@ -62,8 +63,8 @@ impl QmqClient {
         }
     }
 
-    /// Acknowledges again what was not answered, the oldest first.
-    fn make_sure(&mut self, around: &mut QmqSurroundings<'_>) -> bool {
+    /// Repeats the acknowledgements that were not answered, the oldest first.
+    fn make_sure(&mut self, around: &mut Shared) -> bool {
         let again = std::mem::take(&mut self.again);
         let is_any = !again.is_empty();
         for (first, last) in again {
@@ -72,31 +73,30 @@ impl QmqClient {
         is_any
     }
 
-    fn send(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    fn send(&mut self, around: &mut Shared) -> &'static str {
         let mut numbers = std::mem::take(&mut self.unsent);
         for _ in 0..around.chance.below(4).max(u64::from(numbers.is_empty())) {
-            numbers.push(*around.next_number);
-            *around.next_number += 1;
+            numbers.push(around.new_number());
         }
         if around.chance.percent(4) {
-            // It asks for one of them twice, as a client does that has lost patience.
+            // An impatient client sends one of the messages twice.
             self.unsent.extend(numbers.first());
         }
         let (mut body, mut damaged) = (Vec::new(), Vec::new());
         for number in &numbers {
-            let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
+            let subject = around.chance.pick(&around.qmq_subjects).cloned().unwrap_or_default();
             let delay_ms = around.chance.one_of(&[0, 0, 0, 1, 40, 500, 3_000]);
             let tag = around.chance.pick(&[None, Some(TAGS[0]), Some(TAGS[1])]).copied().flatten();
             let is_damaged = around.ledger.sent(*number).is_none() && around.chance.percent(around.damaged_percent);
             let filler = "x".repeat(usize::try_from(around.chance.one_of(&[0, 3, 90])).unwrap_or(0));
-            let (mut attributes, due) = (Vec::new(), around.now.saturating_add(delay_ms));
+            let (mut attributes, due) = (Vec::new(), around.now.0.saturating_add(delay_ms));
             let put = put_attribute(&mut attributes, "filler", &filler);
             if !is_damaged {
                 around.ledger.send_asked(*number, || Sent::new(subject.clone(), attributes.clone(), due, tag));
             }
             let known = around.ledger.sent(*number).cloned();
             let known = known.unwrap_or_else(|| Sent::new(subject, attributes, due, tag));
-            let put = put.and_then(|()| put_one(&mut body, around.now, &known, &known.subject, *number));
+            let put = put.and_then(|()| put_one(&mut body, around.now.0, &known, &known.subject, *number));
             if let Err(error) = put {
                 around.ledger.blame(format!("message {number} has no bytes: {error}"));
             }
@@ -106,7 +106,7 @@ impl QmqClient {
             }
         }
         let call = Call::Send { numbers, damaged, is_nack: false };
-        self.ask(around.ledger, (SEND, VERSION), call, |out| {
+        self.ask(&mut around.ledger, (SEND, VERSION), call, |out| {
             out.extend_from_slice(&body);
             Ok(())
         });
@@ -114,26 +114,19 @@ impl QmqClient {
     }
 
     /// Sends a message that it holds to its group's retry subject, as the Java client does.
-    fn nack(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    fn nack(&mut self, around: &mut Shared) -> &'static str {
         let held: Vec<u64> = self.held.values().copied().collect();
         let Some(number) = around.chance.pick(&held).copied() else { return "has nothing to send back" };
         let of = self.wants.place.of.clone();
         let Some(known) = around.ledger.sent(number).cloned() else { return "has nothing to send back" };
         around.ledger.nack_asked(&of, number);
         let subject = retry_subject(&of.0, &of.1);
-        let mut body = Vec::new();
-        if let Err(error) = put_one(&mut body, around.now, &known, &subject, number) {
-            around.ledger.blame(format!("message {number} has no bytes: {error}"));
-        }
-        let call = Call::Send { numbers: vec![number], damaged: Vec::new(), is_nack: true };
-        self.ask(around.ledger, (SEND, VERSION), call, |out| {
-            out.extend_from_slice(&body);
-            Ok(())
-        });
+        let (call, now) = (Call::Send { numbers: vec![number], damaged: Vec::new(), is_nack: true }, around.now.0);
+        self.ask(&mut around.ledger, (SEND, VERSION), call, |out| put_one(out, now, &known, &subject, number));
         "sends back"
     }
 
-    fn pull(&mut self, around: &mut QmqSurroundings<'_>, hold_ms: Option<i64>) -> &'static str {
+    fn pull(&mut self, around: &mut Shared, hold_ms: Option<i64>) -> &'static str {
         if self.pulls() >= self.wants.pulls_max {
             return "waits";
         }
@@ -145,9 +138,8 @@ impl QmqClient {
         let first = self.held.keys().next().and_then(|first| i64::try_from(*first).ok()).unwrap_or(-1);
         let version = self.wants.version;
         let (place, filters) = (self.wants.place.clone(), self.wants.filters.clone());
-        let mut body = Vec::new();
         let request = PullRequest {
-            name: self.name(),
+            name: consumer_name(&place),
             count,
             offset: -1,
             first,
@@ -156,18 +148,13 @@ impl QmqClient {
             is_broadcast: false,
             filters,
         };
-        if let Err(error) = put_pull(&mut body, &request, version) {
-            around.ledger.blame(format!("{place:?}: a pull has no bytes: {error}"));
-        }
-        self.ask(around.ledger, (PULL, version), Call::Pull { received, was_level }, |out| {
-            out.extend_from_slice(&body);
-            Ok(())
-        });
+        let call = Call::Pull { received, was_level };
+        self.ask(&mut around.ledger, (PULL, version), call, |out| put_pull(out, &request, version));
         "pulls"
     }
 
-    /// Acknowledges what it holds from the oldest on; sometimes it begins behind the oldest.
-    fn acknowledge(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    /// Acknowledges its messages from the oldest on; sometimes it begins behind the oldest.
+    fn acknowledge(&mut self, around: &mut Shared) -> &'static str {
         let offsets: Vec<u64> = self.held.keys().copied().collect();
         let count = around.chance.between(1, offsets.len() as u64);
         let skipped = if around.chance.percent(15) { around.chance.below(count) } else { 0 };
@@ -178,37 +165,29 @@ impl QmqClient {
         if skipped > 0 { "acknowledges, passing over some" } else { "acknowledges" }
     }
 
-    fn acknowledge_range(&mut self, around: &mut QmqSurroundings<'_>, first: u64, last: u64) {
+    fn acknowledge_range(&mut self, around: &mut Shared, first: u64, last: u64) {
         let place = self.wants.place.clone();
         around.ledger.acknowledge_asked(&place, first, last);
         self.acknowledged.push((first, last));
         self.ask_for_range(around, Call::Acknowledge { first, last }, Some((first, last)));
     }
 
-    fn ask_for_range(&mut self, around: &mut QmqSurroundings<'_>, call: Call, range: Option<(u64, u64)>) {
-        let version = self.wants.version;
+    fn ask_for_range(&mut self, around: &mut Shared, call: Call, range: Option<(u64, u64)>) {
+        let (version, place) = (self.wants.version, self.wants.place.clone());
         let offsets = range.map(|(first, last)| (PullOffset(first), PullOffset(last)));
-        let mut body = Vec::new();
-        let request = AckRequest { name: self.name(), offsets, is_broadcast: false };
-        let put: Result<(), Error> = put_ack(&mut body, &request, version);
-        if let Err(error) = put {
-            around.ledger.blame(format!("{call:?} has no bytes: {error}"));
-        }
-        self.ask(around.ledger, (ACK, version), call, |out| {
-            out.extend_from_slice(&body);
-            Ok(())
-        });
+        let request = AckRequest { name: consumer_name(&place), offsets, is_broadcast: false };
+        self.ask(&mut around.ledger, (ACK, version), call, |out| put_ack(out, &request, version));
     }
 
-    /// Acknowledges once more what it did before, perhaps in another life.
-    fn repeat(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    /// Repeats an earlier acknowledgement, perhaps of an earlier life.
+    fn repeat(&mut self, around: &mut Shared) -> &'static str {
         let Some(range) = around.chance.pick(&self.acknowledged).copied() else { return "has nothing to repeat" };
         self.ask_for_range(around, Call::Repeat, Some(range));
         "acknowledges once more"
     }
 
-    /// Acknowledges what it was never given, behind all that it was.
-    fn acknowledge_ahead(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    /// Acknowledges offsets above all that were given to it.
+    fn acknowledge_ahead(&mut self, around: &mut Shared) -> &'static str {
         let first = self.received.map_or(0, |received| received.saturating_add(1));
         let last = first.saturating_add(50);
         around.ledger.acknowledge_ahead_asked(&self.wants.place, first, last);
@@ -216,12 +195,12 @@ impl QmqClient {
         "acknowledges ahead"
     }
 
-    fn heartbeat(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    fn heartbeat(&mut self, around: &mut Shared) -> &'static str {
         self.ask_for_range(around, Call::Heartbeat, None);
         "lives"
     }
 
-    fn register(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    fn register(&mut self, around: &mut Shared) -> &'static str {
         let place = self.wants.place.clone();
         let request = RegisterRequest {
             subject: &place.subject,
@@ -232,17 +211,17 @@ impl QmqClient {
             is_new: true,
             room: "",
         };
-        self.ask(around.ledger, (CLIENT_REGISTER, VERSION), Call::Register, |out| put_register(out, &request));
+        self.ask(&mut around.ledger, (CLIENT_REGISTER, VERSION), Call::Register, |out| put_register(out, &request));
         "registers"
     }
 
-    fn manage(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
+    fn manage(&mut self, around: &mut Shared) -> &'static str {
         let start = if around.chance.percent(50) { GroupStart::Latest } else { GroupStart::Earliest };
         let of = self.wants.place.of.clone();
         let reset = around.ledger.reset_asked(&of, start == GroupStart::Latest);
         let request = ConsumeManage { subject: &of.0, group: &of.1, start: Some(start) };
         let call = Call::Manage { reset };
-        self.ask(around.ledger, (CONSUME_MANAGE, VERSION), call, |out| put_consume_manage(out, &request));
+        self.ask(&mut around.ledger, (CONSUME_MANAGE, VERSION), call, |out| put_consume_manage(out, &request));
         "lets its group begin again"
     }
 }

@@ -1,91 +1,50 @@
-//! Requests that move messages, or store them once under their ids. Apply decides their outcomes.
+//! Requests that cancel, move, or store once under an id. Apply decides their outcomes.
 
 use delaymq_core::error::Result;
 use delaymq_core::record::meta::MetaView;
 use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::store::{Outcome, Receipt};
-use delaymq_core::units::{DueKey, Sequence};
-use delaymq_core::wire::connection::RequestId;
-use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::units::Sequence;
+use delaymq_core::wire::extension::errors::RemoteError;
 use delaymq_core::wire::extension::moves::{Moved, put_moved};
-use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
+use delaymq_core::wire::extension::publish::{Cancelled, DueTime, put_outcomes, put_receipts};
 use delaymq_core::wire::extension::terms::PublishOnTerms;
 
 use super::Server;
-use super::pending_replies::{Promise, due_of, unexpected};
-use crate::connected::account::LinkId;
-use crate::connected::unless_full;
-use crate::node::{Due, NewMessage, NewTerms, Node};
+use super::steps::{Asker, KeptOnce, Step, due_of, unexpected};
+use crate::node::{NewMessage, NewTerms, Node};
 
-/// More ids than a history has, remembered for longer than it lasts: what is forgotten is for other histories.
+/// More ids than a history has, remembered for longer than it lasts: histories of a store forget ids.
 const LIMITS: TermsLimits = TermsLimits { keys_max: 1_000, ids_max: 100_000, id_window_ms: 86_400_000 };
 
-/// A message with an id, kept until the log's queue has room for it.
-pub(super) struct KeptOnce {
-    due: Due,
-    body: Vec<u8>,
-    id: String,
-}
-
-/// What is on its way.
-pub(super) enum Change {
-    /// To be moved.
-    Move(Receipt, Due),
-    /// Told by what applying the command finds.
-    Moving(Receipt, Sequence),
-    /// Of this subject, to be stored where nothing of their ids is.
-    Store(String, Vec<KeptOnce>),
-    /// Told by what applying the terms finds, and then each message.
-    Storing(Sequence, Vec<Receipt>),
-}
-
-impl Change {
-    /// True for what is done though its client is gone.
-    pub(super) fn is_kept_for_nobody(&self) -> bool {
-        matches!(self, Self::Store(..) | Self::Move(..))
-    }
-}
-
 impl Server {
-    pub(super) fn move_one(
-        &mut self,
-        node: &mut Node,
-        link: LinkId,
-        id: RequestId,
-        moves: &[(Receipt, DueTime)],
-    ) -> Result<()> {
-        let now = node.reading().now;
-        let [(receipt, due)] = moves else {
-            let words = "these histories move one message at a time";
-            return self.refuse(link, id, now, &RemoteError::new(ErrorCode::Other, words));
+    pub(super) fn cancel(&mut self, node: &mut Node, asker: Asker, receipts: &[Receipt]) -> Result<()> {
+        let [receipt] = receipts else {
+            return self.unsupported(asker, "these histories cancel one message at a time");
         };
         match node.may_be_here(receipt) {
-            Ok(true) => {
-                let change = Change::Move(*receipt, due_of(*due));
-                self.promises.push_back(Promise::Change { link, id, change });
-                self.keep_promises(node)
-            }
-            Ok(false) => {
-                let mut body = Vec::new();
-                put_moved(&mut body, &[Moved::NotFound])?;
-                self.answer(link, id, now, &body)
-            }
-            Err(error) => self.refuse(link, id, now, &RemoteError::from(&error)),
+            Ok(true) => self.promise(node, asker, Step::Cancel(*receipt)),
+            Ok(false) => self.answer(asker, |out| put_outcomes(out, &[Cancelled::NotFound])),
+            Err(error) => self.refuse(asker, &RemoteError::from(&error)),
         }
     }
 
-    pub(super) fn publish_once(
-        &mut self,
-        node: &mut Node,
-        link: LinkId,
-        id: RequestId,
-        asked: &PublishOnTerms<'_>,
-    ) -> Result<()> {
-        let now = node.reading().now;
+    pub(super) fn move_one(&mut self, node: &mut Node, asker: Asker, moves: &[(Receipt, DueTime)]) -> Result<()> {
+        let [(receipt, due)] = moves else {
+            return self.unsupported(asker, "these histories move one message at a time");
+        };
+        match node.may_be_here(receipt) {
+            Ok(true) => self.promise(node, asker, Step::Move(*receipt, due_of(*due))),
+            Ok(false) => self.answer(asker, |out| put_moved(out, &[Moved::NotFound])),
+            Err(error) => self.refuse(asker, &RemoteError::from(&error)),
+        }
+    }
+
+    pub(super) fn publish_once(&mut self, node: &mut Node, asker: Asker, asked: &PublishOnTerms<'_>) -> Result<()> {
         let mut messages = Vec::with_capacity(asked.publish.messages.len());
         for (message, terms) in asked.publish.messages.iter().zip(&asked.terms) {
             if let Err(error) = message.check() {
-                return self.refuse(link, id, now, &RemoteError::from(&error));
+                return self.refuse(asker, &RemoteError::from(&error));
             }
             if let (Some(meta), true) = (MetaView::read(message.meta), terms.deduplicates) {
                 let (due, id) = (due_of(message.due), meta.message_id().to_owned());
@@ -96,70 +55,75 @@ impl Server {
         let is_one_subject = asked.publish.messages.iter().all(|message| message.subject == subject);
         if messages.len() != asked.publish.messages.len() || !is_one_subject {
             let words = "these histories have ids for all messages of a batch, which is of one subject";
-            return self.refuse(link, id, now, &RemoteError::new(ErrorCode::Other, words));
+            return self.unsupported(asker, words);
         }
-        self.promises.push_back(Promise::Change { link, id, change: Change::Store(subject, messages) });
-        self.keep_promises(node)
+        self.promise(node, asker, Step::StoreOnce(subject, messages))
     }
 
-    /// Takes a change one step further; gives it back where there is more to be done.
-    pub(super) fn keep_change(
+    pub(super) fn keep_cancel(&mut self, node: &mut Node, asker: Asker, command: Sequence) -> Result<Option<Step>> {
+        let outcome = match node.take_outcome(command) {
+            None => return Ok(Some(Step::Cancelling(command))),
+            Some(Outcome::Done) => Cancelled::Done,
+            Some(Outcome::AlreadyDispatched) => Cancelled::AlreadyDispatched,
+            Some(Outcome::NotFound) => Cancelled::NotFound,
+            Some(other) => return Err(unexpected(other)),
+        };
+        self.answer(asker, |out| put_outcomes(out, &[outcome])).map(|()| None)
+    }
+
+    pub(super) fn keep_move(
         &mut self,
         node: &mut Node,
-        (link, id): (LinkId, RequestId),
-        change: Change,
-    ) -> Result<Option<Promise>> {
-        let again = |change| Ok(Some(Promise::Change { link, id, change }));
-        match change {
-            Change::Move(receipt, due) => again(match unless_full(node.move_to(&receipt, due))? {
-                Some(DueKey { sequence, .. }) => Change::Moving(receipt, sequence),
-                None => Change::Move(receipt, due),
-            }),
-            Change::Moving(receipt, command) => {
-                let Some(outcome) = node.take_outcome(command) else { return again(Change::Moving(receipt, command)) };
-                let mut body = Vec::new();
-                put_moved(&mut body, &[moved(node, &receipt, outcome)?])?;
-                self.answer(link, id, node.reading().now, &body).map(|()| None)
+        asker: Asker,
+        receipt: Receipt,
+        command: Sequence,
+    ) -> Result<Option<Step>> {
+        let moved = match node.take_outcome(command) {
+            None => return Ok(Some(Step::Moving(receipt, command))),
+            Some(outcome @ Outcome::Moved(key)) => {
+                let new = node.receipt_of(key, receipt.subject, receipt.size);
+                Moved::Done(new.ok_or_else(|| unexpected(outcome))?)
             }
-            Change::Store(subject, messages) => {
-                let new = messages.iter().map(|one| {
-                    let message = NewMessage { subject: &subject, due: one.due, body: &one.body };
-                    let terms = NewTerms { key: None, if_exists: IfExists::Replace, id: Some(one.id.clone()) };
-                    (message, terms)
-                });
-                let published = node.publish_on_terms(&new.collect::<Vec<_>>(), LIMITS)?;
-                again(match published {
-                    Some(published) => Change::Storing(published.terms, published.receipts),
-                    None => Change::Store(subject, messages),
-                })
+            Some(Outcome::AlreadyDispatched) => Moved::AlreadyDispatched,
+            Some(Outcome::NotFound) => Moved::NotFound,
+            Some(other) => return Err(unexpected(other)),
+        };
+        self.answer(asker, |out| put_moved(out, &[moved])).map(|()| None)
+    }
+
+    pub(super) fn keep_stored_once(
+        &mut self,
+        node: &mut Node,
+        asker: Asker,
+        terms: Sequence,
+        receipts: Vec<Receipt>,
+    ) -> Result<Option<Step>> {
+        match node.take_outcome(terms) {
+            None => Ok(Some(Step::StoringOnce(terms, receipts))),
+            Some(Outcome::Done) => {
+                let told: Result<Vec<Receipt>> = receipts.into_iter().map(|receipt| stored(node, receipt)).collect();
+                let told = told?;
+                self.answer(asker, |out| put_receipts(out, told.into_iter())).map(|()| None)
             }
-            Change::Storing(terms, receipts) => match node.take_outcome(terms) {
-                None => again(Change::Storing(terms, receipts)),
-                Some(Outcome::Done) => {
-                    let told: Vec<Receipt> =
-                        receipts.into_iter().map(|receipt| stored(node, receipt)).collect::<Result<_>>()?;
-                    let mut body = Vec::new();
-                    put_receipts(&mut body, told.into_iter())?;
-                    self.answer(link, id, node.reading().now, &body).map(|()| None)
-                }
-                Some(other) => Err(unexpected(other)),
-            },
+            Some(other) => Err(unexpected(other)),
         }
     }
 }
 
-fn moved(node: &Node, receipt: &Receipt, outcome: Outcome) -> Result<Moved> {
-    match outcome {
-        Outcome::Moved(key) => {
-            node.receipt_of(key, receipt.subject, receipt.size).map(Moved::Done).ok_or_else(|| unexpected(outcome))
-        }
-        Outcome::AlreadyDispatched => Ok(Moved::AlreadyDispatched),
-        Outcome::NotFound => Ok(Moved::NotFound),
-        other => Err(unexpected(other)),
-    }
+pub(super) fn store_once(node: &mut Node, subject: String, messages: Vec<KeptOnce>) -> Result<Step> {
+    let new = messages.iter().map(|one| {
+        let message = NewMessage { subject: &subject, due: one.due, body: &one.body };
+        let terms = NewTerms { key: None, if_exists: IfExists::Replace, id: Some(one.id.clone()) };
+        (message, terms)
+    });
+    let published = node.publish_on_terms(&new.collect::<Vec<_>>(), LIMITS)?;
+    Ok(match published {
+        Some(published) => Step::StoringOnce(published.terms, published.receipts),
+        None => Step::StoreOnce(subject, messages),
+    })
 }
 
-/// The receipt of a message that was stored, or of the one that was there.
+/// The receipt of a message that was stored, or of the message that was stored before under its id.
 fn stored(node: &mut Node, receipt: Receipt) -> Result<Receipt> {
     match node.take_outcome(receipt.key.sequence) {
         Some(Outcome::Done) => Ok(receipt),

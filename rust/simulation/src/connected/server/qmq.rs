@@ -3,8 +3,7 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{GroupNumber, Millis, Sequence};
-use delaymq_core::wire::connection::Asked;
+use delaymq_core::units::{GroupNumber, Sequence};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::ack::AckRequest;
 use delaymq_core::wire::qmq::consume_manage::ConsumeManage;
@@ -15,50 +14,9 @@ use delaymq_core::wire::qmq::send::{Failure, SEND, Sent, put_failures};
 use delaymq_core::wire::request::{failed_answer, send_code};
 
 use super::Server;
-use super::qmq_consumers::{Asker, Job, Name, Pulling};
+use super::qmq_consumers::{Job, Name, Pulling};
+use super::steps::{Asker, ConsumeNames, Told, Waiting};
 use crate::node::{Node, QmqMessage};
-
-/// A message that waits for room in the log's queue.
-struct Waiting {
-    subject: String,
-    due: Option<Millis>,
-    whole: Vec<u8>,
-    id: String,
-}
-
-/// What is told once the log is durable so far.
-pub(super) struct Told {
-    asker: Asker,
-    end: Sequence,
-    /// What is told, and what is told instead where the log is durable no further.
-    body: Vec<u8>,
-    instead: Option<Vec<u8>>,
-}
-
-impl Told {
-    /// Tells that it was done.
-    pub(super) fn done(asker: Asker, end: Sequence) -> Self {
-        Self { asker, end, body: Vec::new(), instead: None }
-    }
-}
-
-/// What QMQ's clients asked and what is not done yet.
-#[derive(Default)]
-pub(super) struct QmqPromises {
-    sends: Vec<(Asker, Vec<Waiting>, Vec<Failure>)>,
-    told: Vec<Told>,
-    /// Groups to be reset, and the resets that are under way.
-    managing: Vec<(Asker, ConsumeNames, Option<Sequence>)>,
-}
-
-/// The subject, the group, and where it begins again.
-type ConsumeNames = (String, String, delaymq_core::record::name::GroupStart);
-
-impl QmqPromises {
-    pub(super) fn is_empty(&self) -> bool {
-        self.sends.is_empty() && self.told.is_empty() && self.managing.is_empty()
-    }
-}
 
 impl Server {
     pub(super) fn told_when_visible(&mut self, told: Told) {
@@ -81,15 +39,14 @@ impl Server {
         self.qmq.sends.push((asker, waiting, refused));
     }
 
-    pub(super) fn pull(&mut self, node: &Node, asked: &Asked, link: u64, request: PullRequest<'_>) -> Result<()> {
-        let asker = Asker { link, id: asked.id };
-        let now = node.reading().now;
-        let Some(count) = request.count_max() else { return self.code(asker, answer::NO_MESSAGE, now) };
+    pub(super) fn pull(&mut self, asker: Asker, version: i16, request: PullRequest<'_>) -> Result<()> {
+        let now = self.now;
+        let Some(count) = request.count_max() else { return self.code(asker, answer::NO_MESSAGE) };
         let pulling = Pulling {
             asker,
             count: count as usize,
             received: request.received(),
-            version: asked.frame.header.version,
+            version,
             deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
             filters: request.filters,
             hastened: None,
@@ -101,37 +58,33 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn acknowledge_offsets(&mut self, node: &Node, asker: Asker, request: &AckRequest<'_>) -> Result<()> {
-        let now = node.reading().now;
+    pub(super) fn acknowledge_offsets(&mut self, asker: Asker, request: &AckRequest<'_>) -> Result<()> {
         let known = self.lasting.known(&name_of(&request.name));
         if let Some(number) = known {
-            self.lasting.leases.renew(number, now);
+            self.lasting.leases.renew(number, self.now);
         }
         match (known, request.offsets) {
             (Some(number), Some(offsets)) => {
                 self.push_job(number, Job::Acknowledge { asker, offsets });
                 Ok(())
             }
-            _ => self.code(asker, answer::SUCCESS, now),
+            _ => self.code(asker, answer::SUCCESS),
         }
     }
 
-    pub(super) fn manage(&mut self, node: &Node, asker: Asker, request: &ConsumeManage<'_>) -> Result<()> {
-        let now = node.reading().now;
-        let Some(start) = request.start else { return self.code(asker, answer::SUCCESS, now) };
+    pub(super) fn manage(&mut self, asker: Asker, request: &ConsumeManage<'_>) -> Result<()> {
+        let Some(start) = request.start else { return self.code(asker, answer::SUCCESS) };
         let names = (request.subject.to_owned(), request.group.to_owned(), start);
         self.qmq.managing.push((asker, names, None));
         Ok(())
     }
 
-    pub(super) fn register(&mut self, node: &Node, asker: Asker, request: &RegisterRequest<'_>) -> Result<()> {
-        let now = node.reading().now;
-        let told = self.registry.register(request, now);
-        let Some(peer) = self.peers.get_mut(&asker.link) else { return Ok(()) };
-        peer.connection.answer(asker.id, answer::SUCCESS, now, |out| put_registered(out, &told)).map(drop)
+    pub(super) fn register(&mut self, asker: Asker, request: &RegisterRequest<'_>) -> Result<()> {
+        let told = self.registry.register(request, self.now);
+        self.answer(asker, |out| put_registered(out, &told))
     }
 
-    /// Does what has room, and tells what is durable.
+    /// Stores what has room, goes on with resets, and sends the answers whose facts are visible.
     pub(super) fn keep_qmq_promises(&mut self, node: &mut Node) -> Result<()> {
         for (asker, waiting, refused) in std::mem::take(&mut self.qmq.sends) {
             self.store(node, asker, waiting, refused)?;
@@ -144,7 +97,7 @@ impl Server {
             if told.end > visible && !planted::is_on(Planted::AnswerBeforeVisible) {
                 self.qmq.told.push(told);
             } else {
-                self.tell(node, told.asker, &told.body)?;
+                self.answer_bytes(told.asker, &told.body)?;
             }
         }
         Ok(())
@@ -163,9 +116,7 @@ impl Server {
                 self.qmq.told.push(Told { asker, end, body, instead: Some(instead) });
             }
             Err(error) => {
-                let mut body = Vec::new();
-                put_failures(&mut body, &not_stored(waiting, refused, &error))?;
-                self.tell(node, asker, &body)?;
+                self.answer(asker, |out| put_failures(out, &not_stored(waiting, refused, &error)))?;
             }
         }
         Ok(())
@@ -176,16 +127,15 @@ impl Server {
         node: &mut Node,
         (asker, names, fact): (Asker, ConsumeNames, Option<Sequence>),
     ) -> Result<()> {
-        let now = node.reading().now;
         let fact = match fact.map(|fact| (fact, node.take_outcome(fact))) {
             Some((fact, None)) => Some(fact),
             Some((_, Some(Outcome::Group(_)))) => {
                 self.lasting.begin_again(&names.0, &names.1);
-                return self.code(asker, answer::SUCCESS, now);
+                return self.code(asker, answer::SUCCESS);
             }
-            // At first, and again where somebody began to consume meanwhile or another reset was sooner.
+            // For the first time, or again if a consumer began meanwhile or another reset came before.
             Some((_, Some(_))) | None => {
-                let Some(group) = group_of(node, &names) else { return self.code(asker, answer::PARAM_ERROR, now) };
+                let Some(group) = group_of(node, &names) else { return self.code(asker, answer::PARAM_ERROR) };
                 match node.reset_live_group(group, names.2) {
                     Err(Error::DiskFull) => None,
                     asked => asked?,
@@ -196,32 +146,25 @@ impl Server {
         Ok(())
     }
 
-    fn tell(&mut self, node: &Node, asker: Asker, body: &[u8]) -> Result<()> {
-        self.answer(asker.link, asker.id, node.reading().now, body)
-    }
-
     /// Answers without a body.
-    pub(super) fn code(&mut self, asker: Asker, code: i16, now: Millis) -> Result<()> {
+    pub(super) fn code(&mut self, asker: Asker, code: i16) -> Result<()> {
         let Some(peer) = self.peers.get_mut(&asker.link) else { return Ok(()) };
-        peer.connection.answer(asker.id, code, now, |_| Ok(())).map(drop)
+        peer.connection.answer(asker.id, code, self.now, |_| Ok(())).map(drop)
     }
 
-    /// The store has ended: what was promised to QMQ's clients cannot be kept any more.
-    pub(super) fn break_qmq_promises(&mut self, node: &Node, error: &Error) -> Result<()> {
+    /// The store has ended: all requests of QMQ's clients fail.
+    pub(super) fn break_qmq_promises(&mut self, error: &Error) -> Result<()> {
         for (asker, waiting, refused) in std::mem::take(&mut self.qmq.sends) {
-            let mut body = Vec::new();
-            put_failures(&mut body, &not_stored(waiting, refused, error))?;
-            self.tell(node, asker, &body)?;
+            self.answer(asker, |out| put_failures(out, &not_stored(waiting, refused, error)))?;
         }
-        let now = node.reading().now;
         for told in std::mem::take(&mut self.qmq.told) {
             match told.instead {
-                Some(body) => self.tell(node, told.asker, &body)?,
-                None => self.code(told.asker, failed_answer(SEND, error), now)?,
+                Some(body) => self.answer_bytes(told.asker, &body)?,
+                None => self.code(told.asker, failed_answer(SEND, error))?,
             }
         }
         for (asker, ..) in std::mem::take(&mut self.qmq.managing) {
-            self.code(asker, failed_answer(SEND, error), now)?;
+            self.code(asker, failed_answer(SEND, error))?;
         }
         Ok(())
     }

@@ -11,23 +11,22 @@ use delaymq_core::queues::leases::Leases;
 use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::{Delivery, RetryRule};
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, Sequence};
-use delaymq_core::wire::connection::RequestId;
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
-use crate::connected::account::LinkId;
-use crate::node::Node;
+use super::steps::Asker;
+use crate::node::{Node, Place};
 
-/// What a server is told about its QMQ clients.
+/// Options for consumers that clients named.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connected) struct LastingOptions {
-    /// How long a consumer may be silent.
-    pub(in crate::connected) lease_ms: u64,
-    /// What becomes of messages that are not finished.
-    pub(in crate::connected) rule: RetryRule,
-    /// Messages that a consumer may hold in any case.
-    pub(in crate::connected) in_flight_min: u32,
-    /// Pulls that may wait at once.
-    pub(in crate::connected) held_max: u32,
+pub(crate) struct LastingOptions {
+    /// The lease in milliseconds.
+    pub(crate) lease_ms: u64,
+    /// The rule for messages that are not finished.
+    pub(crate) rule: RetryRule,
+    /// Messages that a consumer may always hold.
+    pub(crate) in_flight_min: u32,
+    /// Parked pulls, at most.
+    pub(crate) held_max: u32,
 }
 
 /// A subject, a group and a consumer.
@@ -36,13 +35,6 @@ pub(super) struct Name {
     pub(super) subject: String,
     pub(super) group: String,
     pub(super) consumer: String,
-}
-
-/// Whom an answer goes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Asker {
-    pub(super) link: LinkId,
-    pub(super) id: RequestId,
 }
 
 /// A pull that is not answered yet.
@@ -54,13 +46,13 @@ pub(super) struct Pulling {
     pub(super) filters: Vec<Filter>,
     pub(super) version: i16,
     pub(super) deadline: Millis,
-    /// The facts that it waits for before it looks once more.
+    /// The end of the facts that it waits for before it looks again.
     pub(super) hastened: Option<Sequence>,
-    /// Nothing may be given to it: it waits for its time to be over.
+    /// The consumer is switched off: the pull waits for its deadline.
     pub(super) is_refused: bool,
 }
 
-/// What is done for a consumer.
+/// A job of a session.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     Pull(Pulling),
@@ -77,7 +69,7 @@ pub(super) enum Job {
 struct Owed {
     done: Vec<std::ops::Range<PullOffset>>,
     passed_over: Vec<Delivery>,
-    /// Who is told once it is durable.
+    /// The receiver of the answer, once it is durable.
     asker: Option<Asker>,
     is_end: bool,
 }
@@ -86,14 +78,12 @@ struct Owed {
 #[derive(Clone, Debug)]
 enum Standing {
     Detached,
-    /// Its consumer is asked for.
+    /// Its consumer was submitted.
     Attaching(Sequence),
-    /// What was decided before is to be applied, so that all that it holds is known.
+    /// Earlier decisions are being applied, so that all its deliveries are known.
     CatchingUp(Place, Sequence),
     Attached(Attached),
 }
-
-type Place = (GroupNumber, ConsumerNumber);
 
 #[derive(Clone, Debug)]
 struct Attached {
@@ -112,13 +102,13 @@ pub(super) struct Session {
     owed: Option<Owed>,
     /// The store holds it.
     is_stored: bool,
-    /// Where what it settled last ends.
+    /// The end of its last settlement.
     settled: Sequence,
-    /// Where its end ends, once that is on its way.
+    /// The end of the submission that ends the consumer, once it was made.
     ending: Option<Sequence>,
 }
 
-/// All of them.
+/// All sessions.
 pub(super) struct Lasting {
     pub(super) options: LastingOptions,
     pub(super) sessions: BTreeMap<u64, Session>,
@@ -126,11 +116,11 @@ pub(super) struct Lasting {
     next_number: u64,
     pub(super) leases: Leases<u64>,
     held: HeldPulls<u64>,
-    /// What is held, by the number that the held pulls know it by: the session and the pull.
+    /// Parked pulls by their numbers in `held`, with their sessions.
     pulls: BTreeMap<u64, (HeldId, u64, Pulling)>,
-    /// How often there was news for a group.
+    /// How often each group had news.
     news: BTreeMap<GroupNumber, u64>,
-    /// Groups of which the next who waits looks again.
+    /// Groups whose next parked pull looks again.
     waking: VecDeque<GroupNumber>,
 }
 
@@ -149,7 +139,7 @@ impl Lasting {
         }
     }
 
-    /// Takes in the consumers that the store holds since an earlier run: their leases begin now.
+    /// Takes in the consumers of an earlier run. Their leases begin now.
     pub(super) fn take_in(&mut self, node: &Node) {
         let now = node.reading().now;
         let state = node.owner().state();
@@ -164,7 +154,7 @@ impl Lasting {
         }
     }
 
-    /// The number of a consumer's session, begun where there is none.
+    /// The number of a consumer's session, which is begun if there is none.
     pub(super) fn session(&mut self, name: Name, is_stored: bool) -> u64 {
         if let Some(known) = self.numbers.get(&name) {
             return *known;
@@ -190,7 +180,7 @@ impl Lasting {
         number
     }
 
-    /// The number of a session that is known.
+    /// The number of a consumer's session, if there is one.
     pub(super) fn known(&self, name: &Name) -> Option<u64> {
         self.numbers.get(name).copied()
     }
@@ -200,7 +190,7 @@ impl Lasting {
         self.leases.end(number);
     }
 
-    /// A group began anew: whoever consumes for it does, too, and every pull that waits looks again.
+    /// A group began again: so do its consumers, and every parked pull looks again.
     pub(super) fn begin_again(&mut self, subject: &str, group: &str) {
         let is_of_group = |session: &Session| session.name.subject == subject && session.name.group == group;
         let of_group = self.sessions.iter().filter(|(_, session)| is_of_group(session));
@@ -213,7 +203,7 @@ impl Lasting {
         }
     }
 
-    /// Takes out the pulls of a session that wait: what they wait for is gone, and they look again.
+    /// Takes out the parked pulls of a session, so that they look again.
     fn take_pulls_of(&mut self, number: u64) -> Vec<Job> {
         let of_session = self.pulls.iter().filter(|(_, (_, session, _))| *session == number);
         let owners: Vec<u64> = of_session.map(|(owner, _)| *owner).collect();
@@ -225,7 +215,7 @@ impl Lasting {
         taken.map(look_again).collect()
     }
 
-    /// True where nobody waits for anything but news.
+    /// True if nothing waits but parked pulls that wait for news.
     pub(super) fn is_quiet(&self) -> bool {
         let idle = |session: &Session| session.jobs.is_empty() && session.owed.is_none() && session.ending.is_none();
         let waits_for_news = self.pulls.values().all(|(_, _, pulling)| !pulling.is_refused);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, PullRequest, retry_subject};
-use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber};
+use delaymq_core::units::DueKey;
 use delaymq_core::wire::connection::Connection;
 use delaymq_core::wire::connection::subscriptions::Subscriptions;
 use delaymq_core::wire::extension::DELIVER;
@@ -12,30 +12,26 @@ use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver
 use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
 
-use super::pending_replies::Promise;
-use crate::connected::account::LinkId;
-use crate::connected::unless_full;
-use crate::node::{Handed, Node, Pulled};
+use super::steps::{Joining, Pending};
+use crate::connected::link::LinkId;
+use crate::node::{Handed, Node, Place, Pulled, unless_full};
 
 /// The subject itself, and the group's retry subject.
 const QUEUES: usize = 2;
 const RETRIES: u8 = 1;
-
-/// A consumer of a group.
-pub(super) type Place = (GroupNumber, ConsumerNumber);
 
 /// See the module.
 pub(super) struct Standing {
     subject: String,
     group: String,
     in_flight_max: u32,
-    /// The consumer of each queue, once there is one.
+    /// The consumer of each queue, once it exists.
     places: [Option<Place>; QUEUES],
-    /// A consumer of the retry subject is asked for.
+    /// A consumer of the retry subject was submitted.
     is_joining: bool,
-    /// What is with the client, or on its way there.
+    /// Deliveries at the client or on their way to it.
     held: BTreeMap<(u8, u64), Delivery>,
-    /// Pulled, and not in the connection yet.
+    /// Pulled, and not yet in the connection.
     ready: VecDeque<(u8, Handed)>,
 }
 
@@ -60,20 +56,20 @@ impl Standing {
         self.places.get(usize::from(queue)).copied().flatten()
     }
 
-    /// The consumer of the retry subject that was asked for.
+    /// Takes in the consumer of the retry subject.
     pub(super) fn joined(&mut self, place: Option<Place>) {
         self.is_joining = false;
         let [_, retries] = &mut self.places;
         *retries = place;
     }
 
-    /// Asks for a consumer of the retry subject, once that has its group.
+    /// Submits a consumer of the retry subject, once that subject has its group.
     pub(super) fn join_retries(
         &mut self,
         node: &mut Node,
         link: LinkId,
         number: u32,
-        promises: &mut VecDeque<Promise>,
+        pending: &mut Vec<Pending>,
     ) -> Result<()> {
         if self.is_joining || self.place(RETRIES).is_some() {
             return Ok(());
@@ -84,12 +80,12 @@ impl Standing {
         let name = format!("{}-{link}-{number}", node.epoch());
         if let Some(fact) = unless_full(node.begin_consumer(group, &name, self.in_flight_max))? {
             self.is_joining = true;
-            promises.push_back(Promise::Joined { link, number, group, fact });
+            pending.push(Pending::Joining(Joining { link, number, group, fact }));
         }
         Ok(())
     }
 
-    /// Pulls what there is credit and room for, and puts it into the connection.
+    /// Pulls messages as far as there is credit and room, and puts them into the connection.
     pub(super) fn pump(
         &mut self,
         node: &mut Node,
@@ -162,7 +158,7 @@ impl Standing {
         })
     }
 
-    /// Acknowledges what is held of these ranges.
+    /// Acknowledges the deliveries of these ranges that the client holds.
     pub(super) fn acknowledge(&mut self, node: &mut Node, ranges: &[KeyRange]) -> Result<()> {
         for queue in 0..QUEUES as u8 {
             let Some((group, consumer)) = self.place(queue) else { continue };
@@ -179,7 +175,7 @@ impl Standing {
         Ok(())
     }
 
-    /// Gives back what is held of these.
+    /// Gives back those of these deliveries that the client holds.
     pub(super) fn give_back(&mut self, node: &mut Node, messages: &[GivenBack]) -> Result<()> {
         for message in messages {
             let held = self.held.remove(&(message.queue, message.offset));

@@ -4,11 +4,10 @@
 
 use crate::rig::{Place, Rig, bodies_of, lean, os, small};
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::record::queue::NumberRange;
-use delaymq_core::store::Delivery;
+use delaymq_core::store::{Delivery, RetryRule};
 use delaymq_core::units::PullOffset;
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{Pulled, is_stopped};
+use delaymq_simulation::node::{Pulled, Settled, is_stopped};
 
 const ENDS: [End; 3] = [End::Kill, End::PowerCut, End::PowerCutLosesAll];
 
@@ -34,10 +33,13 @@ fn given(rig: &mut Rig, place: Place) -> Vec<(u64, String)> {
 /// Ends deliveries; whether the log's queue took it. What follows says whether it is durable.
 fn settle(rig: &mut Rig, place: Place, done: &[(u64, u64)], again: &[Delivery], is_end: bool) -> bool {
     let now = rig.clock.read();
-    let done: Vec<_> = done.iter().map(|(first, count)| NumberRange { first: *first, count: *count }).collect();
+    let done: Vec<_> =
+        done.iter().map(|(first, count)| PullOffset(*first)..PullOffset(first.saturating_add(*count))).collect();
     let node = rig.node();
     node.look(now);
-    node.settle(("s", "g"), place, &done, again, is_end).is_ok_and(|submitted| submitted.is_some())
+    let rule = RetryRule { delay_ms: 0, attempts_max: u32::MAX, reason: None };
+    let settled = Settled { names: ("s", "g"), place, done: &done, passed_over: again, rule, is_end };
+    node.settle_by_rule(&settled).is_ok_and(|submitted| submitted.is_some())
 }
 
 /// R2: after a restart an acknowledgement counted for other messages, and offsets came twice.

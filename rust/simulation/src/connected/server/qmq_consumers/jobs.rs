@@ -11,23 +11,24 @@ use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::pull::put_pulled;
 
 use super::pull_answers::{Gathered, Looked};
-use super::{Asker, Attached, Job, Owed, Pulling, Session, Standing};
+use super::{Attached, Job, Owed, Pulling, Session, Standing};
 use crate::connected::server::Server;
-use crate::connected::server::qmq::{Told, put_for};
+use crate::connected::server::qmq::put_for;
+use crate::connected::server::steps::{Asker, Told};
 use crate::node::{Node, Settled};
 
-/// Whether a job came to its end.
+/// The result of working on a job.
 enum Worked {
     Done,
-    /// It waits, and is tried again.
+    /// The job waits, and is tried again.
     Waits(Job),
-    /// The consumer has ended: what else is asked is asked of another.
+    /// The consumer has ended. Its other jobs go to the next consumer of its name.
     Over,
 }
 
 impl Server {
-    /// Goes on with all consumers, as far as they can.
-    pub(in crate::connected) fn work(&mut self, node: &mut Node) -> Result<()> {
+    /// Works on all sessions as far as they can go.
+    pub(crate) fn work(&mut self, node: &mut Node) -> Result<()> {
         self.lasting.go_on();
         let numbers: Vec<u64> = self.lasting.sessions.keys().copied().collect();
         for number in numbers {
@@ -45,7 +46,7 @@ impl Server {
         Ok(())
     }
 
-    /// What was asked of a consumer that has ended is asked of the one that has its name now.
+    /// Hands the jobs of a consumer that has ended to the consumer that has its name now.
     fn begin_over(&mut self, session: Session) -> Result<()> {
         for job in session.jobs {
             match job {
@@ -56,7 +57,7 @@ impl Server {
                 }
                 Job::Acknowledge { asker, offsets } => match self.lasting.known(&session.name) {
                     Some(number) => self.push_job(number, Job::Acknowledge { asker, offsets }),
-                    None => self.code(asker, answer::SUCCESS, self.now)?,
+                    None => self.code(asker, answer::SUCCESS)?,
                 },
                 Job::End => {}
             }
@@ -64,17 +65,17 @@ impl Server {
         Ok(())
     }
 
-    pub(in crate::connected::server) fn push_job(&mut self, number: u64, job: Job) {
+    pub(in super::super) fn push_job(&mut self, number: u64, job: Job) {
         if let Some(session) = self.lasting.sessions.get_mut(&number) {
             session.jobs.push_back(job);
         }
     }
 
-    /// True where it is over.
+    /// True if the session is over.
     fn work_session(&mut self, node: &mut Node, number: u64, session: &mut Session) -> Result<bool> {
         loop {
             if let Some(end) = session.ending {
-                // Until its end is durable a crash undoes it: nobody may be told meanwhile that it is not there.
+                // Until the end is durable, a crash undoes it: no answer may say before that the consumer is gone.
                 return Ok(is_on(Planted::ForgottenBeforeEnd) || node.commits().visible().sequence >= end);
             }
             if let Some(owed) = session.owed.take() {
@@ -130,7 +131,7 @@ impl Server {
             return self.hold(node, number, pulling, None).map(|()| Worked::Done);
         }
         let Some(peer) = self.peers.get(&pulling.asker.link) else {
-            // Nobody reads it: the news that it was woken with is for the next one.
+            // The connection is gone: the news that woke this pull goes to the next one.
             self.lasting.leases.end_wait(number, self.now);
             self.lasting.wake_next(group);
             return Ok(Worked::Done);
@@ -168,14 +169,10 @@ impl Server {
     }
 
     fn pulled(&mut self, pulling: &Pulling, first: PullOffset, messages: &[Vec<u8>]) -> Result<()> {
-        let Asker { link, id } = pulling.asker;
-        let now = self.now;
-        let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
-        peer.connection.answer(id, answer::SUCCESS, now, |out| {
+        self.answer(pulling.asker, |out| {
             put_pulled(out, first);
             messages.iter().try_for_each(|message| put_for(out, message, pulling.version))
-        })?;
-        Ok(())
+        })
     }
 
     fn serve_acknowledgement(
@@ -189,14 +186,14 @@ impl Server {
             return Ok(Worked::Waits(Job::Acknowledge { asker, offsets: (first, last) }));
         };
         if is_gone(node, attached) {
-            // What it holds is looked up again, and the client acknowledges again.
+            // The deliveries are looked up again, and the client acknowledges again.
             session.standing = Standing::Detached;
             session.jobs.extend(self.lasting.take_pulls_of(number));
-            return self.code(asker, answer::BROKER_ERROR, self.now).map(|()| Worked::Done);
+            return self.code(asker, answer::BROKER_ERROR).map(|()| Worked::Done);
         }
         let settled = attached.log.acknowledge(first, last);
         if settled.done.is_empty() {
-            // It was done before, perhaps a moment ago.
+            // It was done before, and may not be visible yet.
             self.told_when_visible(Told::done(asker, session.settled));
             return Ok(Worked::Done);
         }
@@ -205,13 +202,13 @@ impl Server {
         Ok(Worked::Done)
     }
 
-    /// False where there is no room for it in the log yet.
+    /// False if the log has no room for the settlement yet.
     fn settle(&mut self, node: &mut Node, session: &mut Session, owed: Owed) -> Result<bool> {
         let Standing::Attached(attached) = &session.standing else { return Ok(true) };
         if is_gone(node, attached) {
             session.standing = Standing::Detached;
             if let Some(asker) = owed.asker {
-                self.code(asker, answer::BROKER_ERROR, self.now)?;
+                self.code(asker, answer::BROKER_ERROR)?;
             }
             return Ok(true);
         }
@@ -243,7 +240,7 @@ impl Server {
     }
 }
 
-/// True once what stands behind a session is known; where that is not needed, too.
+/// True once the consumer of a session and its deliveries are known, or if the job does not need them.
 fn attach(node: &mut Node, session: &mut Session, job: &Job, block: u32) -> Result<bool> {
     loop {
         session.standing = match std::mem::replace(&mut session.standing, Standing::Detached) {
@@ -301,13 +298,13 @@ fn is_gone(node: &Node, attached: &Attached) -> bool {
     group.is_none_or(|group| !group.consumers.contains_key(&attached.place.1))
 }
 
-/// Its lease is over: all that it holds goes on, and it ends.
+/// Ends a consumer whose lease is over. All its deliveries go on by the rule.
 fn end(node: &mut Node, session: &mut Session) -> Result<Worked> {
     let Standing::Attached(attached) = &session.standing else { return Ok(Worked::Over) };
     if is_gone(node, attached) {
         return Ok(Worked::Over);
     }
-    // Everything that was decided before must be applied.
+    // Earlier decisions must be applied first.
     if !matches!(node.send(), Ok(true)) || node.owner().applied() < node.commits().next_sequence() {
         return Ok(Worked::Waits(Job::End));
     }

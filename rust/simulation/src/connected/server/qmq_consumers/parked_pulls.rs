@@ -1,21 +1,21 @@
-//! Parked pulls, and those whose time is over.
+//! Parked pulls and their deadlines.
 
 use delaymq_core::error::Result;
 use delaymq_core::queues::held_pulls::HeldPull;
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 use delaymq_core::wire::frame::answer;
 
-use super::{Asker, Job, Lasting, Pulling};
-use crate::connected::account::LinkId;
+use super::{Job, Lasting, Pulling};
+use crate::connected::link::LinkId;
 use crate::connected::server::Server;
 use crate::node::Node;
 
-/// Where pulls wait that nothing can be given to: no news ever comes here.
+/// The group of parked pulls that may get no message. It never has news.
 const NOWHERE: GroupNumber = GroupNumber(0);
 
 impl Lasting {
-    /// There is news for these groups: the next who waits for each looks again.
-    pub(in crate::connected) fn wake(&mut self, groups: Vec<GroupNumber>) {
+    /// These groups have news: the next parked pull of each looks again.
+    pub(crate) fn wake(&mut self, groups: Vec<GroupNumber>) {
         for group in groups {
             let news = self.news.entry(group).or_default();
             *news = news.saturating_add(1);
@@ -27,12 +27,12 @@ impl Lasting {
         self.news.get(&group).copied().unwrap_or_default()
     }
 
-    /// The next who waits for a group looks again.
+    /// The next parked pull of a group looks again.
     pub(super) fn wake_next(&mut self, group: GroupNumber) {
         self.waking.push_back(group);
     }
 
-    /// Hands the pulls that were woken to their sessions.
+    /// Hands the woken pulls to their sessions.
     pub(super) fn go_on(&mut self) {
         let mut woken = Vec::new();
         while let Some(group) = self.waking.pop_front() {
@@ -48,8 +48,7 @@ impl Lasting {
 }
 
 impl Server {
-    /// Lets a pull wait for news of a group, or for none, until its time is over and it is told that there
-    /// is nothing.
+    /// Parks a pull until its group has news, or without a group until its deadline.
     pub(super) fn hold(
         &mut self,
         node: &Node,
@@ -58,10 +57,9 @@ impl Server {
         group: Option<GroupNumber>,
     ) -> Result<()> {
         let deadline = pulling.deadline;
-        let Asker { link, id } = pulling.asker;
-        let peer = self.peers.get_mut(&link);
-        if deadline <= node.reading().now || !peer.is_some_and(|peer| peer.connection.hold(id)) {
-            return self.end_pull(node, number, &pulling);
+        let peer = self.peers.get_mut(&pulling.asker.link);
+        if deadline <= self.now || !peer.is_some_and(|peer| peer.connection.hold(pulling.asker.id)) {
+            return self.end_pull(number, &pulling);
         }
         pulling.is_refused = group.is_none();
         let group = group.unwrap_or(NOWHERE);
@@ -73,38 +71,37 @@ impl Server {
                 self.lasting.pulls.insert(owner, (held, number, pulling));
                 Ok(())
             }
-            None => self.end_pull(node, number, &pulling),
+            None => self.end_pull(number, &pulling),
         }
     }
 
-    /// Tells a pull that there is nothing.
-    pub(super) fn end_pull(&mut self, node: &Node, number: u64, pulling: &Pulling) -> Result<()> {
-        self.lasting.leases.end_wait(number, node.reading().now);
-        self.code(pulling.asker, answer::NO_MESSAGE, node.reading().now)
+    /// Answers a pull that there is no message.
+    pub(super) fn end_pull(&mut self, number: u64, pulling: &Pulling) -> Result<()> {
+        self.lasting.leases.end_wait(number, self.now);
+        self.code(pulling.asker, answer::NO_MESSAGE)
     }
 
-    /// A connection has ended, and with it the pulls that wait on it.
-    pub(in crate::connected::server) fn end_held(&mut self, node: &Node, link: LinkId) -> Result<()> {
+    /// Ends the parked pulls of a connection.
+    pub(crate) fn end_held(&mut self, link: LinkId) -> Result<()> {
         let lasting = &mut self.lasting;
         let of_link = lasting.pulls.iter().filter(|(_, (_, _, pulling))| pulling.asker.link == link);
         let owners: Vec<u64> = of_link.map(|(owner, _)| *owner).collect();
         for owner in owners {
             let Some((held, number, pulling)) = self.lasting.pulls.remove(&owner) else { continue };
             self.lasting.held.cancel(held);
-            self.end_pull(node, number, &pulling)?;
+            self.end_pull(number, &pulling)?;
         }
         Ok(())
     }
 
-    /// Answers the pulls that have waited long enough, and ends the consumers that were silent for too
-    /// long.
-    pub(in crate::connected) fn keep_time(&mut self, node: &Node) -> Result<()> {
-        let now = node.reading().now;
+    /// Answers the pulls whose deadline has passed, and ends the consumers whose lease is over.
+    pub(crate) fn keep_time(&mut self) -> Result<()> {
+        let now = self.now;
         let mut expired = Vec::new();
         self.lasting.held.expire(now, &mut expired);
         for pull in expired {
             if let Some((_, number, pulling)) = self.lasting.pulls.remove(&pull.owner) {
-                self.end_pull(node, number, &pulling)?;
+                self.end_pull(number, &pulling)?;
             }
         }
         let mut silent = Vec::new();

@@ -1,4 +1,4 @@
-//! The messages for a pull: those that its consumer has not received, or else new ones.
+//! The messages for a pull: deliveries that the client has not received, or else new ones.
 
 use std::ops::Range;
 
@@ -17,25 +17,25 @@ const ANSWER_BYTES: usize = 4 << 20;
 /// The most that a consumer may hold.
 const IN_FLIGHT_MAX: u32 = 1 << 16;
 
-/// What a pull may be given.
+/// The messages that a pull may get.
 pub(super) enum Gathered {
-    /// Neighbouring messages, the first of them under this offset; at least one.
+    /// At least one message, under neighbouring offsets from this one on.
     Run(PullOffset, Vec<Vec<u8>>),
     Nothing,
-    /// As `Nothing`, but something is ready once facts on their way are applied.
+    /// As `Nothing`, but messages become ready when facts on their way are applied.
     Soon,
     /// The consumer has ended.
     Gone,
 }
 
-/// A run, and the offsets that no filter lets pass: these are to be finished.
+/// A run, and the offsets that no filter lets pass, which are to be finished.
 pub(super) struct Looked {
     pub(super) gathered: Gathered,
     pub(super) filtered: Vec<Range<PullOffset>>,
 }
 
 impl Attached {
-    /// Looks once; where nothing passes, it is to look again after what does not was finished.
+    /// Looks once. If no message passes, the caller finishes the filtered ones and looks again.
     pub(super) fn look(
         &mut self,
         node: &mut Node,
@@ -103,7 +103,7 @@ impl Attached {
             && let Some(next) = self.unread.front().copied()
             && run.last().is_none_or(|last| last.offset.next() == next.offset)
         {
-            // It must be readable before it counts as given.
+            // A payload must be readable before its delivery counts as given.
             let entry = &next.entry;
             if let Err(error) = node.read_payload(entry.location(), entry.payload_sequence()) {
                 if run.is_empty() {
