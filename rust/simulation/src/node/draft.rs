@@ -48,7 +48,10 @@ impl Node {
     ) -> Result<Option<Range<Sequence>>> {
         let Draft { records, count, adopts, names } = draft;
         let submission = Submission { records, record_count: *count, adopts: *adopts, class, must_sync };
-        let Submitted::Accepted(range) = self.commits.submit(submission)? else { return Ok(None) };
+        let Submitted::Accepted(range) = self.commits.submit(submission)? else {
+            self.awaited_bytes = records.len() as u64;
+            return Ok(None);
+        };
         for name in names {
             self.names.confirm(name);
         }
