@@ -19,7 +19,6 @@ FILES_IN_CYCLES = {
     "rust/core": 6,
     "rust/engine": 23,
     "rust/server": 24,
-    "rust/tables": 9,
 }
 
 USE = re.compile(r"(?P<public>\bpub(?:\s*\([^)]*\))?\s+)?\buse\s+(?P<tree>[^;]+);")

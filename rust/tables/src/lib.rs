@@ -25,3 +25,9 @@ pub use schema::column::{Column, VERSION, type_word};
 pub use schema::filter::Filter;
 pub use schema::table::Table;
 pub use snapshot::table_snapshot::TableSnapshot;
+
+use delaymq_core::error::Error;
+
+fn refused(argument: &'static str, expected: &str, found: &str) -> Error {
+    Error::InvalidArgument { argument, expected: expected.to_owned(), found: found.to_owned() }
+}

@@ -11,56 +11,9 @@ use delaymq_core::store::State;
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
 
 use crate::ledger::index::{Index, Numbers, Target};
-use crate::ledger::queues::{Delivery, Word};
+use crate::ledger::slots::{Delivery, Gone, Slot, Time, Word, slot_of};
 use crate::read::log_walk::At;
 use crate::read::ready_facts::Event;
-
-/// A time that may not be known, in eight bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Time(u64);
-
-impl Time {
-    pub(crate) const NONE: Self = Self(u64::MAX);
-
-    pub(crate) fn of(time: Option<Millis>) -> Self {
-        time.map_or(Self::NONE, |time| Self(time.0))
-    }
-
-    pub(crate) fn get(self) -> Option<Millis> {
-        (self != Self::NONE).then_some(Millis(self.0))
-    }
-}
-
-/// Why a ready message is finished for all groups that do not have it, those to come included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Gone {
-    No,
-    Expired,
-    Voided,
-}
-
-/// One message.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    /// `None` if it is not known of which message the entry is.
-    pub(crate) sequence: Option<Sequence>,
-    /// The entry that it has now.
-    pub(crate) entry: Sequence,
-    pub(crate) due: Time,
-    pub(crate) published: Time,
-    pub(crate) ready: Time,
-    pub(crate) number: Option<u64>,
-    /// When it was cancelled, voided or expired.
-    pub(crate) ended: Time,
-    pub(crate) subject: SubjectNumber,
-    pub(crate) first_delivery: Option<u32>,
-    /// Where its id is, among all.
-    pub(crate) id: (u32, u32),
-    pub(crate) gone: Gone,
-    pub(crate) is_ready: bool,
-    /// Only a command mentions it, which may have come too late.
-    pub(crate) is_doubtful: bool,
-}
 
 /// A command that would end a pending entry, or a fact that gives it up.
 #[derive(Clone, Copy)]
@@ -272,23 +225,5 @@ impl Ledger {
             }
             None => {}
         }
-    }
-}
-
-pub(crate) fn slot_of(subject: SubjectNumber, entry: Sequence) -> Slot {
-    Slot {
-        sequence: None,
-        entry,
-        due: Time::NONE,
-        published: Time::NONE,
-        ready: Time::NONE,
-        number: None,
-        ended: Time::NONE,
-        subject,
-        first_delivery: None,
-        id: (0, 0),
-        gone: Gone::No,
-        is_ready: false,
-        is_doubtful: false,
     }
 }

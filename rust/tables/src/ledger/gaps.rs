@@ -6,9 +6,9 @@ use delaymq_core::schedule_log::{Entry, EntryState};
 use delaymq_core::store::{State, dead_letter_subject, retry_subject};
 use delaymq_core::units::{GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 
-use crate::ledger::delivery_ledger::{Ledger, Slot, Time, slot_of};
+use crate::ledger::delivery_ledger::Ledger;
 use crate::ledger::index::Target;
-use crate::ledger::queues::{Delivery, Word, delivery_to};
+use crate::ledger::slots::{Delivery, Slot, Time, Word, delivery_to, slot_of};
 use crate::snapshot::parties::Parties;
 
 impl Ledger {

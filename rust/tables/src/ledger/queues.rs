@@ -6,60 +6,11 @@ use delaymq_core::schedule_log::EntryState;
 use delaymq_core::store::{State, retry_subject};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, PullOffset, Sequence, SubjectNumber};
 
-use crate::ledger::delivery_ledger::{Gone, Ledger, Slot, Time, slot_of};
+use crate::ledger::delivery_ledger::Ledger;
 use crate::ledger::index::Target;
+use crate::ledger::slots::{Delivery, Gone, Slot, Time, Word, delivery_to, found, slot_of};
 use crate::read::log_walk::At;
 use crate::snapshot::parties::Parties;
-
-/// What became of a message for a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Word {
-    /// No consumer has it.
-    Waits,
-    Held(ConsumerNumber, PullOffset),
-    Acknowledged,
-    DeadLetter,
-    Expired,
-    Voided,
-    Cancelled,
-}
-
-/// A message and a group that was given it.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    pub(crate) next: Option<u32>,
-    pub(crate) group: GroupNumber,
-    pub(crate) attempts: u32,
-    pub(crate) delivered: Time,
-    /// It was given before the log begins.
-    pub(crate) is_older: bool,
-    pub(crate) ended: Time,
-    /// The entry of its last retry, and that entry's subject, if there is one.
-    pub(crate) retry: Option<(Sequence, SubjectNumber)>,
-    /// The number that this entry got.
-    pub(crate) retry_number: Option<u64>,
-    pub(crate) word: Word,
-}
-
-impl Delivery {
-    /// Whether a number that was found for it is that of its entry now.
-    fn is_under(&self, target: Target, number: u64) -> bool {
-        match target {
-            Target::Slot(_) => self.retry.is_none(),
-            Target::Delivery(_) => self.retry_number == Some(number),
-        }
-    }
-
-    pub(crate) fn ends(&mut self, word: Word, time: Time) {
-        (self.word, self.ended) = (word, time);
-    }
-
-    /// It waits again, under another entry.
-    pub(crate) fn goes_on(&mut self, entry: Sequence, subject: SubjectNumber) {
-        (self.word, self.ended) = (Word::Waits, Time::NONE);
-        (self.retry, self.retry_number) = (Some((entry, subject)), None);
-    }
-}
 
 impl Ledger {
     /// A consumer was given numbers.
@@ -257,37 +208,4 @@ fn given(
             if there.is_none() && slot.gone != Gone::No { None } else { Some(delivery_to(slot, deliveries, group)) }
         }
     }
-}
-
-fn found(slot: &Slot, deliveries: &[Delivery], group: GroupNumber) -> Option<u32> {
-    let mut next = slot.first_delivery;
-    while let Some(place) = next {
-        let delivery = deliveries.get(place as usize)?;
-        if delivery.group == group {
-            return Some(place);
-        }
-        next = delivery.next;
-    }
-    None
-}
-
-/// The delivery of a message to a group; created if there is none.
-pub(crate) fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group: GroupNumber) -> u32 {
-    if let Some(there) = found(slot, deliveries, group) {
-        return there;
-    }
-    let place = u32::try_from(deliveries.len()).unwrap_or(u32::MAX);
-    deliveries.push(Delivery {
-        next: slot.first_delivery,
-        group,
-        attempts: 0,
-        delivered: Time::NONE,
-        is_older: false,
-        ended: Time::NONE,
-        retry: None,
-        retry_number: None,
-        word: Word::Waits,
-    });
-    slot.first_delivery = Some(place);
-    place
 }

@@ -4,9 +4,9 @@ use delaymq_core::schedule_log::EntryState;
 use delaymq_core::store::State;
 use delaymq_core::units::{GroupNumber, Millis};
 
-use crate::ledger::delivery_ledger::{Gone, Ledger, Slot, Time};
+use crate::ledger::delivery_ledger::Ledger;
 use crate::ledger::gaps::{unfinished_by_state, word_of};
-use crate::ledger::queues::{Delivery, Word};
+use crate::ledger::slots::{Delivery, Gone, Slot, Time, Word};
 use crate::plan::range::Range;
 use crate::rows::cells::Cell;
 use crate::rows::row_batches::{Gathered, Row};
@@ -216,7 +216,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::ledger::delivery_ledger::slot_of;
+    use crate::ledger::slots::slot_of;
     use delaymq_core::message_log::Stream;
     use delaymq_core::store::LogPosition;
     use delaymq_core::units::{Sequence, SubjectNumber};

@@ -1,12 +1,13 @@
 //! The columns of a batch, and its rows.
 
 use arrow_array::{Array, RecordBatch};
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::units::Millis;
 
 use super::due::Dues;
 use super::meta::{Attributes, MetaColumns, Tags};
 use super::texts::{Bodies, Texts};
+use crate::refused;
 
 /// The columns of a load, and their possible types.
 const SUBJECT: (&str, &str) = ("subject", "string");
@@ -33,11 +34,11 @@ impl<'a> Columns<'a> {
             let name = field.name().as_str();
             if !ignores_others && ALL.iter().all(|(known, _)| *known != name) {
                 let known: Vec<&str> = ALL.iter().map(|(known, _)| *known).collect();
-                return Err(refused(&format!("no others than {}", known.join(", ")), name));
+                return Err(refused("columns", &format!("no others than {}", known.join(", ")), name));
             }
             let is_known = ALL.iter().any(|(known, _)| *known == name);
             if is_known && schema.fields().iter().take(place).any(|other| other.name() == name) {
-                return Err(refused("each column once", name));
+                return Err(refused("columns", "each column once", name));
             }
         }
         Ok(Self {
@@ -54,8 +55,7 @@ impl<'a> Columns<'a> {
 
     /// When a row is due, its subject and its body; its meta is written to `meta`.
     pub(super) fn row(&self, place: usize, meta: &mut Vec<u8>) -> Result<(Millis, &'a str, &'a [u8])> {
-        let null =
-            |argument| Error::InvalidArgument { argument, expected: "a value".to_owned(), found: "null".to_owned() };
+        let null = |argument| refused(argument, "a value", "null");
         let due = self.dues.at(place)?;
         let subject = self.subjects.at(place).ok_or_else(|| null("subject"))?;
         let body = self.bodies.at(place).ok_or_else(|| null("body"))?;
@@ -69,7 +69,7 @@ fn needed<'a, Found>(
     column: (&str, &str),
     of: impl FnOnce(&'a dyn Array) -> Option<Found>,
 ) -> Result<Found> {
-    wanted(batch, column, of)?.ok_or_else(|| refused(&format!("a column {}", column.0), "none of that name"))
+    wanted(batch, column, of)?.ok_or_else(|| refused("columns", &format!("a column {}", column.0), "none of that name"))
 }
 
 fn wanted<'a, Found>(
@@ -79,9 +79,5 @@ fn wanted<'a, Found>(
 ) -> Result<Option<Found>> {
     let Some(array) = batch.column_by_name(name) else { return Ok(None) };
     let found = of(array.as_ref());
-    found.map(Some).ok_or_else(|| refused(&format!("{name} as {types}"), &array.data_type().to_string()))
-}
-
-fn refused(expected: &str, found: &str) -> Error {
-    Error::InvalidArgument { argument: "columns", expected: expected.to_owned(), found: found.to_owned() }
+    found.map(Some).ok_or_else(|| refused("columns", &format!("{name} as {types}"), &array.data_type().to_string()))
 }

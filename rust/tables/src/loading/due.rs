@@ -8,6 +8,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
 
 use super::texts::Texts;
+use crate::refused;
 
 const NANOS_OF_MILLI: i128 = 1_000_000;
 
@@ -52,9 +53,9 @@ impl<'a> Dues<'a> {
             Times::Nanos(array) => array.is_valid(place).then(|| nanos(array.value(place), 1)),
             Times::Written(texts) => texts.at(place).map(written).transpose()?,
         };
-        let Some(nanos) = found else { return Err(refused("a time", "null")) };
+        let Some(nanos) = found else { return Err(refused_due("a time", "null")) };
         if !self.has_zone {
-            return Err(refused("a time with a zone", "one without"));
+            return Err(refused_due("a time with a zone", "one without"));
         }
         rounded_up(nanos)
     }
@@ -65,16 +66,16 @@ fn rounded_up(nanos: i128) -> Result<Millis> {
     let below = nanos.div_euclid(NANOS_OF_MILLI);
     let millis = if nanos.rem_euclid(NANOS_OF_MILLI) == 0 { below } else { below.saturating_add(1) };
     let expected = if millis < 0 { "a time after 1970" } else { "a time that fits into 64 bits of ms since 1970" };
-    u64::try_from(millis).map(Millis).map_err(|_| refused(expected, &format!("{millis} ms since then")))
+    u64::try_from(millis).map(Millis).map_err(|_| refused_due(expected, &format!("{millis} ms since then")))
 }
 
 fn written(text: &str) -> Result<i128> {
     let found = text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond);
     // Text of a stranger is not repeated whole.
     let shown: String = text.chars().take(50).collect();
-    found.map_err(|_| refused("a time with a zone, as in 2030-01-31T12:00:00Z", &format!("{shown:?}")))
+    found.map_err(|_| refused_due("a time with a zone, as in 2030-01-31T12:00:00Z", &format!("{shown:?}")))
 }
 
-fn refused(expected: &str, found: &str) -> Error {
-    Error::InvalidArgument { argument: "due", expected: expected.to_owned(), found: found.to_owned() }
+fn refused_due(expected: &str, found: &str) -> Error {
+    refused("due", expected, found)
 }

@@ -1,12 +1,13 @@
 //! Id, tags and attributes of a row, as JSON, as the tables have them, or as lists and maps of Arrow.
 
 use arrow_array::{Array, GenericListArray, MapArray, OffsetSizeTrait};
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, check_attributes, check_message_id, check_tags};
 use delaymq_core::record::message::{Meta, encode_meta};
 
 use super::json_text;
 use super::texts::{Bodies, Texts};
+use crate::refused;
 
 /// How many tags or attributes are read beyond the limit: one is enough to refuse the row.
 const READ_BEYOND: usize = 1;
@@ -129,8 +130,4 @@ impl MetaColumns<'_> {
         out.extend_from_slice(&encode_meta(&meta).unwrap_or_default());
         Ok(())
     }
-}
-
-fn refused(argument: &'static str, expected: &str, found: &str) -> Error {
-    Error::InvalidArgument { argument, expected: expected.to_owned(), found: found.to_owned() }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::storage::Storage;
 use delaymq_core::units::{Millis, Sequence, Utc};
 
 use crate::plan::due_stretches::{DuePart, parts_of};
 use crate::plan::log_ranges::log_ranges;
 use crate::plan::range::{Part, Range};
+use crate::plan::range_parts::{KnownLoad, PendingPart};
 use crate::plan::ready::{deliveries, ready};
-use crate::read::loads::KnownLoad;
-use crate::read::pending::PendingPart;
+use crate::refused;
 use crate::schema::filter::{Filter, Names};
 use crate::schema::table::Table;
 use crate::snapshot::parties::Parties;
@@ -142,14 +142,12 @@ fn check(asked: &Asked) -> Result<()> {
     upright("published_before", filter.published_from, filter.published_before, &in_utc)?;
     upright("due_before", filter.due_from, filter.due_before, &in_utc)?;
     if asked.split_bytes == 0 {
-        let (expected, found) = ("1 or more".to_owned(), "0".to_owned());
-        return Err(Error::InvalidArgument { argument: "split_bytes", expected, found });
+        return Err(refused("split_bytes", "1 or more", "0"));
     }
     Ok(())
 }
 
-/// # Errors
-/// `InvalidArgument` if a range ends before it begins.
+/// Fails with `InvalidArgument` if a range ends before it begins.
 fn upright<T: PartialOrd + Copy>(
     argument: &'static str,
     from: Option<T>,
@@ -159,7 +157,7 @@ fn upright<T: PartialOrd + Copy>(
     match (from, before) {
         (Some(from), Some(before)) if from > before => {
             let expected = format!("not below where it begins, which is {}", words(from));
-            Err(Error::InvalidArgument { argument, expected, found: words(before) })
+            Err(refused(argument, &expected, &words(before)))
         }
         _ => Ok(()),
     }
@@ -178,9 +176,6 @@ fn check_all_is_asked(filter: &Filter) -> Result<()> {
     ];
     match asked.into_iter().find(|(_, is_asked)| *is_asked) {
         None => Ok(()),
-        Some((argument, _)) => {
-            let expected = "nothing: all files are rows of segments".to_owned();
-            Err(Error::InvalidArgument { argument, expected, found: "a choice".to_owned() })
-        }
+        Some((argument, _)) => Err(refused(argument, "nothing: all files are rows of segments", "a choice")),
     }
 }

@@ -7,12 +7,8 @@ use delaymq_core::message_log::{LogPiece, Stream, segment_path};
 use delaymq_core::run::run_path;
 use delaymq_core::units::{RunNumber, Sequence};
 
+use crate::plan::range_parts::{DeliveriesPart, KnownFile, KnownLoad, PendingPart, ReadyPart};
 use crate::plan::token_codec::malformed;
-use crate::read::deliveries::DeliveriesPart;
-use crate::read::loads::KnownLoad;
-use crate::read::pending::PendingPart;
-use crate::read::ready::ReadyPart;
-use crate::read::segments::KnownFile;
 use crate::schema::filter::{Filter, Names};
 use crate::schema::table::Table;
 use crate::snapshot::parties::Parties;

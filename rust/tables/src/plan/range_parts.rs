@@ -1,175 +1,125 @@
-//! The encoded parts of ranges that are not pieces of the log, for each table.
+//! The parts of ranges that are not pieces of the log, for each table.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 
 use delaymq_core::error::Result;
-use delaymq_core::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::message_log::{LogPiece, Stream, segment_path};
+use delaymq_core::run::{Run, StagedRun, run_path};
+use delaymq_core::storage::Storage;
+use delaymq_core::units::{Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::plan::due_stretches::DuePart;
-use crate::plan::log_piece_codec::{pieces, put_pieces};
-use crate::plan::token_codec::{TokenReader, TokenWriter, malformed};
-use crate::read::deliveries::DeliveriesPart;
-use crate::read::loads::{load, put_load};
-use crate::read::pending::{PendingPart, Replay};
-use crate::read::ready::ReadyPart;
 use crate::read::ready_facts::Refused;
 use crate::read::ready_numbers::Numbering;
-use crate::read::segments::{KnownFile, KnownSegment};
 
-const SEGMENT: u64 = 0;
-const RUN: u64 = 1;
-const LOAD: u64 = 2;
-
-fn put_replay(out: &mut TokenWriter, replay: Replay) {
-    out.optional(replay.checkpoint.map(u64::from));
-    out.number(replay.end.0);
+/// The files and facts from which the schedule is built again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Replay {
+    pub(crate) checkpoint: Option<u32>,
+    /// The end of the log behind it.
+    pub(crate) end: Location,
 }
 
-fn replay(from: &mut TokenReader<'_>) -> Result<Replay> {
-    let checkpoint = from.optional()?.map(u32::try_from).transpose();
-    let checkpoint = checkpoint.map_err(|_| malformed("a checkpoint beyond every number"))?;
-    Ok(Replay { checkpoint, end: Location(from.number()?) })
+/// Which part of the schedule a range is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PendingPart {
+    pub(crate) replay: Replay,
+    pub(crate) due: DuePart,
 }
 
-pub(crate) fn put_pending(out: &mut TokenWriter, part: &PendingPart) {
-    put_replay(out, part.replay);
-    let due = &part.due;
-    let keys = [due.after.due.0, due.after.sequence.0, due.to.due.0, due.to.sequence.0];
-    for number in keys.into_iter().chain([due.rows, due.bytes, due.runs.len() as u64]) {
-        out.number(number);
-    }
-    due.runs.iter().for_each(|run| out.number(u64::from(run.0)));
+/// What a range of `ready` needs in addition to its pieces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ReadyPart {
+    pub(crate) replay: Replay,
+    /// The log before its pieces: facts that made entries which become ready later.
+    pub(crate) before: Vec<LogPiece>,
+    /// It begins with ready and unfinished messages whose ready facts are not in the log any more.
+    pub(crate) has_older: bool,
+    /// No more rows are in it.
+    pub(crate) rows: u64,
+    pub(crate) numbering: Numbering,
+    pub(crate) refused: Refused,
 }
 
-pub(crate) fn pending_part(from: &mut TokenReader<'_>) -> Result<PendingPart> {
-    let replay = replay(from)?;
-    let (after, to) = (due_key(from)?, due_key(from)?);
-    let (rows, bytes) = (from.number()?, from.number()?);
-    let mut runs = Vec::new();
-    for _ in 0..from.number()? {
-        runs.push(RunNumber(from.narrow()?));
-    }
-    Ok(PendingPart { replay, due: DuePart { after, to, rows, bytes, runs } })
+/// What a range of `deliveries` needs in addition to its pieces, which reach from its messages to the end of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeliveriesPart {
+    pub(crate) replay: Replay,
+    /// The first sequence of the log.
+    pub(crate) log_first: Sequence,
+    /// No more rows are in it.
+    pub(crate) rows: u64,
+    pub(crate) numbering: Numbering,
+    pub(crate) refused: Refused,
 }
 
-fn due_key(from: &mut TokenReader<'_>) -> Result<DueKey> {
-    Ok(DueKey { due: Millis(from.number()?), sequence: Sequence(from.number()?) })
+/// A file, and what a snapshot knows of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KnownFile {
+    Segment(KnownSegment),
+    Run(RunNumber),
+    Load(KnownLoad),
 }
 
-pub(crate) fn put_ready(out: &mut TokenWriter, part: &ReadyPart) {
-    put_replay(out, part.replay);
-    put_pieces(out, &part.before);
-    out.number(u64::from(part.has_older));
-    out.number(part.rows);
-    put_numbering(out, &part.numbering);
-    put_refused(out, &part.refused);
+/// A segment as of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KnownSegment {
+    pub(crate) number: SegmentNumber,
+    pub(crate) first: Sequence,
+    pub(crate) end: Sequence,
+    /// The trusted time of its last batch.
+    pub(crate) trusted_to: Millis,
+    pub(crate) is_sealed: bool,
+    /// Its first batch is in a hole.
+    pub(crate) begins_hollow: bool,
 }
 
-pub(crate) fn ready_part(from: &mut TokenReader<'_>) -> Result<ReadyPart> {
-    Ok(ReadyPart {
-        replay: replay(from)?,
-        before: pieces(from)?,
-        has_older: from.number()? != 0,
-        rows: from.number()?,
-        numbering: numbering(from)?,
-        refused: refused(from)?,
-    })
-}
-
-pub(crate) fn put_deliveries(out: &mut TokenWriter, part: &DeliveriesPart) {
-    put_replay(out, part.replay);
-    out.number(part.log_first.0);
-    out.number(part.rows);
-    put_numbering(out, &part.numbering);
-    put_refused(out, &part.refused);
-}
-
-pub(crate) fn deliveries_part(from: &mut TokenReader<'_>) -> Result<DeliveriesPart> {
-    Ok(DeliveriesPart {
-        replay: replay(from)?,
-        log_first: Sequence(from.number()?),
-        rows: from.number()?,
-        numbering: numbering(from)?,
-        refused: refused(from)?,
-    })
-}
-
-fn put_numbering(out: &mut TokenWriter, numbering: &Numbering) {
-    out.number(u64::from(numbering.from.is_some()));
-    let (piece, finds) = numbering.from.unwrap_or_default();
-    for number in [piece, finds, numbering.next.len() as u64] {
-        out.number(number);
-    }
-    for (subject, next) in &numbering.next {
-        out.number(u64::from(subject.0));
-        out.number(*next);
-    }
-}
-
-fn numbering(from: &mut TokenReader<'_>) -> Result<Numbering> {
-    let (is_known, place) = (from.number()? != 0, (from.number()?, from.number()?));
-    let mut next = BTreeMap::new();
-    for _ in 0..from.number()? {
-        next.insert(SubjectNumber(from.narrow()?), from.number()?);
-    }
-    Ok(Numbering { from: is_known.then_some(place), next })
-}
-
-fn put_refused(out: &mut TokenWriter, refused: &Refused) {
-    out.number(refused.len() as u64);
-    for (fact, entry) in refused {
-        out.number(fact.0);
-        out.number(entry.0);
-    }
-}
-
-fn refused(from: &mut TokenReader<'_>) -> Result<Refused> {
-    let mut refused = Refused::new();
-    for _ in 0..from.number()? {
-        refused.insert((Sequence(from.number()?), Sequence(from.number()?)));
-    }
-    Ok(refused)
-}
-
-pub(crate) fn put_file(out: &mut TokenWriter, file: &KnownFile) {
-    match file {
-        KnownFile::Segment(one) => {
-            out.number(SEGMENT);
-            let sequences = [one.first.0, one.end.0];
-            for number in [u64::from(one.number.0)].into_iter().chain(sequences) {
-                out.number(number);
-            }
-            out.number(one.trusted_to.0);
-            out.number(u64::from(one.is_sealed));
-            out.number(u64::from(one.begins_hollow));
-        }
-        KnownFile::Run(number) => {
-            out.number(RUN);
-            out.number(u64::from(number.0));
-        }
-        KnownFile::Load(load) => {
-            out.number(LOAD);
-            put_load(out, load);
+impl KnownFile {
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Segment(segment) => segment_path(segment.number),
+            Self::Run(run) => run_path(*run),
+            Self::Load(load) => load.path(),
         }
     }
 }
 
-pub(crate) fn files(from: &mut TokenReader<'_>) -> Result<Vec<KnownFile>> {
-    let mut files = Vec::new();
-    for _ in 0..from.number()? {
-        files.push(match from.number()? {
-            SEGMENT => KnownFile::Segment(KnownSegment {
-                number: SegmentNumber(from.narrow()?),
-                first: Sequence(from.number()?),
-                end: Sequence(from.number()?),
-                trusted_to: Millis(from.number()?),
-                is_sealed: from.number()? != 0,
-                begins_hollow: from.number()? != 0,
-            }),
-            RUN => KnownFile::Run(RunNumber(from.narrow()?)),
-            LOAD => KnownFile::Load(load(from)?),
-            _ => return Err(malformed("a file of another kind")),
-        });
+/// A loaded run in a snapshot: any process with the folder can open it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KnownLoad {
+    pub(crate) number: RunNumber,
+    pub(crate) run: StagedRun,
+    pub(crate) base: Sequence,
+    pub(crate) published: Millis,
+}
+
+impl KnownLoad {
+    /// What there is to know of a run, if it was loaded.
+    pub(crate) fn of(run: &Run) -> Option<Self> {
+        let relation = run.relation()?;
+        let named =
+            StagedRun { name: relation.name, length: run.length(), digest: run.digest(), rows: run.row_count() };
+        Some(Self { number: run.number(), run: named, base: relation.base, published: relation.published })
     }
-    Ok(files)
+
+    pub(crate) fn path(&self) -> String {
+        self.run.name.path()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.run.length
+    }
+
+    /// Opens it with its subjects by their places, from 1, and gives their names.
+    pub(crate) fn open(&self, storage: &dyn Storage, stream: &Stream) -> Result<(Run, Vec<String>)> {
+        let names = RefCell::new(Vec::new());
+        let number_of = |name: &str| {
+            let mut names = names.borrow_mut();
+            names.push(name.to_owned());
+            u32::try_from(names.len()).ok().map(SubjectNumber)
+        };
+        let (who, place) = ((self.number, &stream.id), (self.base, self.published));
+        let run = Run::open_adopted(storage, &self.run, who, place, &number_of)?;
+        Ok((run, names.into_inner()))
+    }
 }

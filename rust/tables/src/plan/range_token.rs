@@ -1,66 +1,44 @@
 //! The token of a range.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use delaymq_core::error::Result;
-use delaymq_core::message_log::Stream;
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence, SubjectNumber};
-
-use crate::plan::log_piece_codec::{pieces, put_pieces};
-use crate::plan::range::{Part, Range};
-use crate::plan::range_parts::{
-    deliveries_part, files, pending_part, put_deliveries, put_file, put_pending, put_ready, ready_part,
+use delaymq_core::message_log::{LogPiece, Stream};
+use delaymq_core::run::{LoadName, StagedRun};
+use delaymq_core::units::{
+    ConsumerNumber, DueKey, GroupNumber, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber,
 };
-use crate::plan::token_codec::{TokenReader, TokenWriter, malformed};
-use crate::read::loads::{load, put_load};
-use crate::schema::filter::{Filter, Names};
+
+use crate::plan::due_stretches::DuePart;
+use crate::plan::range::{Part, Range};
+use crate::plan::range_parts::{DeliveriesPart, KnownFile, KnownLoad, KnownSegment, PendingPart, ReadyPart, Replay};
+use crate::plan::token_codec::{Coded, TokenReader, TokenWriter, coded, malformed};
+use crate::read::ready_numbers::Numbering;
+use crate::schema::filter::Filter;
 use crate::schema::table::Table;
 use crate::snapshot::parties::Parties;
 
 /// Rises with the layout of a token.
-const TOKEN_VERSION: u64 = 4;
+const TOKEN_VERSION: u64 = 5;
 
 impl Range {
     /// All of it as bytes.
     pub fn to_token(&self) -> Vec<u8> {
         let mut out = TokenWriter::default();
-        out.number(TOKEN_VERSION);
-        out.number(table_number(self.table));
-        out.bytes(&self.stream.id);
-        out.number(u64::from(self.stream.timeline));
-        for number in [self.bytes, self.first_sequence.0, self.end_sequence.0] {
-            out.number(number);
-        }
-        put_filter(&mut out, &self.filter);
-        put_pieces(&mut out, &self.pieces);
-        out.number(self.loads.len() as u64);
-        self.loads.iter().for_each(|load| put_load(&mut out, load));
+        let table = Table::ALL.iter().position(|table| *table == self.table).unwrap_or_default();
+        (TOKEN_VERSION, table as u64).put(&mut out);
+        self.stream.put(&mut out);
+        (self.bytes, (self.first_sequence, self.end_sequence)).put(&mut out);
+        self.filter.put(&mut out);
+        self.pieces.put(&mut out);
+        self.loads.put(&mut out);
         match &self.part {
             Part::Log => {}
-            Part::Pending(part) => put_pending(&mut out, part),
-            Part::Ready(part) => put_ready(&mut out, part),
-            Part::Deliveries(part) => put_deliveries(&mut out, part),
-            Part::Files(files) => {
-                out.number(files.len() as u64);
-                for file in files {
-                    put_file(&mut out, file);
-                }
-            }
+            Part::Pending(part) => part.put(&mut out),
+            Part::Ready(part) => part.put(&mut out),
+            Part::Deliveries(part) => part.put(&mut out),
+            Part::Files(files) => files.put(&mut out),
         }
-        put_names(&mut out, &self.names);
-        put_names(&mut out, &self.parties.subjects);
-        out.number(self.parties.groups.len() as u64);
-        for (number, (subject, name)) in &self.parties.groups {
-            out.number(u64::from(number.0));
-            out.number(u64::from(subject.0));
-            out.bytes(name.as_bytes());
-        }
-        out.number(self.parties.consumers.len() as u64);
-        for (number, name) in &self.parties.consumers {
-            out.number(u64::from(number.0));
-            out.bytes(name.as_bytes());
-        }
+        self.names.put(&mut out);
+        self.parties.put(&mut out);
         out.finish()
     }
 
@@ -69,106 +47,92 @@ impl Range {
     /// # Errors
     /// `InvalidArgument` if it is something else, or of another release.
     pub fn from_token(token: &[u8]) -> Result<Self> {
-        let mut from = TokenReader::new(token)?;
-        let (version, table) = (from.number()?, from.number()?);
-        let table = Table::ALL.into_iter().find(|one| version == TOKEN_VERSION && table_number(*one) == table);
-        let table = table.ok_or_else(|| malformed("one of another release"))?;
-        let id = from.bytes()?.try_into().map_err(|_| malformed("a stream of another length"))?;
-        let stream = Stream { id, timeline: from.narrow()? };
-        let (bytes, first_sequence, end_sequence) = (from.number()?, from.number()?, from.number()?);
-        let filter = filter(&mut from)?;
-        let pieces = pieces(&mut from)?;
-        let mut loads = Vec::new();
-        for _ in 0..from.number()? {
-            loads.push(load(&mut from)?);
-        }
+        let mut reader = TokenReader::new(token)?;
+        let from = &mut reader;
+        let (version, table) = <(u64, u64)>::take(from)?;
+        let table = Table::ALL.into_iter().zip(0..).find(|(_, number)| version == TOKEN_VERSION && *number == table);
+        let (table, _) = table.ok_or_else(|| malformed("one of another release"))?;
+        let stream = Coded::take(from)?;
+        let (bytes, (first_sequence, end_sequence)) = Coded::take(from)?;
+        let (filter, pieces, loads) = (Coded::take(from)?, Coded::take(from)?, Coded::take(from)?);
         let part = match table {
             Table::Message | Table::Action => Part::Log,
-            Table::Pending => Part::Pending(pending_part(&mut from)?),
-            Table::Ready => Part::Ready(ready_part(&mut from)?),
-            Table::Deliveries => Part::Deliveries(deliveries_part(&mut from)?),
-            Table::Segments => Part::Files(files(&mut from)?),
+            Table::Pending => Part::Pending(Coded::take(from)?),
+            Table::Ready => Part::Ready(Coded::take(from)?),
+            Table::Deliveries => Part::Deliveries(Coded::take(from)?),
+            Table::Segments => Part::Files(Coded::take(from)?),
         };
-        let (names, parties) = (Arc::new(names(&mut from)?), Arc::new(parties(&mut from)?));
-        from.finish()?;
-        let (first_sequence, end_sequence) = (Sequence(first_sequence), Sequence(end_sequence));
+        let (names, parties) = (Coded::take(from)?, Coded::take(from)?);
+        reader.finish()?;
         Ok(Self { table, stream, bytes, first_sequence, end_sequence, pieces, loads, part, filter, names, parties })
     }
 }
 
-fn table_number(table: Table) -> u64 {
-    match table {
-        Table::Message => 0,
-        Table::Pending => 1,
-        Table::Ready => 2,
-        Table::Action => 3,
-        Table::Segments => 4,
-        Table::Deliveries => 5,
-    }
+coded! {
+    ConsumerNumber { 0 }
+    GroupNumber { 0 }
+    Location { 0 }
+    Millis { 0 }
+    RunNumber { 0 }
+    SegmentNumber { 0 }
+    Sequence { 0 }
+    SubjectNumber { 0 }
+    DueKey { due, sequence }
+    Stream { id, timeline }
+    LogPiece { segment, from, to, first, end, chain, trusted_from, trusted_to }
+    LoadName { staged, nonce }
+    StagedRun { name, length, digest, rows }
+    Filter { only_named, first_sequence, end_sequence, published_from, published_before, due_from, due_before }
+    Parties { subjects, groups, consumers }
+    Replay { checkpoint, end }
+    DuePart { after, to, rows, bytes, runs }
+    PendingPart { replay, due }
+    Numbering { from, next }
+    ReadyPart { replay, before, has_older, rows, numbering, refused }
+    DeliveriesPart { replay, log_first, rows, numbering, refused }
+    KnownSegment { number, first, end, trusted_to, is_sealed, begins_hollow }
+    KnownLoad { number, run, base, published }
 }
 
-fn put_filter(out: &mut TokenWriter, filter: &Filter) {
-    out.number(u64::from(filter.only_named));
-    let sequences = [filter.first_sequence, filter.end_sequence].map(|bound| bound.map(|sequence| sequence.0));
-    let times = [filter.published_from, filter.published_before, filter.due_from, filter.due_before];
-    for bound in sequences.into_iter().chain(times.map(|bound| bound.map(|time| time.0))) {
-        out.optional(bound);
-    }
-}
+const SEGMENT: u64 = 0;
+const RUN: u64 = 1;
+const LOAD: u64 = 2;
 
-fn filter(from: &mut TokenReader<'_>) -> Result<Filter> {
-    Ok(Filter {
-        only_named: from.number()? != 0,
-        first_sequence: from.optional()?.map(Sequence),
-        end_sequence: from.optional()?.map(Sequence),
-        published_from: from.optional()?.map(Millis),
-        published_before: from.optional()?.map(Millis),
-        due_from: from.optional()?.map(Millis),
-        due_before: from.optional()?.map(Millis),
-    })
-}
+impl Coded for KnownFile {
+    fn put(&self, out: &mut TokenWriter) {
+        match self {
+            Self::Segment(segment) => {
+                SEGMENT.put(out);
+                segment.put(out);
+            }
+            Self::Run(number) => {
+                RUN.put(out);
+                number.put(out);
+            }
+            Self::Load(load) => {
+                LOAD.put(out);
+                load.put(out);
+            }
+        }
+    }
 
-fn put_names(out: &mut TokenWriter, names: &Names) {
-    out.number(names.len() as u64);
-    for (number, name) in names {
-        out.number(u64::from(number.0));
-        out.bytes(name.as_bytes());
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Ok(match from.number()? {
+            SEGMENT => Self::Segment(Coded::take(from)?),
+            RUN => Self::Run(Coded::take(from)?),
+            LOAD => Self::Load(Coded::take(from)?),
+            _ => return Err(malformed("a file of another kind")),
+        })
     }
-}
-
-fn names(from: &mut TokenReader<'_>) -> Result<Names> {
-    let mut names = BTreeMap::new();
-    for _ in 0..from.number()? {
-        names.insert(SubjectNumber(from.narrow()?), from.text()?);
-    }
-    Ok(names)
-}
-
-fn parties(from: &mut TokenReader<'_>) -> Result<Parties> {
-    let mut parties = Parties { subjects: names(from)?, ..Parties::default() };
-    for _ in 0..from.number()? {
-        let (number, subject) = (GroupNumber(from.narrow()?), SubjectNumber(from.narrow()?));
-        parties.groups.insert(number, (subject, from.text()?));
-    }
-    for _ in 0..from.number()? {
-        parties.consumers.insert(ConsumerNumber(from.narrow()?), from.text()?);
-    }
-    Ok(parties)
 }
 
 #[cfg(test)]
 mod tests {
-    use delaymq_core::message_log::LogPiece;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
-    use crate::plan::due_stretches::DuePart;
-    use crate::read::deliveries::DeliveriesPart;
-    use crate::read::pending::{PendingPart, Replay};
-    use crate::read::ready::ReadyPart;
     use crate::read::ready_facts::Refused;
-    use crate::read::ready_numbers::Numbering;
-    use crate::read::segments::{KnownFile, KnownSegment};
-    use delaymq_core::units::{DueKey, Location, RunNumber, SegmentNumber};
 
     fn range() -> Range {
         let piece = LogPiece {

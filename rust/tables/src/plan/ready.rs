@@ -12,8 +12,7 @@ use delaymq_core::units::Sequence;
 
 use crate::plan::log_ranges::{length_of, log_ranges};
 use crate::plan::range::{Part, Range};
-use crate::read::deliveries::DeliveriesPart;
-use crate::read::ready::ReadyPart;
+use crate::plan::range_parts::{DeliveriesPart, ReadyPart};
 use crate::read::ready_numbers::{Counts, OLDER_STEP, note_older};
 use crate::read::state_rows::{each_older_ready, each_pending_below};
 use crate::rows::row_batches::Gathered;

@@ -1,7 +1,12 @@
 //! The encoding of tokens for another process: numbers of 8 bytes, texts behind their length, and a check of the whole.
 //! The release that wrote a token reads it, and it is stored nowhere.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use delaymq_core::error::{Error, Result};
+
+use crate::refused;
 
 const CHECK_BYTES: usize = 4;
 
@@ -11,11 +16,6 @@ pub(crate) struct TokenWriter(Vec<u8>);
 impl TokenWriter {
     pub(crate) fn number(&mut self, number: u64) {
         self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    pub(crate) fn optional(&mut self, number: Option<u64>) {
-        self.number(u64::from(number.is_some()));
-        self.number(number.unwrap_or_default());
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
@@ -48,23 +48,9 @@ impl<'a> TokenReader<'a> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A number of 32 bits.
-    pub(crate) fn narrow(&mut self) -> Result<u32> {
-        u32::try_from(self.number()?).map_err(|_| malformed("a number beyond its bounds"))
-    }
-
-    pub(crate) fn optional(&mut self) -> Result<Option<u64>> {
-        let (is_some, number) = (self.number()? != 0, self.number()?);
-        Ok(is_some.then_some(number))
-    }
-
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?).map_err(|_| malformed("a length beyond memory"))?;
         self.take(length)
-    }
-
-    pub(crate) fn text(&mut self) -> Result<String> {
-        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| malformed("a name that is no text"))
     }
 
     pub(crate) fn finish(self) -> Result<()> {
@@ -79,6 +65,150 @@ impl<'a> TokenReader<'a> {
 }
 
 pub(crate) fn malformed(found: &str) -> Error {
-    let expected = "a range that `plan` of this release made".to_owned();
-    Error::InvalidArgument { argument: "range", expected, found: found.to_owned() }
+    refused("range", "a range that `plan` of this release made", found)
+}
+
+/// A value of a token.
+pub(crate) trait Coded: Sized {
+    fn put(&self, out: &mut TokenWriter);
+    /// Reads what [`Self::put`] wrote.
+    fn take(from: &mut TokenReader<'_>) -> Result<Self>;
+}
+
+/// Codes structs as their fields, in the order given here.
+macro_rules! coded {
+    ($($name:ty { $($field:tt),+ })+) => {
+        $(impl Coded for $name {
+            fn put(&self, out: &mut TokenWriter) {
+                $(self.$field.put(out);)+
+            }
+
+            fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+                Ok(Self { $($field: Coded::take(from)?),+ })
+            }
+        })+
+    };
+}
+pub(crate) use coded;
+
+impl Coded for u64 {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(*self);
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        from.number()
+    }
+}
+
+impl Coded for u32 {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(u64::from(*self));
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Self::try_from(from.number()?).map_err(|_| malformed("a number beyond its bounds"))
+    }
+}
+
+impl Coded for bool {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(u64::from(*self));
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Ok(from.number()? != 0)
+    }
+}
+
+impl Coded for [u8; 16] {
+    fn put(&self, out: &mut TokenWriter) {
+        out.bytes(self);
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        from.bytes()?.try_into().map_err(|_| malformed("an identity of another length"))
+    }
+}
+
+impl Coded for String {
+    fn put(&self, out: &mut TokenWriter) {
+        out.bytes(self.as_bytes());
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Self::from_utf8(from.bytes()?.to_vec()).map_err(|_| malformed("a name that is no text"))
+    }
+}
+
+impl<T: Coded + Copy + Default> Coded for Option<T> {
+    fn put(&self, out: &mut TokenWriter) {
+        (self.is_some(), self.unwrap_or_default()).put(out);
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        let (is_some, value) = Coded::take(from)?;
+        Ok(if is_some { Some(value) } else { None })
+    }
+}
+
+impl<A: Coded, B: Coded> Coded for (A, B) {
+    fn put(&self, out: &mut TokenWriter) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Ok((Coded::take(from)?, Coded::take(from)?))
+    }
+}
+
+impl<T: Coded> Coded for Arc<T> {
+    fn put(&self, out: &mut TokenWriter) {
+        T::put(self, out);
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        T::take(from).map(Self::new)
+    }
+}
+
+impl<T: Coded> Coded for Vec<T> {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(self.len() as u64);
+        for one in self {
+            one.put(out);
+        }
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        (0..from.number()?).map(|_| T::take(from)).collect()
+    }
+}
+
+impl<T: Coded + Ord> Coded for BTreeSet<T> {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(self.len() as u64);
+        for one in self {
+            one.put(out);
+        }
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Ok(Vec::take(from)?.into_iter().collect())
+    }
+}
+
+impl<K: Coded + Ord, V: Coded> Coded for BTreeMap<K, V> {
+    fn put(&self, out: &mut TokenWriter) {
+        out.number(self.len() as u64);
+        for (key, value) in self {
+            key.put(out);
+            value.put(out);
+        }
+    }
+
+    fn take(from: &mut TokenReader<'_>) -> Result<Self> {
+        Ok(Vec::take(from)?.into_iter().collect())
+    }
 }

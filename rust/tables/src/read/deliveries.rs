@@ -20,14 +20,15 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
 use delaymq_core::units::Sequence;
 
-use crate::ledger::delivery_ledger::{Ending, Gone, Ledger};
+use crate::ledger::delivery_ledger::{Ending, Ledger};
 use crate::ledger::gaps::subjects_of_groups;
 use crate::ledger::rows::show_slot;
+use crate::ledger::slots::Gone;
 use crate::plan::range::Range;
-use crate::read::log_walk::{At, Walked, each_record, fact_of};
+use crate::plan::range_parts::DeliveriesPart;
+use crate::read::log_walk::{At, each_fact};
 use crate::read::message::check_payload;
-use crate::read::pending::Replay;
-use crate::read::ready_facts::{Judge, Refused, known_from};
+use crate::read::ready_facts::{Judge, known_from};
 use crate::read::ready_numbers::{Numbering, Numbers};
 use crate::read::state_rows::{each_older_ready, each_pending_below, each_unfinished};
 use crate::rows::content::Content;
@@ -38,18 +39,6 @@ use crate::snapshot::parties::Parties;
 
 /// Messages whose rows are made at once.
 const PORTION: usize = 10_000;
-
-/// What a range of the table needs in addition to its pieces, which reach from its messages to the end of the log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct DeliveriesPart {
-    pub(crate) replay: Replay,
-    /// The first sequence of the log.
-    pub(crate) log_first: Sequence,
-    /// No more rows are in it.
-    pub(crate) rows: u64,
-    pub(crate) numbering: Numbering,
-    pub(crate) refused: Refused,
-}
 
 /// One reading of a range.
 pub(crate) struct DeliveriesReader {
@@ -232,35 +221,24 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn take(&mut self, find: Find<'_>, is_own: bool, sink: &mut Gathered) {
-        let mut is_whole = matches!(find, Find::Batch { .. });
-        each_record(
-            find,
-            self.path,
-            |_| true,
-            |walked| {
-                let result = match &walked {
-                    Walked::Damage(error) => Err(error.clone()),
-                    Walked::Record(record, at) => fact_of(record, at, self.path).map(|fact| {
-                        self.fact(&fact, *at);
-                        if let Fact::Adopt(adopt) = &fact {
-                            let end = at.fact.plus(u64::from(adopt.rows));
-                            self.loaded(at.fact..end, *at, sink);
-                        }
-                        if let Fact::Message(message) = &fact {
-                            let check = || check_payload(record, self.path, at.location.offset());
-                            if let Err(error) = self.message(message, *at, check) {
-                                sink.damage(error);
-                            }
-                        }
-                        self.readies(&fact, *at);
-                    }),
-                };
-                if let Err(error) = result {
-                    is_whole = false;
-                    if is_own { sink.damage(error) } else { sink.damage_elsewhere(error) }
+        let is_whole = each_fact(find, self.path, |found| match found {
+            Ok((fact, record, at)) => {
+                self.fact(&fact, at);
+                if let Fact::Adopt(adopt) = &fact {
+                    let end = at.fact.plus(u64::from(adopt.rows));
+                    self.loaded(at.fact..end, at, sink);
                 }
-            },
-        );
+                if let Fact::Message(message) = &fact {
+                    let check = || check_payload(&record, self.path, at.location.offset());
+                    if let Err(error) = self.message(message, at, check) {
+                        sink.damage(error);
+                    }
+                }
+                self.readies(&fact, at);
+            }
+            Err(error) if is_own => sink.damage(error),
+            Err(error) => sink.damage_elsewhere(error),
+        });
         self.numbers.pass(is_whole);
     }
 

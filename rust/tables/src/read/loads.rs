@@ -1,18 +1,16 @@
 //! Loaded runs: their messages are in no record of the log, and come behind the fact that adopted them.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Stream;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::decode_message;
-use delaymq_core::run::{LoadName, RowScan, Run, ScanBuffer, ScheduleRow, StagedRun};
+use delaymq_core::run::{RowScan, Run, ScanBuffer, ScheduleRow};
 use delaymq_core::storage::Storage;
-use delaymq_core::units::{Epoch, Millis, RunNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::plan::range::Range;
-use crate::plan::token_codec::{TokenReader, TokenWriter, malformed};
+use crate::plan::range_parts::KnownLoad;
 use crate::rows::content::Content;
 use crate::rows::message_row::MessageRow;
 use crate::rows::row_batches::Gathered;
@@ -21,63 +19,6 @@ use crate::schema::column::Column;
 
 /// Rows that are shown at once.
 const PORTION: usize = 1_000;
-
-/// A loaded run in a snapshot: any process with the folder can open it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct KnownLoad {
-    pub(crate) number: RunNumber,
-    run: StagedRun,
-    pub(crate) base: Sequence,
-    published: Millis,
-}
-
-impl KnownLoad {
-    /// What there is to know of a run, if it was loaded.
-    pub(crate) fn of(run: &Run) -> Option<Self> {
-        let relation = run.relation()?;
-        let named =
-            StagedRun { name: relation.name, length: run.length(), digest: run.digest(), rows: run.row_count() };
-        Some(Self { number: run.number(), run: named, base: relation.base, published: relation.published })
-    }
-
-    pub(crate) fn path(&self) -> String {
-        self.run.name.path()
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.run.length
-    }
-
-    /// Opens it with its subjects by their places, from 1, and gives their names.
-    pub(crate) fn open(&self, storage: &dyn Storage, stream: &Stream) -> Result<(Run, Vec<String>)> {
-        let names = RefCell::new(Vec::new());
-        let number_of = |name: &str| {
-            let mut names = names.borrow_mut();
-            names.push(name.to_owned());
-            u32::try_from(names.len()).ok().map(SubjectNumber)
-        };
-        let (who, place) = ((self.number, &stream.id), (self.base, self.published));
-        let run = Run::open_adopted(storage, &self.run, who, place, &number_of)?;
-        Ok((run, names.into_inner()))
-    }
-}
-
-pub(crate) fn put_load(out: &mut TokenWriter, load: &KnownLoad) {
-    out.number(u64::from(load.number.0));
-    out.number(load.run.name.staged.0);
-    out.bytes(&load.run.name.nonce);
-    for number in [load.run.length, u64::from(load.run.digest), load.run.rows, load.base.0, load.published.0] {
-        out.number(number);
-    }
-}
-
-pub(crate) fn load(from: &mut TokenReader<'_>) -> Result<KnownLoad> {
-    let (number, staged) = (RunNumber(from.narrow()?), Millis(from.number()?));
-    let nonce = from.bytes()?.try_into().map_err(|_| malformed("a staged run of another name"))?;
-    let name = LoadName { staged, nonce };
-    let run = StagedRun { name, length: from.number()?, digest: from.narrow()?, rows: from.number()? };
-    Ok(KnownLoad { number, run, base: Sequence(from.number()?), published: Millis(from.number()?) })
-}
 
 /// One reading of the messages of a loaded run.
 pub(crate) struct LoadReader {
@@ -102,9 +43,7 @@ impl LoadReader {
     }
 
     /// Shows some more rows; false at the end.
-    ///
-    /// # Errors
-    /// `Storage`.
+    /// Fails with `Storage`.
     pub(crate) fn read_next(&mut self, range: &Range, choice: &Choice, sink: &mut Gathered) -> Result<bool> {
         let mut buffer = ScanBuffer::default();
         let first = self.next.since(self.run.first_sequence());

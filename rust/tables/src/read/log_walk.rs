@@ -65,13 +65,35 @@ pub(crate) fn each_record<'a>(
 }
 
 /// What a record says. The payload of a message is not checked here.
-///
-/// # Errors
-/// `Corrupt` if that cannot be read.
+/// Fails with `Corrupt` if that cannot be read.
 pub(crate) fn fact_of<'a>(record: &RawRecord<'a>, at: &At, path: &str) -> Result<Fact<'a>> {
     let fact = decode(record).filter(|fact| matches!(fact, Fact::Message(_)) || record.payload_is_whole());
     fact.ok_or_else(|| {
         let (offset, found) = (u64::from(at.location.offset()), format!("kind {}", record.header.kind));
         Error::corrupt(path, offset, "a whole record of a known kind", found)
     })
+}
+
+/// Shows each fact of what was found, and why one cannot be read. Returns true if a batch was found, and each of its
+/// facts could be read.
+pub(crate) fn each_fact<'a>(
+    find: Find<'a>,
+    path: &str,
+    mut show: impl FnMut(Result<(Fact<'a>, RawRecord<'a>, At)>),
+) -> bool {
+    let mut is_whole = matches!(find, Find::Batch { .. });
+    each_record(
+        find,
+        path,
+        |_| true,
+        |walked| {
+            let found = match walked {
+                Walked::Damage(error) => Err(error),
+                Walked::Record(record, at) => fact_of(&record, &at, path).map(|fact| (fact, record, at)),
+            };
+            is_whole &= found.is_ok();
+            show(found);
+        },
+    );
+    is_whole
 }

@@ -13,8 +13,8 @@ use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::store::{Owner, PendingCursor, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
 use delaymq_core::units::{Epoch, Location, LocationFile, RunNumber, Sequence};
 
-use crate::plan::due_stretches::DuePart;
 use crate::plan::range::Range;
+use crate::plan::range_parts::{PendingPart, Replay};
 use crate::rows::content::Content;
 use crate::rows::message_row::MessageRow;
 use crate::rows::row_batches::Gathered;
@@ -23,21 +23,6 @@ use crate::schema::column::Column;
 
 /// Entries that one look at the schedule returns.
 const PIECE_ENTRIES: usize = 10_000;
-
-/// The files and facts from which the schedule is built again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Replay {
-    pub(crate) checkpoint: Option<u32>,
-    /// The end of the log behind it.
-    pub(crate) end: Location,
-}
-
-/// Which part of the schedule a range is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct PendingPart {
-    pub(crate) replay: Replay,
-    pub(crate) due: DuePart,
-}
 
 /// One reading of parts of a schedule, which is made again once.
 pub(crate) struct PendingReader {

@@ -12,13 +12,15 @@ use delaymq_core::store::{Owner, state_at};
 use delaymq_core::units::Epoch;
 
 use crate::plan::range::{Part, Range};
+use crate::plan::range_parts::{KnownLoad, Replay};
 use crate::read::action::ActionRows;
 use crate::read::deliveries::DeliveriesReader;
-use crate::read::loads::{KnownLoad, LoadReader};
+use crate::read::loads::LoadReader;
 use crate::read::message::MessageRows;
-use crate::read::pending::{PendingReader, Replay};
+use crate::read::pending::PendingReader;
 use crate::read::ready::ReadyReader;
 use crate::read::segments::show_file;
+use crate::refused;
 use crate::rows::row_batches::Gathered;
 use crate::schema::choice::Choice;
 use crate::schema::table::Table;
@@ -316,11 +318,7 @@ fn state_for(
 
 /// Arrow refuses a batch only by a defect here; it is reported as such.
 fn not_built(error: &ArrowError) -> Error {
-    Error::InvalidArgument {
-        argument: "columns",
-        expected: "columns that make a record batch".to_owned(),
-        found: error.to_string(),
-    }
+    refused("columns", "columns that make a record batch", &error.to_string())
 }
 
 impl Iterator for Reading {

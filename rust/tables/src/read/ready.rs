@@ -3,35 +3,21 @@
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
+use delaymq_core::message_log::{LogPiece, PieceReader, segment_path};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::plan::range::Range;
-use crate::read::log_walk::{At, Walked, each_record, fact_of};
-use crate::read::pending::Replay;
-use crate::read::ready_facts::{Event, Judge, Messages, Refused};
-use crate::read::ready_numbers::{Numbering, Numbers};
+use crate::plan::range_parts::ReadyPart;
+use crate::read::log_walk::{At, each_fact};
+use crate::read::ready_facts::{Event, Judge, Messages};
+use crate::read::ready_numbers::Numbers;
 use crate::read::state_rows::each_older_ready;
 use crate::rows::cells::Cell;
 use crate::rows::row_batches::{Gathered, Row};
 use crate::schema::choice::Choice;
 use crate::schema::column::Column;
-
-/// What a range of the table needs in addition to its pieces.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ReadyPart {
-    pub(crate) replay: Replay,
-    /// The log before its pieces: facts that made entries which become ready later.
-    pub(crate) before: Vec<LogPiece>,
-    /// It begins with ready and unfinished messages whose ready facts are not in the log any more.
-    pub(crate) has_older: bool,
-    /// No more rows are in it.
-    pub(crate) rows: u64,
-    pub(crate) numbering: Numbering,
-    pub(crate) refused: Refused,
-}
 
 /// One reading of a range.
 pub(crate) struct ReadyReader {
@@ -111,32 +97,17 @@ impl ReadyReader {
         let mut found: Vec<(Event, Option<u64>)> = Vec::new();
         let reader = reader.get_or_insert_with(|| PieceReader::new(storage, range.stream, *piece));
         let is_more = reader.read_next(&mut |find| {
-            let mut is_whole = matches!(find, Find::Batch { .. });
-            each_record(
-                find,
-                &path,
-                |_| true,
-                |walked| {
-                    let fact = match &walked {
-                        Walked::Record(record, at) => fact_of(record, at, &path).map(|fact| (fact, *at)),
-                        Walked::Damage(error) => Err(error.clone()),
-                    };
-                    match fact {
-                        Ok((fact, at)) => {
-                            if let Some(messages) = messages {
-                                messages.note(&fact, at);
-                            }
-                            judge.take(owner.state(), &fact, at, &mut |event| {
-                                found.push((event, numbers.take(event.subject)));
-                            });
-                        }
-                        Err(error) => {
-                            is_whole = false;
-                            sink.damage(error);
-                        }
+            let is_whole = each_fact(find, &path, |read| match read {
+                Ok((fact, _, at)) => {
+                    if let Some(messages) = messages {
+                        messages.note(&fact, at);
                     }
-                },
-            );
+                    judge.take(owner.state(), &fact, at, &mut |event| {
+                        found.push((event, numbers.take(event.subject)));
+                    });
+                }
+                Err(error) => sink.damage(error),
+            });
             numbers.pass(is_whole);
         })?;
         for (event, number) in found {
@@ -150,9 +121,7 @@ impl ReadyReader {
         }
         Ok(true)
     }
-}
 
-impl ReadyReader {
     /// The message of an entry, where somebody asks for it.
     fn message_of(&mut self, event: &Event) -> Result<Option<Sequence>> {
         let Some(messages) = &mut self.messages else { return Ok(None) };
@@ -169,19 +138,12 @@ fn note_all(storage: &Arc<dyn Storage>, range: &Range, pieces: &[LogPiece], mess
     for piece in pieces {
         let (path, mut reader) = (segment_path(piece.segment), PieceReader::new(storage, range.stream, *piece));
         while reader.read_next(&mut |find| {
-            each_record(
-                find,
-                &path,
-                |_| true,
-                |walked| {
-                    // The range that has the damage reports it.
-                    if let Walked::Record(record, at) = walked
-                        && let Ok(fact) = fact_of(&record, &at, &path)
-                    {
-                        messages.note(&fact, at);
-                    }
-                },
-            );
+            each_fact(find, &path, |read| {
+                // The range that has the damage reports it.
+                if let Ok((fact, _, at)) = read {
+                    messages.note(&fact, at);
+                }
+            });
         })? {}
     }
     Ok(())

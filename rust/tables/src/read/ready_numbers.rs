@@ -50,9 +50,7 @@ impl Numbering {
 
 impl Counts {
     /// Reads the pieces, which are all of a log, by the state at its end.
-    ///
-    /// # Errors
-    /// `Storage`, `NewerFormat`.
+    /// Fails with `Storage`, `NewerFormat`.
     pub(crate) fn counted(
         storage: &Arc<dyn Storage>,
         stream: Stream,

@@ -5,45 +5,14 @@ use std::sync::Arc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, SegmentHeader, Stream, segment_path};
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
-use delaymq_core::run::{Run, RunKind, TIME_BUCKET_MS, run_path};
+use delaymq_core::run::{Run, RunKind, TIME_BUCKET_MS};
 use delaymq_core::storage::{Storage, StorageFile, read_upto};
-use delaymq_core::units::{Millis, RunNumber, SegmentNumber, Sequence};
+use delaymq_core::units::{Millis, Sequence};
 
-use crate::read::loads::KnownLoad;
+use crate::plan::range_parts::{KnownFile, KnownSegment};
 use crate::rows::cells::Cell;
 use crate::rows::row_batches::{Gathered, Row};
 use crate::schema::column::Column;
-
-/// A file, and what a snapshot knows of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum KnownFile {
-    Segment(KnownSegment),
-    Run(RunNumber),
-    Load(KnownLoad),
-}
-
-/// A segment as of a snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct KnownSegment {
-    pub(crate) number: SegmentNumber,
-    pub(crate) first: Sequence,
-    pub(crate) end: Sequence,
-    /// The trusted time of its last batch.
-    pub(crate) trusted_to: Millis,
-    pub(crate) is_sealed: bool,
-    /// Its first batch is in a hole.
-    pub(crate) begins_hollow: bool,
-}
-
-impl KnownFile {
-    pub(crate) fn path(&self) -> String {
-        match self {
-            Self::Segment(segment) => segment_path(segment.number),
-            Self::Run(run) => run_path(*run),
-            Self::Load(load) => load.path(),
-        }
-    }
-}
 
 struct FileRow {
     log: &'static str,
@@ -76,9 +45,7 @@ impl Row for FileRow {
 }
 
 /// Shows the row of a file, or why there is none.
-///
-/// # Errors
-/// `Storage`, `NewerFormat`.
+/// Fails with `Storage`, `NewerFormat`.
 pub(crate) fn show_file(
     storage: &Arc<dyn Storage>,
     stream: &Stream,

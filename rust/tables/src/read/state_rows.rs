@@ -10,9 +10,7 @@ use crate::rows::row_batches::Gathered;
 
 /// Shows ready messages that some group has not finished and whose ready facts are not in the log, by subject and
 /// number. If the numbers at the beginning of the log are unknown, these cannot be told apart from the others.
-///
-/// # Errors
-/// `Storage`.
+/// Fails with `Storage`.
 pub(crate) fn each_older_ready(
     owner: &Owner,
     numbering: &Numbering,
@@ -28,9 +26,7 @@ pub(crate) fn each_older_ready(
 }
 
 /// Shows what is ready of a subject below a number and not behind what all groups have finished.
-///
-/// # Errors
-/// `Storage`.
+/// Fails with `Storage`.
 pub(crate) fn each_unfinished(
     owner: &Owner,
     (subject, end): (SubjectNumber, ReadyNumber),

@@ -11,7 +11,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::units::{Location, Sequence};
 
 use crate::plan::range::{Part, Range};
-use crate::read::loads::KnownLoad;
+use crate::plan::range_parts::KnownLoad;
 use crate::read::message::check_payload;
 use crate::read::reader::{OnDamage, open_ranges};
 use crate::schema::choice::Choice;

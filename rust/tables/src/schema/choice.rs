@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 
+use crate::refused;
 use crate::schema::column::{Column, VERSION, columns_of};
 use crate::schema::table::Table;
 
@@ -27,19 +28,14 @@ impl Choice {
     /// `InvalidArgument` for a name that the table has not, or one that comes twice.
     pub fn named(table: Table, names: &[String]) -> Result<Self> {
         let all = Self::all(table);
-        let refused = |expected: String, found: &str| Error::InvalidArgument {
-            argument: "columns",
-            expected,
-            found: found.to_owned(),
-        };
         let mut chosen = Vec::new();
         for name in names.iter().take(COLUMNS_MAX) {
             let Some(column) = all.0.iter().copied().find(|column| column.name() == name) else {
                 let known: Vec<&str> = all.0.iter().map(|column| column.name()).collect();
-                return Err(refused(format!("columns of {}: {}", table.name(), known.join(", ")), name));
+                return Err(refused("columns", &format!("columns of {}: {}", table.name(), known.join(", ")), name));
             };
             if chosen.contains(&column) {
-                return Err(refused("each column once".to_owned(), name));
+                return Err(refused("columns", "each column once", name));
             }
             chosen.push(column);
         }

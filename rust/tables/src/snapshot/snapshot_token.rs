@@ -3,9 +3,9 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Stream;
 use delaymq_core::store::Moment;
-use delaymq_core::units::Location;
 
-use crate::plan::token_codec::{TokenReader, TokenWriter};
+use crate::plan::token_codec::{Coded, TokenReader, TokenWriter};
+use crate::refused;
 
 /// Rises with the layout of a name.
 const NAME_VERSION: u64 = 1;
@@ -13,51 +13,51 @@ const NAME_VERSION: u64 = 1;
 pub(crate) fn name_of(moment: &Moment, stream: &Stream) -> Vec<u8> {
     let mut out = TokenWriter::default();
     out.number(NAME_VERSION);
-    out.bytes(&stream.id);
+    stream.id.put(&mut out);
     for checkpoint in moment.checkpoints {
-        out.optional(checkpoint.map(|(number, check)| u64::from(number) << 32 | u64::from(check)));
+        checkpoint.map(|(number, check)| u64::from(number) << 32 | u64::from(check)).put(&mut out);
     }
-    for number in [moment.end.0, u64::from(moment.chain), u64::from(moment.sealed)] {
-        out.number(number);
-    }
+    moment.end.put(&mut out);
+    (moment.chain, moment.sealed).put(&mut out);
     out.finish()
 }
 
 /// The moment that a name of a snapshot of this stream says.
-///
-/// # Errors
-/// `InvalidArgument` if it is something else, of another release, or of another store.
+/// Fails with `InvalidArgument` if it is something else, of another release, or of another store.
 pub(crate) fn moment(name: &[u8], stream: &Stream) -> Result<Moment> {
     let (of, moment) = read(name).map_err(|error| match error {
-        Error::InvalidArgument { found, .. } => refused(found),
+        Error::InvalidArgument { found, .. } => refused_name(&found),
         other => other,
     })?;
-    if of == stream.id { Ok(moment) } else { Err(refused("one of another store".to_owned())) }
+    if of == stream.id { Ok(moment) } else { Err(refused_name("one of another store")) }
 }
 
-fn read(name: &[u8]) -> Result<(Vec<u8>, Moment)> {
+fn read(name: &[u8]) -> Result<([u8; 16], Moment)> {
     let mut from = TokenReader::new(name)?;
     if from.number()? != NAME_VERSION {
-        return Err(refused("one of another release".to_owned()));
+        return Err(refused_name("one of another release"));
     }
-    let stream = from.bytes()?.to_vec();
+    let stream = Coded::take(&mut from)?;
     let mut checkpoint = || -> Result<Option<(u32, u32)>> {
         let halves =
             |both: u64| Some((u32::try_from(both >> 32).ok()?, u32::try_from(both & u64::from(u32::MAX)).ok()?));
-        Ok(from.optional()?.and_then(halves))
+        Ok(<Option<u64> as Coded>::take(&mut from)?.and_then(halves))
     };
     let checkpoints = [checkpoint()?, checkpoint()?];
-    let (end, chain, sealed) = (Location(from.number()?), from.narrow()?, from.number()? != 0);
+    let end = Coded::take(&mut from)?;
+    let (chain, sealed) = Coded::take(&mut from)?;
     from.finish()?;
     Ok((stream, Moment { checkpoints, end, chain, sealed }))
 }
 
-fn refused(found: String) -> Error {
-    Error::InvalidArgument { argument: "name", expected: "the name of a snapshot of this store".to_owned(), found }
+fn refused_name(found: &str) -> Error {
+    refused("name", "the name of a snapshot of this store", found)
 }
 
 #[cfg(test)]
 mod tests {
+    use delaymq_core::units::Location;
+
     use super::*;
 
     const STREAM: Stream = Stream { id: [7; 16], timeline: 1 };

@@ -13,9 +13,7 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::plan::cut::ends_held;
 use crate::plan::due_stretches::{Source, sources_of};
-use crate::read::loads::KnownLoad;
-use crate::read::pending::Replay;
-use crate::read::segments::{KnownFile, KnownSegment};
+use crate::plan::range_parts::{KnownFile, KnownLoad, KnownSegment, Replay};
 use crate::schema::filter::Names;
 use crate::snapshot::parties::Parties;
 use crate::snapshot::snapshot_token::{moment, name_of};
@@ -93,9 +91,7 @@ impl TableSnapshot {
     }
 
     /// The state as of its end, made again.
-    ///
-    /// # Errors
-    /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+    /// Fails with `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
     pub(crate) fn state(&self, storage: &Arc<dyn Storage>) -> Result<Owner> {
         state_at(storage, self.stream, self.replay.checkpoint, self.replay.end)
     }
@@ -116,9 +112,7 @@ impl TableSnapshot {
 
     /// The sources of pending messages. The state is built again for them, once: tables of the log do not need that,
     /// and all recent entries must be sorted for it.
-    ///
-    /// # Errors
-    /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+    /// Fails with `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
     pub(crate) fn sources(&self, storage: &Arc<dyn Storage>) -> Result<Arc<[Source]>> {
         if let Some(found) = self.sources.get() {
             return Ok(Arc::clone(found));
