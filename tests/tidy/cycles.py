@@ -18,7 +18,7 @@ from tidy.rust import test_modules, without_tests, without_words
 FILES_IN_CYCLES = {
     "rust/core": 6,
     "rust/engine": 23,
-    "rust/server": 24,
+    "rust/server": 14,
 }
 
 USE = re.compile(r"(?P<public>\bpub(?:\s*\([^)]*\))?\s+)?\buse\s+(?P<tree>[^;]+);")

@@ -4,12 +4,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use delaymq_core::error::{Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// The kinds of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
+    /// A request that may wait for a sync.
+    Request,
     /// The pulls and settlements of subscriptions, one at a time for each.
     Subscription,
     /// A look-up: it waits for other threads, but for no sync.
@@ -20,37 +23,33 @@ pub(crate) enum Work {
     Settle,
     /// The end of a subscription or consumer, which waits until it is durable.
     End,
-    /// A bulk load.
+    /// A bulk load. It reads whole files as fast as the disk can, so two at once gain nothing. A repeated load waits for
+    /// the first.
     Load,
 }
 
-/// How many threads each kind of work has.
-const THREADS_OF_REQUESTS: usize = 4;
-const THREADS_OF_SUBSCRIPTIONS: usize = 4;
-const THREADS_OF_LOOK_UPS: usize = 3;
-const THREADS_OF_PULLS: usize = 3;
-const THREADS_OF_SETTLING: usize = 3;
-const THREADS_OF_ENDS: usize = 3;
-/// A load reads whole files as fast as the disk can, so two at once gain nothing. A repeated load waits for the first.
-const THREADS_OF_LOADS: usize = 1;
-/// All of them.
-pub(crate) const THREADS: usize = THREADS_OF_REQUESTS
-    + THREADS_OF_SUBSCRIPTIONS
-    + THREADS_OF_LOOK_UPS
-    + THREADS_OF_PULLS
-    + THREADS_OF_SETTLING
-    + THREADS_OF_ENDS
-    + THREADS_OF_LOADS;
+impl Work {
+    const ALL: [Self; 7] =
+        [Self::Request, Self::Subscription, Self::LookUp, Self::Pull, Self::Settle, Self::End, Self::Load];
+
+    const fn threads(self) -> usize {
+        match self {
+            Self::Request | Self::Subscription => 4,
+            Self::LookUp | Self::Pull | Self::Settle | Self::End => 3,
+            Self::Load => 1,
+        }
+    }
+}
+
+/// The threads of all kinds of work.
+pub(crate) fn threads() -> usize {
+    Work::ALL.into_iter().map(Work::threads).sum()
+}
 
 /// See the module.
 pub(crate) struct Pool {
-    requests: Semaphore,
-    tasks: Semaphore,
-    look_ups: Semaphore,
-    pulls: Semaphore,
-    settling: Semaphore,
-    ends: Semaphore,
-    loads: Semaphore,
+    /// In the order of `Work::ALL`.
+    kinds: [Semaphore; Work::ALL.len()],
     waiting: Cell<usize>,
     waiting_max: usize,
 }
@@ -66,17 +65,8 @@ impl Drop for Place {
 
 impl Pool {
     pub(crate) fn new(waiting_max: usize) -> Rc<Self> {
-        Rc::new(Self {
-            requests: Semaphore::new(THREADS_OF_REQUESTS),
-            tasks: Semaphore::new(THREADS_OF_SUBSCRIPTIONS),
-            look_ups: Semaphore::new(THREADS_OF_LOOK_UPS),
-            pulls: Semaphore::new(THREADS_OF_PULLS),
-            settling: Semaphore::new(THREADS_OF_SETTLING),
-            ends: Semaphore::new(THREADS_OF_ENDS),
-            loads: Semaphore::new(THREADS_OF_LOADS),
-            waiting: Cell::new(0),
-            waiting_max,
-        })
+        let kinds = Work::ALL.map(|work| Semaphore::new(work.threads()));
+        Rc::new(Self { kinds, waiting: Cell::new(0), waiting_max })
     }
 
     /// A place for a request; `None` if too many wait.
@@ -93,35 +83,32 @@ impl Pool {
         self.waiting.get()
     }
 
-    /// Runs the work of a request; `None` if it panicked.
-    pub(crate) async fn ask<T: Send + 'static>(place: Place, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        in_turn(&place.0.requests, work).await
-    }
-
-    /// As [`Self::ask`], for a request that only looks something up: requests that wait for a sync do not delay it.
-    pub(crate) async fn look<T: Send + 'static>(place: Place, look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        in_turn(&place.0.look_ups, look).await
+    /// Runs the work of a request, which keeps its place until then; `None` if it panicked.
+    pub(crate) async fn ask<T: Send + 'static>(
+        place: Place,
+        kind: Work,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        place.0.run(kind, work).await
     }
 
     /// Runs work after earlier work of its kind; `None` if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        sort: Work,
+        kind: Work,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let threads = match sort {
-            Work::Subscription => &self.tasks,
-            Work::LookUp => &self.look_ups,
-            Work::Pull => &self.pulls,
-            Work::Settle => &self.settling,
-            Work::End => &self.ends,
-            Work::Load => &self.loads,
-        };
-        in_turn(threads, work).await
+        let threads = self.kinds.get(kind as usize)?;
+        let _permit = threads.acquire().await.ok();
+        spawn_blocking(work).await.ok()
     }
-}
 
-async fn in_turn<T: Send + 'static>(threads: &Semaphore, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let _permit = threads.acquire().await.ok();
-    spawn_blocking(work).await.ok()
+    /// As [`Self::run`]. Fails with the work's errors, and with `Closed` if it panicked.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        kind: Work,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(kind, work).await.unwrap_or(Err(Error::Closed))
+    }
 }

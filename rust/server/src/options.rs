@@ -125,9 +125,7 @@ impl Default for ServerOptions {
 impl ServerOptions {
     /// Checks that the delays of these options are not above the store's longest delay: otherwise it would refuse each
     /// such message.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`.
+    /// Fails with `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`.
     pub(crate) fn check_delays(&self, delay_ms_max: u64) -> Result<(), Error> {
         let delays =
             [("server.qmq_retry_seconds", self.retry_delay_ms), ("server.qmq_undelayed_seconds", self.undelayed_ms)];

@@ -17,10 +17,11 @@ use tokio::time::sleep;
 
 use crate::access::control;
 use crate::access::control::{AccessControl, NoticeLog};
-use crate::blocking_pool::THREADS;
+use crate::blocking_pool;
 use crate::connection::listener::{take_http, take_peers};
 use crate::http::switched_off;
 use crate::options::{ServerError, ServerOptions};
+use crate::requests::dispatch;
 use crate::server_state::ServerState;
 
 /// How long subscriptions may take to close after every connection has gone, and threads to end.
@@ -123,7 +124,7 @@ impl Server {
         options.check_delays(store.delay_ms_max())?;
         let switched_off = options.switched_off.as_deref().map(switched_off::read).transpose()?.unwrap_or_default();
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();
+        let runtime = builder.enable_io().enable_time().max_blocking_threads(blocking_pool::threads()).build();
         let runtime = runtime.map_err(|error| ServerError::Thread { reason: error.to_string() })?;
         let entered = runtime.enter();
         let (listener, address) = listen(options.listen, socket)?;
@@ -237,7 +238,7 @@ fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHand
 async fn run(parts: Parts) -> Stopped {
     let Parts { store, options, registry, wake_ups, news, notices, listener, http, consumers, mut deadline } = parts;
     let access = AccessControl::new(options.access.clone(), notices);
-    let state = Rc::new(ServerState::new(store, options, registry, wake_ups, news, access));
+    let state = Rc::new(ServerState::new(store, options, registry, wake_ups, news, access, dispatch::serve));
     state.take_in(consumers);
     let taking = spawn_local(take_peers(Rc::clone(&state), listener));
     let answering = http.map(|http| spawn_local(take_http(Rc::clone(&state), http)));

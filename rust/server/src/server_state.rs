@@ -10,22 +10,24 @@ use std::time::{Duration, Instant};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::connection::Asked;
 use delaymq_core::wire::qmq::registry::Registry;
 use delaymq_core::wire::quota::memory_accounting::Scales;
 use delaymq_core::wire::quota::unfinished::Unfinished;
-use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
+use delaymq_engine::{Delivered, Listener, PublishBatch, Store};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::access::control::AccessControl;
-use crate::blocking_pool::{Pool, Work};
+use crate::blocking_pool::Pool;
 use crate::connection::peer::Peer;
 use crate::connection::quota::ConnectionQuota;
 use crate::counters::Counters;
 use crate::options::ServerOptions;
 use crate::pending_replies::PendingReplies;
 use crate::qmq::consumers::Consumers;
-use crate::requests::publish::{Promise, PublishRequest};
+use crate::requests::publish::PublishRequest;
+use crate::requests::responder::Responder;
 use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
 
 /// How soon a publish that found no room is tried again, if no event comes before.
@@ -34,6 +36,9 @@ const ROOM_WAIT: Duration = Duration::from_millis(5);
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 /// Batches that are kept for reuse.
 const SPARE_BATCHES: usize = 4;
+
+/// Called once the log is durable up to a position, or with the reason why it never will be.
+pub(crate) type Promise = Box<dyn FnOnce(Result<()>)>;
 
 /// See the module.
 pub(crate) struct ServerState {
@@ -45,6 +50,8 @@ pub(crate) struct ServerState {
     pub(crate) counters: Counters,
     pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
     pub(crate) access: AccessControl,
+    /// Serves a request, now or later.
+    pub(crate) serve: fn(Responder, Asked),
     /// The quotas of connections, in all and for each address: all, strangers, and those of plain HTTP.
     pub(crate) connections: ConnectionQuota,
     pub(crate) strangers: ConnectionQuota,
@@ -64,19 +71,20 @@ pub(crate) struct ServerState {
     /// A connection or subscription has gone.
     pub(crate) left: Notify,
     began: Instant,
-    listener: Listener,
+    pub(crate) listener: Listener,
     news: Arc<Notify>,
     is_draining: Cell<bool>,
     next_number: Cell<u64>,
     pending_replies: RefCell<PendingReplies<Promise>>,
     waiting: RefCell<VecDeque<PublishRequest>>,
     waiting_bytes: Cell<usize>,
-    deliveries: RefCell<HashMap<u64, Weak<SubscriptionDelivery>>>,
+    /// Subscriptions that are woken for their events, by their tokens.
+    pub(crate) deliveries: RefCell<HashMap<u64, Weak<SubscriptionDelivery>>>,
     spare: RefCell<Vec<PublishBatch>>,
 }
 
 impl ServerState {
-    /// The listener raises `news`.
+    /// The listener raises `news`, and `serve` serves the requests of all connections.
     pub(crate) fn new(
         store: Arc<Store>,
         options: ServerOptions,
@@ -84,6 +92,7 @@ impl ServerState {
         listener: Listener,
         news: Arc<Notify>,
         access: AccessControl,
+        serve: fn(Responder, Asked),
     ) -> Self {
         let (all, each) = (options.connections_max, options.connections_per_address_max);
         let connections = ConnectionQuota::new(all, each);
@@ -103,6 +112,7 @@ impl ServerState {
             counters: Counters::default(),
             peers: RefCell::default(),
             access,
+            serve,
             input_bytes: Cell::new(0),
             scales: RefCell::new(scales),
             awaiting_memory: RefCell::default(),
@@ -133,11 +143,6 @@ impl ServerState {
         let number = self.next_number.get();
         self.next_number.set(number.wrapping_add(1));
         number
-    }
-
-    /// False if the store is closed or poisoned.
-    pub(crate) fn has_store(&self) -> bool {
-        self.store.check().is_ok()
     }
 
     /// True if nothing new is accepted.
@@ -220,13 +225,8 @@ impl ServerState {
         }
     }
 
-    /// Keeps a promise once everything below `position` is visible.
-    pub(crate) fn promise(&self, position: Sequence, promise: Promise) {
-        self.put_off(position, promise);
-    }
-
-    /// As [`Self::promise`]. Returns the number under which it waits.
-    fn put_off(&self, position: Sequence, promise: Promise) -> u64 {
+    /// Keeps a promise once everything below `position` is visible. Returns the number under which it waits.
+    pub(crate) fn promise(&self, position: Sequence, promise: Promise) -> u64 {
         let position = if is_on(Planted::AnswerBeforeVisible) { Sequence(0) } else { position };
         let (number, is_first) = self.pending_replies.borrow_mut().add(position, promise);
         if is_first {
@@ -241,7 +241,7 @@ impl ServerState {
     /// The error of a store that failed or closed.
     pub(crate) async fn reached(&self, position: Sequence) -> Result<()> {
         let (told, hears) = oneshot::channel();
-        self.promise(position, Promise::Task(told));
+        self.promise(position, Box::new(|kept| drop(told.send(kept))));
         hears.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -251,23 +251,12 @@ impl ServerState {
     /// The error of a store that failed or closed.
     pub(crate) async fn reached_within(&self, position: Sequence, patience: Duration) -> Result<bool> {
         let (told, hears) = oneshot::channel();
-        let number = self.put_off(position, Promise::Task(told));
+        let number = self.promise(position, Box::new(|kept| drop(told.send(kept))));
         if let Ok(heard) = timeout(patience, hears).await {
             return heard.unwrap_or(Err(Error::Closed)).map(|()| true);
         }
         drop(self.pending_replies.borrow_mut().take(position, number));
         Ok(false)
-    }
-
-    /// Runs a look-up on the blocking pool: it waits for other threads, but for no sync.
-    ///
-    /// # Errors
-    /// Those of the look-up; `Closed` if it panicked.
-    pub(crate) async fn look_up<T: Send + 'static>(
-        &self,
-        look: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.pool.run(Work::LookUp, look).await.unwrap_or(Err(Error::Closed))
     }
 
     fn keep_promises(&self) {
@@ -278,7 +267,7 @@ impl ServerState {
                 Ok(true) => {
                     let visible = self.listener.visible();
                     while let Some(promise) = self.take_reached(visible) {
-                        promise.keep();
+                        promise(Ok(()));
                     }
                 }
                 Err(error) => return self.break_promises(&error),
@@ -293,7 +282,7 @@ impl ServerState {
     fn break_promises(&self, error: &Error) {
         let broken = self.pending_replies.borrow_mut().take_all();
         for promise in broken {
-            promise.break_with(error);
+            promise(Err(error.clone()));
         }
     }
 
@@ -311,32 +300,12 @@ impl ServerState {
         (self.pending_replies.borrow().len(), self.waiting.borrow().len())
     }
 
-    /// How many subscriptions are watched.
-    pub(crate) fn subscription_count(&self) -> usize {
-        self.deliveries.borrow().len()
-    }
-
     /// From now on this subscription is woken for its events.
     pub(crate) fn watch_subscription(&self, delivery: &Rc<SubscriptionDelivery>) {
         self.deliveries.borrow_mut().insert(delivery.token, Rc::downgrade(delivery));
         if delivery.subscription.watch_by(&self.listener, delivery.token).is_err() {
             delivery.end();
         }
-    }
-
-    /// This subscription is not woken any more.
-    pub(crate) fn unwatch_subscription(&self, token: u64) {
-        self.deliveries.borrow_mut().remove(&token);
-    }
-
-    /// From now on events of this consumer's group come under this token.
-    pub(crate) fn watch_group(&self, consumer: &NamedConsumer, token: u64) -> Result<()> {
-        consumer.watch_by(&self.listener, token)
-    }
-
-    /// From now on events of this subject come under this token.
-    pub(crate) fn watch_subject(&self, reader: &SubjectReader, token: u64) -> Result<()> {
-        reader.watch_by(&self.listener, token)
     }
 
     /// The time is checked at this time, at the latest.

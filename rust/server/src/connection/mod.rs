@@ -2,10 +2,9 @@
 //!
 //! In: accepted sockets. Out: requests for `requests`, and answers on the wire.
 //! Read `listener`, then `peer` (one connection and its task, with its parts in `peer/`), `quota` (how many connections
-//! there may be), `read_quota` (how much is read of unfinished requests) and `sockets` (their options).
+//! there may be) and `sockets` (their options).
 
 pub(crate) mod listener;
 pub(crate) mod peer;
 pub(crate) mod quota;
-pub(crate) mod read_quota;
 pub(crate) mod sockets;

@@ -14,6 +14,7 @@ use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::quota::admission::{Admission, Standing, admission};
 use delaymq_core::wire::quota::notices::NoticeKind;
+use delaymq_core::wire::quota::unfinished::Borrower;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -23,9 +24,7 @@ use tokio::time::sleep;
 use crate::access::control::Verdict;
 use crate::access::network::counted;
 use crate::connection::quota::ConnectionSlot;
-use crate::connection::read_quota::ReadQuota;
 use crate::connection::sockets::ready;
-use crate::requests::dispatch;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
@@ -69,8 +68,8 @@ pub(crate) struct Peer {
     accounted_bytes: Cell<usize>,
     awaits_memory: Cell<bool>,
     answering: Answering,
-    /// The limit of what it may read of unfinished requests.
-    pub(crate) read_quota: ReadQuota,
+    /// What it may read of a large request if its address has left many unfinished.
+    borrower: RefCell<Borrower>,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
     /// It was closed because all peers together had too much under way.
@@ -113,7 +112,7 @@ impl Peer {
             accounted_bytes: Cell::new(0),
             awaits_memory: Cell::new(false),
             answering: Answering::default(),
-            read_quota: ReadQuota::new(address),
+            borrower: RefCell::default(),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
             is_sent_away: Cell::new(false),
@@ -314,9 +313,9 @@ impl Peer {
             let asked = self.connection.borrow_mut().next_request(now);
             let Some(asked) = asked else { return self.has_backlog.set(false) };
             self.state.counters.requests.add(asked.frame.header.code);
-            self.read_quota.finished(&self.state, asked.frame.bytes(), now);
+            self.borrow(|borrower, book, of| borrower.finished(book, of, asked.frame.bytes(), now));
             match admission(asked.frame.header.code, self.standing.get()) {
-                Admission::Serve => dispatch::serve(Responder::new(self, &asked), asked),
+                Admission::Serve => (self.state.serve)(Responder::new(self, &asked), asked),
                 Admission::Refuse => self.refuse(&asked),
                 Admission::Close => self.turn_away(&asked),
             }
@@ -344,7 +343,7 @@ impl Peer {
         let now = self.state.now();
         let (interest, deadline) = {
             let connection = self.connection.borrow();
-            let rests_until = self.read_quota.rests_until(now);
+            let rests_until = self.borrower.borrow().rests_until(now);
             let reads = (connection.wants_input() && rests_until.is_none()).then_some(Interest::READABLE);
             let writes = (connection.output_bytes() > 0).then_some(Interest::WRITABLE);
             let interest = match (reads, writes) {
@@ -373,7 +372,7 @@ impl Peer {
             (connection.ending() == Some(&Ending::Drained), connection.unfinished_bytes())
         };
         let left_bytes = if is_drained || self.is_sent_away.get() { 0 } else { unfinished_bytes };
-        self.read_quota.ended(&self.state, left_bytes);
+        self.borrow(|borrower, book, of| borrower.ended(book, of, left_bytes, self.state.now()));
         self.end_held();
         self.stranger.replace(None);
         self.state.input_bytes.set(self.state.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));

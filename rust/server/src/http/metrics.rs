@@ -180,7 +180,7 @@ fn put_requests(page: &mut Text, state: &ServerState) {
 }
 
 fn put_deliveries(page: &mut Text, state: &ServerState) {
-    page.gauge("subscriptions", "Subscriptions of connections.", state.subscription_count());
+    page.gauge("subscriptions", "Subscriptions of connections.", state.deliveries.borrow().len());
     page.counter("sent_messages", "Messages sent to subscriptions.", state.counters.delivered.read());
     let what = "From when a message was due, or came if that was later, until it was sent the first time.";
     page.family("lateness_seconds", "histogram", what);

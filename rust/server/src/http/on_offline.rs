@@ -10,7 +10,7 @@ use delaymq_core::wire::http::HttpRequest;
 use delaymq_core::wire::quota::notices::NoticeKind;
 
 use crate::access::control::Verdict;
-use crate::blocking_pool::Pool;
+use crate::blocking_pool::{Pool, Work};
 use crate::http::page::Page;
 use crate::http::switched_off;
 use crate::server_state::ServerState;
@@ -110,6 +110,6 @@ async fn keep(state: &Rc<ServerState>) -> std::result::Result<(), String> {
     let Some(path) = state.options.switched_off.clone() else { return Ok(()) };
     let keys = state.registry.borrow().switched_off().clone();
     let place = state.pool.place().ok_or("too much is under way")?;
-    let written: Option<Result<()>> = Pool::ask(place, move || switched_off::write(&path, &keys)).await;
+    let written: Option<Result<()>> = Pool::ask(place, Work::Request, move || switched_off::write(&path, &keys)).await;
     written.ok_or("the server failed while it wrote")?.map_err(|error| error.to_string())
 }

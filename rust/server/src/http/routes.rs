@@ -10,7 +10,7 @@ use delaymq_core::wire::http::{HTTP_HEAD_BYTES_MAX, HttpRequest, put_http, read_
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::blocking_pool::Pool;
+use crate::blocking_pool::{Pool, Work};
 use crate::http::metrics;
 use crate::http::on_offline::on_offline;
 use crate::http::page::{Page, text};
@@ -104,7 +104,7 @@ fn ready(state: &ServerState) -> Page {
 async fn metrics_page(state: &Rc<ServerState>) -> Page {
     let Some(place) = state.pool.place() else { return text(503, "too much is under way\n") };
     let store = std::sync::Arc::clone(&state.store);
-    match Pool::look(place, move || store.status()).await {
+    match Pool::ask(place, Work::LookUp, move || store.status()).await {
         Some(Ok(status)) => Page { status: 200, kind: METRICS, body: metrics::text(state, &status) },
         Some(Err(error)) => text(503, format!("{error}\n")),
         None => text(503, "the server failed while it counted\n"),

@@ -18,9 +18,7 @@ const HEAD: &str = "delaymq switched off 1 ";
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the consumers that are switched off; none if there is no file.
-///
-/// # Errors
-/// `Corrupt` if the file is not what was written; `Storage`.
+/// Fails with `Corrupt` if the file is not what was written; `Storage`.
 pub(crate) fn read(path: &Path) -> Result<BTreeSet<ConsumerKey>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -52,9 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeSet<ConsumerKey>> {
 }
 
 /// Writes the consumers that are switched off, durably. The old file stays until the new one is complete.
-///
-/// # Errors
-/// `Storage`.
+/// Fails with `Storage`.
 pub(crate) fn write(path: &Path, keys: &BTreeSet<ConsumerKey>) -> Result<()> {
     let mut rows = String::new();
     for key in keys {

@@ -9,7 +9,6 @@ use delaymq_core::wire::qmq::ack::AckRequest;
 use crate::qmq::consumers::Name;
 use crate::qmq::pull::check;
 use crate::qmq::session::{Attached, Job, Session};
-use crate::requests::publish::Promise;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
@@ -54,7 +53,9 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Session, request: A
         Err(error) => return responder.failed(&error),
     };
     match shared.acknowledge(state, session, offsets).await {
-        Ok(position) => state.promise(position, Promise::of(responder)),
+        Ok(position) => {
+            state.promise(position, Box::new(|kept| responder.settled(kept)));
+        }
         Err(error) => {
             // The session reads again what it holds, and the client acknowledges again.
             session.detach();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::queues::broadcast::BroadcastCursor;
 use delaymq_core::units::{PullOffset, ReadyNumber};
 use delaymq_engine::ReadNumbers;
@@ -90,8 +90,7 @@ async fn read(
     match reading.reader.try_read(from, count_max, bytes_max)? {
         ReadNumbers::WouldWait => {
             let reader = Arc::clone(&reading.reader);
-            let read = state.pool.run(Work::Pull, move || reader.read(from, count_max, bytes_max));
-            read.await.unwrap_or(Err(Error::Closed))
+            state.pool.call(Work::Pull, move || reader.read(from, count_max, bytes_max)).await
         }
         found => Ok(found),
     }
@@ -104,13 +103,13 @@ async fn reading(state: &Rc<ServerState>, subject: &str) -> Result<Reading> {
         return Ok(known);
     }
     let (store, name) = (Arc::clone(&state.store), subject.to_owned());
-    let reader = state.look_up(move || store.subject_reader(&name)).await?;
+    let reader = state.pool.call(Work::LookUp, move || store.subject_reader(&name)).await?;
     // Another consumer may have created it meanwhile.
     let known = state.consumers.pull_queues.borrow().reading(subject);
     if let Some(known) = known {
         return Ok(known);
     }
     let token = state.number();
-    state.watch_subject(&reader, token)?;
+    reader.watch_by(&state.listener, token)?;
     Ok(state.consumers.pull_queues.borrow_mut().read(subject, reader, token))
 }

@@ -250,7 +250,7 @@ pub(crate) fn choose_of(
 }
 
 /// True if a message passes. The consumer judges one that cannot be read.
-fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
+pub(crate) fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
     if filters.is_empty() {
         return true;
     }

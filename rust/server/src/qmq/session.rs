@@ -176,8 +176,7 @@ impl Session {
     /// An operator ends it: a consumer with its name is a new one from now on.
     async fn leave(&self, state: &Rc<ServerState>) -> Result<Option<u64>> {
         let (store, rule, name) = (Arc::clone(&state.store), state.consumers.rule, Name::clone(&self.name));
-        let ended = state.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await;
-        let held = ended.unwrap_or(Err(Error::Closed))?;
+        let held = state.pool.call(Work::End, move || store.end_named_consumer(name.id(), rule)).await?;
         if !self.is_over.replace(true) {
             let pull_queue = self.pull_queue();
             self.detach();
@@ -196,8 +195,7 @@ impl Session {
         let Attached::Shared(shared) = self.attach(state, None).await? else { return Ok(()) };
         let (consumer, rule) = (Arc::clone(&shared.consumer), state.consumers.rule);
         self.detach();
-        let ended = state.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed));
-        match ended {
+        match state.pool.call(Work::End, move || consumer.end(rule)).await {
             Ok(Some(_)) if is_on(Planted::ForgottenBeforeEnd) => Ok(()),
             // Until its end is durable, a kill undoes it: no client may hear meanwhile that it does not exist.
             Ok(Some(position)) => state.reached(position).await,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::record::limits::{GroupSubject, group_subject};
 use delaymq_core::store::Delivery;
@@ -47,13 +47,14 @@ impl SharedConsumer {
         let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
         let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
         // Until it is durable it takes no thread, and delays no other look-up.
-        let beginning = state.look_up(move || store.register_named_consumer(wanted.id(), options)).await?;
+        let beginning =
+            state.pool.call(Work::LookUp, move || store.register_named_consumer(wanted.id(), options)).await?;
         state.reached(beginning.position()).await?;
-        let (consumer, holding) = state.look_up(move || beginning.finish()).await?;
+        let (consumer, holding) = state.pool.call(Work::LookUp, move || beginning.finish()).await?;
         let token = state.number();
         let (group, subject) = (consumer.group_number(), consumer.subject_number());
         let pull_queue = state.consumers.pull_queues.borrow_mut().of_group(group, subject, token);
-        state.watch_group(&consumer, pull_queue.token)?;
+        consumer.watch_by(&state.listener, pull_queue.token)?;
         let log = RefCell::new(PullLog::new(holding.next, holding.held));
         Ok(Rc::new(Self { consumer, pull_queue, log }))
     }
@@ -110,7 +111,7 @@ impl SharedConsumer {
             TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => None,
             TriedRun::Soon | TriedRun::WouldWait => {
                 let consumer = Arc::clone(&self.consumer);
-                state.pool.run(Work::Pull, move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
+                state.pool.call(Work::Pull, move || consumer.pull(bounds)).await?
             }
         };
         if let Some(run) = &run {
@@ -124,8 +125,7 @@ impl SharedConsumer {
             read
         } else {
             let consumer = Arc::clone(&self.consumer);
-            let reading = state.pool.run(Work::Pull, move || consumer.read_again(&lost, bytes_max));
-            reading.await.unwrap_or(Err(Error::Closed))?
+            state.pool.call(Work::Pull, move || consumer.read_again(&lost, bytes_max)).await?
         };
         let mut log = self.log.borrow_mut();
         for offset in read.damaged {
@@ -190,8 +190,7 @@ impl SharedConsumer {
             position
         } else {
             let consumer = Arc::clone(&self.consumer);
-            let settling = state.pool.run(Work::Settle, move || consumer.settle(&done, &passed_over, rule));
-            settling.await.unwrap_or(Err(Error::Closed))?
+            state.pool.call(Work::Settle, move || consumer.settle(&done, &passed_over, rule)).await?
         };
         session.settled.set(session.settled.get().max(position));
         Ok(position)

@@ -19,7 +19,8 @@ use delaymq_engine::{
 };
 use tokio::task::spawn_local;
 
-use crate::blocking_pool::Pool;
+use crate::blocking_pool::{Pool, Work};
+use crate::requests::publish::due_of;
 use crate::requests::responder::Responder;
 
 /// Bytes of one piece of a list, roughly: well within a frame.
@@ -28,21 +29,24 @@ const LIST_BYTES: usize = 4 << 20;
 const ROW_BYTES: usize = 128;
 
 /// Runs `work` on the blocking pool and answers with the body that it returns.
-pub(crate) fn ask(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+pub(crate) fn run(responder: Responder, kind: Work, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = responder.state().pool.place() else { return responder.busy() };
     let store = Arc::clone(&responder.state().store);
-    spawn_local(async move { tell(responder, Pool::ask(place, move || work(&store)).await) });
+    spawn_local(async move { tell(responder, Pool::ask(place, kind, move || work(&store)).await) });
 }
 
-/// As [`ask`], for work that needs no sync.
+/// As [`run`], for work that may wait for a sync.
+pub(crate) fn ask(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+    run(responder, Work::Request, work);
+}
+
+/// As [`run`], for work that needs no sync.
 pub(crate) fn look(responder: Responder, look: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
-    let Some(place) = responder.state().pool.place() else { return responder.busy() };
-    let store = Arc::clone(&responder.state().store);
-    spawn_local(async move { tell(responder, Pool::look(place, move || look(&store)).await) });
+    run(responder, Work::LookUp, look);
 }
 
 /// Answers with this body; `None` if the work panicked.
-pub(crate) fn tell(responder: Responder, done: Option<Result<Vec<u8>>>) {
+fn tell(responder: Responder, done: Option<Result<Vec<u8>>>) {
     match done {
         Some(Ok(body)) => responder.answer_with(|out| {
             out.extend_from_slice(&body);
@@ -60,16 +64,12 @@ pub(crate) fn list(responder: Responder, work: impl FnOnce(&Store) -> Result<Vec
     spawn_local(async move {
         let Some(_turn) = peer.turn_to_list().await else { return responder.died() };
         let Some(place) = responder.state().pool.place() else { return responder.busy() };
-        match Pool::ask(place, move || work(&store)).await {
-            // Others took the room meanwhile: the rows stay in the store.
-            Some(Ok(_)) if !peer.has_answer_room() => responder.busy(),
-            Some(Ok(body)) => responder.answer_with(|out| {
-                out.extend_from_slice(&body);
-                Ok(())
-            }),
-            Some(Err(error)) => responder.failed(&error),
-            None => responder.died(),
+        let done = Pool::ask(place, Work::Request, move || work(&store)).await;
+        // Others took the room meanwhile: the rows stay in the store.
+        if matches!(done, Some(Ok(_))) && !peer.has_answer_room() {
+            return responder.busy();
         }
+        tell(responder, done);
     });
 }
 
@@ -102,14 +102,6 @@ pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
         MoveOutcome::Done(receipt) => Moved::Done(receipt),
         MoveOutcome::AlreadyDispatched => Moved::AlreadyDispatched,
         MoveOutcome::NotFound => Moved::NotFound,
-    }
-}
-
-/// A due time, for the store.
-pub(crate) const fn due_of(due: DueTime) -> Due {
-    match due {
-        DueTime::After(delay_ms) => Due::After(delay_ms),
-        DueTime::At(time) => Due::At(time),
     }
 }
 

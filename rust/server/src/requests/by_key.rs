@@ -9,7 +9,8 @@ use delaymq_core::wire::extension::publish::{DueTime, put_outcomes, put_receipts
 use delaymq_core::wire::extension::terms::KeyAsked;
 use delaymq_engine::Due;
 
-use crate::requests::administration::{ask, cancelled, due_of, filled, look, moved};
+use crate::requests::administration::{ask, cancelled, filled, look, moved};
+use crate::requests::publish::due_of;
 use crate::requests::responder::Responder;
 
 pub(crate) fn cancel(responder: Responder, asked: &KeyAsked<'_>, id: Option<&str>) {

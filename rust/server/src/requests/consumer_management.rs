@@ -33,7 +33,7 @@ pub(crate) fn manage(responder: Responder, request: &ConsumeManage<'_>) {
     let (subject, group) = (request.subject.to_owned(), request.group.to_owned());
     spawn_local(async move {
         let (store, names) = (Arc::clone(&state.store), (subject.clone(), group.clone()));
-        let moved = Pool::ask(place, move || store.reset_live_group(&names.0, &names.1, start)).await;
+        let moved = Pool::ask(place, Work::Request, move || store.reset_live_group(&names.0, &names.1, start)).await;
         match moved.unwrap_or(Err(Error::Closed)) {
             Ok(()) => {
                 begin_again(&state, &subject, &group);
@@ -79,7 +79,7 @@ async fn end_one(state: &Rc<ServerState>, name: &Name) -> Result<Option<u64>> {
         return told.await.unwrap_or(Err(Error::Closed));
     }
     let (store, rule, name) = (Arc::clone(&state.store), state.consumers.rule, name.clone());
-    state.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
+    state.pool.call(Work::End, move || store.end_named_consumer(name.id(), rule)).await
 }
 
 /// The consumers of a group begin again: their parked pulls are tried again, also those of a consumer that has just

@@ -34,7 +34,7 @@ pub(crate) fn serve(responder: Responder, asked: Asked) {
     if request.as_ref().is_ok_and(Request::is_known) {
         responder.peer().prove();
     } else {
-        responder.peer().read_quota.worthless(responder.state(), frame.bytes());
+        responder.peer().worthless(frame.bytes());
     }
     match request {
         Err(malformed) => responder.malformed(&malformed),

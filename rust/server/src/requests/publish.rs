@@ -5,18 +5,17 @@ use std::rc::Rc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
-use delaymq_core::wire::extension::publish::{Publish, put_receipts};
+use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
 use delaymq_core::wire::extension::terms::PublishOnTerms;
 use delaymq_core::wire::fields::put_text;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::send::{Failure, SendCode, Sent, put_failures};
 use delaymq_core::wire::reader::Reader;
 use delaymq_core::wire::request::send_code;
-use delaymq_engine::{PublishBatch, PublishTerms, Receipts, Ticket};
-use tokio::sync::oneshot;
+use delaymq_engine::{Due, PublishBatch, PublishTerms, Receipts, Ticket};
 use tokio::task::spawn_local;
 
-use crate::requests::administration::due_of;
+use crate::blocking_pool::Work;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
@@ -36,7 +35,7 @@ enum Kind {
 
 /// The rows of the answer to a SEND. They keep nothing of its frame, which may be large and part of a larger buffer.
 #[derive(Default)]
-pub(crate) struct Listing {
+struct Listing {
     /// The rows of refused messages, encoded.
     refused: Vec<u8>,
     /// The ids of the other messages, each behind its length.
@@ -54,22 +53,28 @@ impl Listing {
         out.extend_from_slice(&self.refused);
         Ok(())
     }
+
+    /// Answers a SEND: the log is durable up to its messages, or will never be.
+    fn tell(self, responder: Responder, kept: Result<()>) {
+        match kept {
+            Ok(()) if !self.refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
+                responder.code(answer::BROKER_ERROR);
+            }
+            Ok(()) => responder.answer_with(|out| {
+                out.extend_from_slice(&self.refused);
+                Ok(())
+            }),
+            Err(error) => responder.answer_with(|out| self.put_not_stored(out, &error)),
+        }
+    }
 }
 
-/// What happens once the log is durable up to a position.
-pub(crate) enum Promise {
-    /// Answers a request.
-    Answer(Responder, Told),
-    /// Wakes a task.
-    Task(oneshot::Sender<Result<()>>),
-}
-
-/// The kind of an answer.
-pub(crate) enum Told {
-    Nothing,
-    NoReceipts,
-    Receipts { ticket: Ticket, wants_receipts: bool },
-    Failures(Listing),
+/// A due time, for the store.
+pub(crate) const fn due_of(due: DueTime) -> Due {
+    match due {
+        DueTime::After(delay_ms) => Due::After(delay_ms),
+        DueTime::At(time) => Due::At(time),
+    }
 }
 
 /// Takes a batch of delaymq's own protocol: it is stored whole or not at all.
@@ -149,19 +154,25 @@ impl PublishRequest {
         match state.store.try_publish(&mut self.batch) {
             Ok(None) => return Some(self),
             Ok(Some(ticket)) => {
-                let end = ticket.end();
-                let told = match self.kind {
-                    Kind::Own { wants_receipts } if wants_receipts || ticket.is_on_terms() => {
-                        Told::Receipts { ticket, wants_receipts }
-                    }
-                    Kind::Own { .. } => Told::NoReceipts,
-                    Kind::Qmq(listing) => Told::Failures(listing),
-                };
-                state.promise(end, Promise::Answer(self.responder, told));
+                let (end, responder) = (ticket.end(), self.responder);
+                state.promise(
+                    end,
+                    match self.kind {
+                        Kind::Own { wants_receipts } => {
+                            let wanted = (wants_receipts || ticket.is_on_terms()).then_some(ticket);
+                            Box::new(move |kept| match (kept, wanted) {
+                                (Ok(()), Some(ticket)) => tell(responder, ticket, wants_receipts),
+                                (Ok(()), None) => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
+                                (Err(error), _) => responder.failed(&error),
+                            })
+                        }
+                        Kind::Qmq(listing) => Box::new(move |kept| listing.tell(responder, kept)),
+                    },
+                );
             }
             Err(error) => match self.kind {
                 Kind::Own { .. } => self.responder.failed(&error),
-                Kind::Qmq(listing) => self.responder.answer_with(|out| listing.put_not_stored(out, &error)),
+                Kind::Qmq(listing) => listing.tell(self.responder, Err(error)),
             },
         }
         state.give_back(self.batch);
@@ -175,57 +186,17 @@ impl PublishRequest {
     }
 }
 
-impl Promise {
-    /// Answers that the request is done.
-    pub(crate) fn of(responder: Responder) -> Self {
-        Self::Answer(responder, Told::Nothing)
+/// Tells the receipts of a publish that is durable.
+fn tell(responder: Responder, ticket: Ticket, wants_receipts: bool) {
+    if !ticket.is_on_terms() {
+        return tell_receipts(responder, ticket.receipts(), wants_receipts);
     }
-
-    pub(crate) fn keep(self) {
-        match self {
-            Self::Answer(responder, told) => told.tell(responder),
-            // If the task has gone, no one waits.
-            Self::Task(task) => drop(task.send(Ok(()))),
-        }
-    }
-
-    /// The position will not be reached.
-    pub(crate) fn break_with(self, error: &Error) {
-        match self {
-            Self::Answer(responder, Told::Failures(listing)) => {
-                responder.answer_with(|out| listing.put_not_stored(out, error));
-            }
-            Self::Answer(responder, Told::Nothing | Told::NoReceipts | Told::Receipts { .. }) => {
-                responder.failed(error);
-            }
-            Self::Task(task) => drop(task.send(Err(error.clone()))),
-        }
-    }
-}
-
-impl Told {
-    fn tell(self, responder: Responder) {
-        match self {
-            Self::Nothing => responder.done(),
-            Self::NoReceipts => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
-            Self::Receipts { ticket, wants_receipts } if ticket.is_on_terms() => {
-                // The batch must also be applied, which waits for the owner, and not for the disk.
-                let state = Rc::clone(responder.state());
-                spawn_local(async move {
-                    let found = state.look_up(move || ticket.receipts()).await;
-                    tell_receipts(responder, found, wants_receipts);
-                });
-            }
-            Self::Receipts { ticket, wants_receipts } => tell_receipts(responder, ticket.receipts(), wants_receipts),
-            Self::Failures(listing) if !listing.refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
-                responder.code(answer::BROKER_ERROR);
-            }
-            Self::Failures(listing) => responder.answer_with(|out| {
-                out.extend_from_slice(&listing.refused);
-                Ok(())
-            }),
-        }
-    }
+    // The batch must also be applied, which waits for the owner, and not for the disk.
+    let state = Rc::clone(responder.state());
+    spawn_local(async move {
+        let found = state.pool.call(Work::LookUp, move || ticket.receipts()).await;
+        tell_receipts(responder, found, wants_receipts);
+    });
 }
 
 fn tell_receipts(responder: Responder, found: Result<Receipts>, wants_receipts: bool) {

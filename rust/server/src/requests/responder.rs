@@ -39,6 +39,14 @@ impl Responder {
         self.is_one_way
     }
 
+    /// Answers success, without a body, or why there is none.
+    pub(crate) fn settled(self, done: Result<()>) {
+        match done {
+            Ok(()) => self.done(),
+            Err(error) => self.failed(&error),
+        }
+    }
+
     /// Answers success, without a body.
     pub(crate) fn done(self) {
         self.answer_with(|_| Ok(()));

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, PutAway};
 use delaymq_engine::{DeliveryKey, DeliveryRange};
 
-use crate::requests::publish::Promise;
 use crate::requests::responder::Responder;
 use crate::subscriptions::blocking_tasks::BlockingTask;
 use crate::subscriptions::subscribe::{of, of_patient};
@@ -57,7 +56,7 @@ fn flush_now(responder: Responder, delivery: &Rc<SubscriptionDelivery>) {
     match delivery.subscription.begin_flush() {
         Ok(Some(position)) => {
             let state = Rc::clone(responder.state());
-            state.promise(position, Promise::of(responder));
+            state.promise(position, Box::new(|kept| responder.settled(kept)));
         }
         Ok(None) => delivery.run(BlockingTask::Flush, Some(responder)),
         Err(error) => responder.failed(&error),

@@ -9,7 +9,7 @@ use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_engine::SubscribeOptions;
 use tokio::task::spawn_local;
 
-use crate::blocking_pool::Pool;
+use crate::blocking_pool::{Place, Pool, Work};
 use crate::connection::peer::MemoryReservation;
 use crate::requests::responder::Responder;
 use crate::subscriptions::blocking_tasks::BlockingTask;
@@ -64,11 +64,11 @@ fn kept_bytes(filters: &[Filter]) -> usize {
     filters.iter().filter(|filter| !filter.passes_all()).map(Filter::memory_bytes).sum()
 }
 
-async fn begin(responder: Responder, wanted: Wanted, place: crate::blocking_pool::Place) {
+async fn begin(responder: Responder, wanted: Wanted, place: Place) {
     let peer = Rc::clone(responder.peer());
     let store = std::sync::Arc::clone(&peer.state().store);
     let Wanted { number, subject, group, consumer, options, credit, filters, kept } = wanted;
-    let begun = Pool::ask(place, move || store.subscribe(&subject, &group, options)).await;
+    let begun = Pool::ask(place, Work::Request, move || store.subscribe(&subject, &group, options)).await;
     peer.subscribing.borrow_mut().retain(|other| *other != number);
     let subscription = match begun {
         Some(Ok(subscription)) => subscription,

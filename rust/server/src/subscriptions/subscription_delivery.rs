@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
-use delaymq_core::record::meta::MetaView;
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
-use delaymq_core::wire::qmq::message::WireMessage;
 use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
 use tokio::sync::SemaphorePermit;
 use tokio::task::spawn_local;
@@ -22,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::blocking_pool::Work;
 use crate::connection::peer::{MemoryReservation, Peer};
-use crate::requests::publish::Promise;
+use crate::qmq::pull::may_pass;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 use crate::subscriptions::blocking_tasks::{BlockingTask, Done, PULL_BYTES};
@@ -93,14 +91,14 @@ impl SubscriptionDelivery {
     /// Sends nothing any more.
     pub(crate) fn end(&self) {
         self.is_ended.set(true);
-        self.state.unwatch_subscription(self.token);
+        self.state.deliveries.borrow_mut().remove(&self.token);
     }
 
     /// It cannot go on. Its connection is closed, so that the client notices and begins again. If the store has ended,
     /// every request hears so instead.
     fn fail(&self) {
         self.end();
-        if let Some(peer) = self.peer.upgrade().filter(|_| self.state.has_store()) {
+        if let Some(peer) = self.peer.upgrade().filter(|_| self.state.store.check().is_ok()) {
             peer.cut_off();
         }
     }
@@ -170,7 +168,7 @@ impl SubscriptionDelivery {
         if !self.filters.is_empty() {
             let mut passed_over = Vec::new();
             messages.retain(|message| {
-                let passes = passes(&self.filters, message);
+                let passes = may_pass(&self.filters, message);
                 if !passes {
                     let DeliveryKey { queue, offset } = message.key;
                     passed_over.push(DeliveryRange { queue, first: offset, count: 1 });
@@ -316,7 +314,9 @@ impl SubscriptionDelivery {
                 }
                 if is_passing { self.rest() } else { self.fail() }
             }
-            (Ok(Done::Submitted(position)), Some(responder)) => self.state.promise(position, Promise::of(responder)),
+            (Ok(Done::Submitted(position)), Some(responder)) => {
+                self.state.promise(position, Box::new(|kept| responder.settled(kept)));
+            }
             (Ok(Done::Settled), Some(responder)) => responder.done(),
             (Ok(Done::Submitted(_) | Done::Settled), None) => {}
             (Err(error), Some(responder)) => responder.failed(&error),
@@ -359,22 +359,4 @@ impl SubscriptionDelivery {
             delivery.state.left.notify_one();
         });
     }
-}
-
-/// True if a message passes all filters. The consumer judges one that cannot be read.
-fn passes(filters: &[Filter], message: &Delivered) -> bool {
-    if message.payload.is_opaque() {
-        let Some(meta) = MetaView::read(message.payload.meta()) else { return true };
-        let text = |key: &str| {
-            let found = meta.attributes().find(|(known, _)| *known == key);
-            found.and_then(|(_, value)| std::str::from_utf8(value).ok())
-        };
-        let tags: Vec<&str> = meta.tags().collect();
-        let (environment, part) = (text(ENVIRONMENT_KEY), text(SUB_ENVIRONMENT_KEY));
-        return pass_all(filters, &Labels { tags: tags.iter().copied(), environment, part });
-    }
-    let Ok(whole) = WireMessage::read_whole(message.payload.all()) else { return true };
-    let tags: Vec<&str> = whole.tags().collect();
-    let (environment, part) = (whole.attribute(ENVIRONMENT_KEY), whole.attribute(SUB_ENVIRONMENT_KEY));
-    pass_all(filters, &Labels { tags: tags.iter().copied(), environment, part })
 }

@@ -1,10 +1,11 @@
 //! Bytes between a connection and its socket.
 
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use delaymq_core::wire::quota::unfinished::ReadsOn;
+use delaymq_core::wire::quota::unfinished::{Borrower, ReadsOn, Unfinished};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -17,6 +18,17 @@ const INPUT_BYTES_FREE: usize = 64 << 10;
 const PIECES: usize = 16;
 
 impl Peer {
+    /// Calls `act` with what it has borrowed, the book of all unfinished requests, and the address by which it is
+    /// counted.
+    pub(super) fn borrow<T>(&self, act: impl FnOnce(&mut Borrower, &mut Unfinished<IpAddr>, IpAddr) -> T) -> T {
+        act(&mut self.borrower.borrow_mut(), &mut self.state.unfinished.borrow_mut(), self.counted)
+    }
+
+    /// A request of so many bytes was useless.
+    pub(crate) fn worthless(&self, bytes: usize) {
+        self.borrow(|borrower, book, of| borrower.worthless(book, of, bytes, self.state.now()));
+    }
+
     /// Returns true if something was read.
     pub(super) fn read(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
@@ -32,7 +44,8 @@ impl Peer {
             return Ok(false);
         }
         let now = self.state.now();
-        match self.read_quota.reads_on(&self.state, connection.input_bytes(), now) {
+        let input_bytes = connection.input_bytes();
+        match self.borrow(|borrower, book, of| borrower.reads_on(book, of, input_bytes, now)) {
             ReadsOn::Now => {}
             ReadsOn::From(until) => {
                 connection.rests(until, now);
