@@ -5,7 +5,6 @@
 //! `DELAYMQ_PLANTED=AnswerBeforeVisible` plants a fault. `DELAYMQ_CHECKPOINT_FACTS=500` makes it take checkpoints, copy
 //! into runs and retire files so often that it reaches the failpoints there.
 
-use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,25 +13,25 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::failpoint::{Failpoint, act};
 use delaymq_core::planted::{Planted, plant_everywhere};
 
+use crate::invalid;
 use crate::options::Options;
 
 static CHOSEN: OnceLock<(Failpoint, u64)> = OnceLock::new();
 static REACHED: AtomicU64 = AtomicU64::new(0);
 
 /// Plants what the environment names, once in the life of the process, and changes the options of a store for it.
-///
-/// # Errors
-/// `InvalidArgument` for an unknown name.
+/// Fails with `InvalidArgument` for an unknown name.
 pub(crate) fn plant(options: &mut Options) -> Result<()> {
     if let Some(wanted) = read("DELAYMQ_FAILPOINT") {
         let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));
         let point =
-            Failpoint::named(name).ok_or_else(|| unknown("DELAYMQ_FAILPOINT", "the name of a failpoint", name))?;
+            Failpoint::named(name).ok_or_else(|| invalid("DELAYMQ_FAILPOINT", "the name of a failpoint", name))?;
         let _again = CHOSEN.set((point, parse("DELAYMQ_FAILPOINT", count)?));
         act(reached);
     }
     if let Some(name) = read("DELAYMQ_PLANTED") {
-        let fault = Planted::named(&name).ok_or_else(|| unknown("DELAYMQ_PLANTED", "the name of a fault", &name))?;
+        let fault =
+            Planted::named(&name).ok_or_else(|| invalid("DELAYMQ_PLANTED", "the name of a fault", name.as_str()))?;
         plant_everywhere(Some(fault));
     }
     if let Some(facts) = read("DELAYMQ_CHECKPOINT_FACTS") {
@@ -55,9 +54,5 @@ fn read(name: &str) -> Option<String> {
 }
 
 fn parse<T: FromStr>(argument: &'static str, value: &str) -> Result<T> {
-    value.parse().map_err(|_| unknown(argument, "a whole number", value))
-}
-
-fn unknown(argument: &'static str, expected: &str, found: &(impl Display + ?Sized)) -> Error {
-    Error::InvalidArgument { argument, expected: expected.to_owned(), found: found.to_string() }
+    value.parse().map_err(|_| invalid(argument, "a whole number", value))
 }

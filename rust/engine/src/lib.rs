@@ -5,6 +5,10 @@
 //! the visible batch to the owner, and `drive` applies it. When the message is due, the driver proposes a ready fact,
 //! which takes the same way, and wakes the subscriptions of `consume` that wait for it.
 //!
+//! Every call on an open store may fail with `ForkedProcess` in a forked child of the process that opened it, with
+//! `Poisoned` after a write or sync has failed, and with `Closed` once it is closed. `# Errors` says what else a call
+//! may fail with, and when.
+//!
 //! Read `store` (the facade), `opening` and `close`, `shared` (the state of all threads, and the order of locks), then
 //! the folders in the order of that path. `files`, `clock` and `background` serve all of them.
 
@@ -29,6 +33,8 @@ mod store;
 mod sync;
 
 use std::sync::PoisonError;
+
+use delaymq_core::error::Error;
 
 use crate::sync::{Mutex, MutexGuard};
 
@@ -83,4 +89,9 @@ pub use sync::modelled;
 /// single change.
 pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An argument is not what it must be.
+pub(crate) fn invalid(argument: &'static str, expected: impl Into<String>, found: impl Into<String>) -> Error {
+    Error::InvalidArgument { argument, expected: expected.into(), found: found.into() }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
+use delaymq_core::record::limits::at_most;
 pub use delaymq_core::record::limits::{NAME_CHARACTERS_MAX, check_name};
 use delaymq_core::store::{SubjectDirectory, Subjects};
 use delaymq_core::units::SubjectNumber;
@@ -46,14 +47,9 @@ impl Names {
     }
 
     /// The subject of this name. A new name gets a number now.
-    ///
-    /// # Errors
-    /// `TooLarge` if the store has as many subjects as it can.
+    /// Fails with `TooLarge` if the store has as many subjects as it can.
     pub(crate) fn subject(&self, name: &str) -> Result<Subject> {
-        if let Some(subject) = self.read().subject(name) {
-            return Ok(subject);
-        }
-        Self::assign(self.write(), name)
+        self.subject_within(name, u32::MAX)
     }
 
     /// The number of this name, if it has one.
@@ -62,26 +58,15 @@ impl Names {
     }
 
     /// As [`Self::subject`], but refuses a new name if `count_max` names have a number.
-    ///
-    /// # Errors
-    /// `TooLarge` naming `subjects`; as [`Self::subject`].
+    /// Fails with `TooLarge` naming `subjects`; as [`Self::subject`].
     pub(crate) fn subject_within(&self, name: &str, count_max: u32) -> Result<Subject> {
         if let Some(subject) = self.read().subject(name) {
             return Ok(subject);
         }
-        let table = self.write();
-        let count = table.directory.len() as u64;
-        if table.directory.get(name).is_none() && count >= u64::from(count_max) {
-            return Err(Error::TooLarge {
-                argument: "subjects",
-                limit: u64::from(count_max),
-                found: count.saturating_add(1),
-            });
+        let mut table = self.write();
+        if table.directory.get(name).is_none() {
+            at_most("subjects", count_max as usize, table.directory.len().saturating_add(1))?;
         }
-        Self::assign(table, name)
-    }
-
-    fn assign(mut table: RwLockWriteGuard<'_, Table>, name: &str) -> Result<Subject> {
         let named = table.directory.assign(name)?;
         let name: Arc<str> = Arc::clone(table.by_number.entry(named.number).or_insert_with(|| Arc::from(name)));
         Ok(Subject { number: named.number, name, needs_fact: named.needs_fact })
@@ -136,7 +121,10 @@ mod tests {
         let names = Names::of(&Subjects::default());
         assert!(names.subject_within("a", 1).is_ok());
         let refused = names.subject_within("b", 1);
-        assert!(matches!(refused, Err(Error::TooLarge { argument: "subjects", limit: 1, found: 2 })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(delaymq_core::error::Error::TooLarge { argument: "subjects", limit: 1, found: 2 })),
+            "{refused:?}"
+        );
         assert!(names.subject_within("a", 1).is_ok());
         assert!(names.subject_within("b", 2).is_ok(), "the refused one took no place");
         assert!(names.subject("c").is_ok(), "who may bring in names is not held up");

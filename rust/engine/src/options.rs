@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::Result;
 use delaymq_core::store::OwnerOptions;
-use delaymq_core::units::Millis;
+use delaymq_core::units::{Millis, Span};
 
 pub use delaymq_core::message_log::{Durability, FreeMarks};
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
@@ -13,7 +13,7 @@ pub use delaymq_core::record::name::GroupStart;
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
 
 use crate::clock::system_clock::{Clock, SystemClock};
-use crate::consume::named::consumer::check_in_flight;
+use crate::invalid;
 
 /// Segments hold the largest batch twice. This is also the largest batch.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
@@ -58,6 +58,25 @@ impl Default for Options {
             create: true,
             clock: Arc::new(SystemClock),
         }
+    }
+}
+
+impl Options {
+    /// Fails with `InvalidArgument` naming `delay` if that is longer than the longest delay.
+    pub(crate) fn check_delay(&self, delay_ms: u64) -> Result<()> {
+        if delay_ms <= self.delay_ms_max {
+            return Ok(());
+        }
+        Err(invalid("delay", format!("at most {}", Span(self.delay_ms_max)), Span(delay_ms).to_string()))
+    }
+
+    /// Fails with `InvalidArgument` if a time is further ahead of `from` than the longest delay.
+    pub(crate) fn check_ahead(&self, argument: &'static str, time: Millis, from: Millis) -> Result<()> {
+        if time.since(from) <= self.delay_ms_max {
+            return Ok(());
+        }
+        let expected = format!("at most {} ahead", Span(self.delay_ms_max));
+        Err(invalid(argument, expected, format!("{} ahead", Span(time.since(from)))))
     }
 }
 
@@ -109,4 +128,12 @@ impl SubscribeOptions {
     pub fn check(&self) -> Result<()> {
         check_in_flight(self.in_flight_max)
     }
+}
+
+/// Fails with `InvalidArgument` naming `in_flight_max`.
+pub(crate) fn check_in_flight(in_flight_max: u32) -> Result<()> {
+    if (1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
+        return Ok(());
+    }
+    Err(invalid("in_flight_max", format!("1 to {IN_FLIGHT_MAX}"), in_flight_max.to_string()))
 }

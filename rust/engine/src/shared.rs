@@ -82,16 +82,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// # Errors
-    /// `ForkedProcess`, `Poisoned`, `Closed`.
+    /// Fails with `ForkedProcess`, `Poisoned` or `Closed` if the store takes no work.
     pub(crate) fn check(&self) -> Result<()> {
         self.guard.check()?;
         self.check_poison()?;
         if self.closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// # Errors
-    /// `Poisoned`.
+    /// Fails with `Poisoned` if a write or sync has failed.
     pub(crate) fn check_poison(&self) -> Result<()> {
         match self.poison.get() {
             Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
@@ -141,9 +139,7 @@ impl Shared {
     }
 
     /// Waits until everything below `until` is visible; false at the timeout.
-    ///
-    /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed` if the store closed without writing it.
+    /// Fails with `Poisoned`, `ForkedProcess`; `Closed` if the store closed without writing it.
     pub(crate) fn wait_visible(&self, until: Sequence, timeout: Option<Duration>) -> Result<bool> {
         if self.is_visible(until) {
             return Ok(true);

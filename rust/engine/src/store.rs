@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use delaymq_core::error::Result;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{
-    RecoveryProgress, RecoveryReport, Verification, VerificationProgress, open_identity, retry_subject,
-};
+use delaymq_core::store::{RecoveryProgress, RecoveryReport, Verification, VerificationProgress, retry_subject};
 use delaymq_core::units::Sequence;
 
 use crate::clock::consumer_presence::ConsumerPresence;
 use crate::clock::manual_clock::TimedStore;
 use crate::consume::member::{MAIN, Member};
+use crate::consume::subject_reader::SubjectReader;
 use crate::consume::subscription::Subscription;
 use crate::files::storage::FileStorage;
 use crate::files::store_lock::StoreLock;
 use crate::held;
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
+use crate::operate::rebuild::lock_closed;
 use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::batch::{PublishBatch, Receipts, Ticket};
 use crate::query::report::{Report, Status};
@@ -57,9 +57,6 @@ impl Store {
     }
 
     /// As [`Self::open`], over a storage between the store and its files in `path`.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
     pub fn open_on(
         storage: Arc<dyn Storage>,
         path: &Path,
@@ -119,9 +116,6 @@ impl Store {
 
     /// As [`Self::publish`], but waits at most a moment for room: `None` if there is none yet; then the batch keeps its
     /// messages. The caller may have to wait for the ticket.
-    ///
-    /// # Errors
-    /// As [`Self::publish`].
     pub fn begin_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
         self.shared.check()?;
         let seen = self.shared.room.count();
@@ -134,9 +128,6 @@ impl Store {
     }
 
     /// As [`Self::publish`], without waiting.
-    ///
-    /// # Errors
-    /// As [`Self::publish`].
     pub fn submit(&self, batch: &mut PublishBatch) -> Result<Ticket> {
         self.shared.check()?;
         let ticket = batch.submit()?;
@@ -170,12 +161,21 @@ impl Store {
         let (consuming, is_new) = shared.register_in_group(&subject, &retries, group, options.start)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let presence = shared.time.activity().map(ConsumerPresence::new);
+        let presence = ConsumerPresence::new(shared.time.activity());
         let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, presence));
         member.set_consuming(MAIN, Some(consuming));
         shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member, is_new)))
+    }
+
+    /// A reader of this subject, which need not exist yet. Waits for other threads, never for the disk.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`; `TooLarge` naming `subjects` if no more may be registered; `Poisoned`,
+    /// `Closed`, `ForkedProcess`.
+    pub fn subject_reader(&self, subject: &str) -> Result<Arc<SubjectReader>> {
+        SubjectReader::of(&self.shared, subject)
     }
 
     /// Registers a group that starts with the earliest message, on a subject whose name users may not choose.
@@ -258,17 +258,6 @@ impl Store {
         self.shared.checkpoint_now()
     }
 
-    /// Trusts the wall clock from now on, where dispatch is held because it was not trusted.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn release_hold(&self) -> Result<()> {
-        self.shared.check()?;
-        self.shared.time.release();
-        self.shared.driver.raise();
-        Ok(())
-    }
-
     /// Stops taking work, makes durable what was taken, stops the threads, seals the log and releases the lock. A
     /// second call changes nothing. Dropping the store does the same.
     ///
@@ -297,14 +286,8 @@ impl Store {
     }
 
     /// As [`Self::verify`], with progress.
-    ///
-    /// # Errors
-    /// As [`Self::verify`].
     pub fn verify_telling(path: &Path, progress: &mut dyn FnMut(VerificationProgress)) -> Result<Verification> {
-        let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
-        open_identity(storage.as_ref(), None)?;
-        let _lock = StoreLock::take(path)?;
-        let identity = open_identity(storage.as_ref(), None)?;
+        let (storage, identity, _lock) = lock_closed(path)?;
         delaymq_core::store::verify_telling(&storage, &identity, progress)
     }
 }

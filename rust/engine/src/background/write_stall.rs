@@ -41,9 +41,7 @@ impl WriteStall {
 impl Shared {
     /// True if a publish has to wait until the checkpoint under way has written more. This bounds the entries in
     /// memory, however fast messages come.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`: nothing will be written any more.
+    /// Fails with `Poisoned`, `Closed`, `ForkedProcess`: nothing will be written any more.
     pub(crate) fn must_stall(&self) -> Result<bool> {
         if !self.background.write_stall.is_over(self.options.owner.recent_entries_max) {
             return Ok(false);

@@ -8,26 +8,9 @@ use crate::commit::waits::EventCount;
 use crate::held;
 use crate::sync::{Instant, Mutex};
 
-/// Tells a clock that a consumer has done something.
+/// Counts what consumers have done, for a clock that waits for them.
 #[derive(Default)]
-pub struct Activity(EventCount);
-
-impl Activity {
-    /// How much was done so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.0.count()
-    }
-
-    /// Something was done.
-    pub(crate) fn tell(&self) {
-        self.0.notify_all();
-    }
-
-    /// Waits until more was done than `seen`, at most for `timeout`.
-    pub(crate) fn wait_beyond(&self, seen: u64, timeout: Duration) {
-        self.0.wait_beyond(seen, timeout);
-    }
-}
+pub struct Activity(pub(crate) EventCount);
 
 /// A thread, for as long as it runs.
 struct ThreadToken(Arc<()>);
@@ -66,23 +49,30 @@ pub(crate) enum ConsumerState {
     Busy,
 }
 
-/// The threads that consume from one subscription.
+/// The threads that consume from one subscription, if the clock waits for consumers; nothing otherwise.
 pub(crate) struct ConsumerPresence {
-    activity: Arc<Activity>,
+    activity: Option<Arc<Activity>>,
     /// The event loop's thread, if all consumers here serve one event loop.
     event_loop: OnceLock<Weak<()>>,
     consuming_threads: Mutex<Vec<ConsumingThread>>,
 }
 
 impl ConsumerPresence {
-    pub(crate) fn new(activity: Arc<Activity>) -> Self {
+    pub(crate) fn new(activity: Option<Arc<Activity>>) -> Self {
         Self { activity, event_loop: OnceLock::new(), consuming_threads: Mutex::default() }
+    }
+
+    /// True if the clock waits for consumers.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.activity.is_some()
     }
 
     /// The calling thread is that of an event loop: all threads that consume here do so for it.
     pub(crate) fn belongs_here(&self) {
-        // Only the first call counts: a subscription belongs to one loop.
-        let _first = self.event_loop.set(this_thread());
+        if self.is_kept() {
+            // Only the first call counts: a subscription belongs to one loop.
+            let _first = self.event_loop.set(this_thread());
+        }
     }
 
     /// The calling thread looked after so many events, and found nothing.
@@ -96,6 +86,7 @@ impl ConsumerPresence {
     }
 
     fn note(&self, doing: Doing) {
+        let Some(activity) = &self.activity else { return };
         let here = self.event_loop.get().cloned().unwrap_or_else(this_thread);
         let mut consuming_threads = held(&self.consuming_threads);
         match consuming_threads.iter_mut().find(|consuming_thread| consuming_thread.thread.ptr_eq(&here)) {
@@ -104,13 +95,15 @@ impl ConsumerPresence {
             None => consuming_threads.push(ConsumingThread { thread: here, doing }),
         }
         drop(consuming_threads);
-        self.activity.tell();
+        activity.0.notify_all();
     }
 
     /// No thread consumes any more.
     pub(crate) fn end(&self) {
         held(&self.consuming_threads).clear();
-        self.activity.tell();
+        if let Some(activity) = &self.activity {
+            activity.0.notify_all();
+        }
     }
 
     /// How many running threads, except the calling one, have asked for messages here.
@@ -155,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_waited_for_until_it_has_seen_the_news_or_ends() {
-        let presence = Arc::new(ConsumerPresence::new(Arc::default()));
+        let presence = Arc::new(ConsumerPresence::new(Some(Arc::default())));
         let other = Arc::clone(&presence);
         let (send, receive) = channel::<Box<dyn FnOnce(&ConsumerPresence) + Send>>();
         let (done, finished) = channel();
@@ -189,14 +182,14 @@ mod tests {
 
     #[test]
     fn the_thread_that_asks_does_not_wait_for_itself() {
-        let presence = ConsumerPresence::new(Arc::default());
+        let presence = ConsumerPresence::new(Some(Arc::default()));
         presence.is_at_work();
         assert_eq!(presence.consumer_state(0, LONG), ConsumerState::Nobody);
     }
 
     #[test]
     fn what_threads_do_for_an_event_loop_is_the_loops() {
-        let presence = Arc::new(ConsumerPresence::new(Arc::default()));
+        let presence = Arc::new(ConsumerPresence::new(Some(Arc::default())));
         presence.belongs_here();
         let other = Arc::clone(&presence);
         std::thread::spawn(move || other.is_at_work()).join().unwrap();
@@ -211,12 +204,12 @@ mod tests {
     #[test]
     fn the_same_again_is_no_activity() {
         let activity = Arc::<Activity>::default();
-        let presence = ConsumerPresence::new(Arc::clone(&activity));
+        let presence = ConsumerPresence::new(Some(Arc::clone(&activity)));
         presence.found_nothing(1);
-        let seen = activity.count();
+        let seen = activity.0.count();
         presence.found_nothing(1);
-        assert_eq!(activity.count(), seen);
+        assert_eq!(activity.0.count(), seen);
         presence.end();
-        assert_ne!(activity.count(), seen);
+        assert_ne!(activity.0.count(), seen);
     }
 }

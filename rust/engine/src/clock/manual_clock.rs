@@ -12,6 +12,7 @@ use delaymq_core::units::Millis;
 use crate::clock::consumer_presence::{Activity, ConsumerState};
 use crate::clock::system_clock::{Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
 use crate::held;
+use crate::invalid;
 use crate::shared::Shared;
 use crate::sync::{Instant, Mutex, thread};
 
@@ -95,7 +96,7 @@ impl ManualClock {
     pub fn await_consumers(&self, count: usize, timeout: Duration, go_on: &mut dyn FnMut() -> bool) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            let seen = self.activity.count();
+            let seen = self.activity.0.count();
             let there: usize = self.open_stores().iter().map(|store| store.subscribers.consuming_threads()).sum();
             if there >= count {
                 return true;
@@ -103,7 +104,7 @@ impl ManualClock {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) || !go_on() {
                 return false;
             }
-            self.activity.wait_beyond(seen, LOOK);
+            self.activity.0.wait_beyond(seen, LOOK);
         }
     }
 
@@ -115,7 +116,7 @@ impl ManualClock {
             if !go_on() {
                 return Ok(None);
             }
-            let seen = self.activity.count();
+            let seen = self.activity.0.count();
             let stores = self.open_stores();
             let mut moved = false;
             for store in &stores {
@@ -128,7 +129,7 @@ impl ManualClock {
                 .unwrap_or(ConsumerState::Nobody);
             if rest == ConsumerState::Busy {
                 rested_at = None;
-                self.activity.wait_beyond(seen, LOOK);
+                self.activity.0.wait_beyond(seen, LOOK);
             } else if moved || rested_at != Some(seen) {
                 // One consumer may have given work to another that was checked before: check again.
                 rested_at = Some(seen);
@@ -184,11 +185,7 @@ fn check(argument: &'static str, time: Millis) -> Result<()> {
     if time <= MANUAL_TIME_MAX {
         return Ok(());
     }
-    Err(Error::InvalidArgument {
-        argument,
-        expected: "a time before the year 2500".to_owned(),
-        found: format!("{time} ms after 1970"),
-    })
+    Err(invalid(argument, "a time before the year 2500", format!("{time} ms after 1970")))
 }
 
 /// A store that closes meanwhile needs nothing any more.

@@ -35,9 +35,7 @@ pub(crate) fn read(storage: &dyn Storage, boot: &Boot) -> Option<Remembered> {
 }
 
 /// Writes what is known now.
-///
-/// # Errors
-/// `Storage`; then the next opening knows less, nothing else.
+/// Fails with `Storage`; then the next opening knows less, nothing else.
 pub(crate) fn write(storage: &dyn Storage, boot: &Boot, known: Remembered) -> Result<()> {
     let Remembered { trusted, boot_ns } = known;
     let rest = format!("{} {boot_ns} {} {}", trusted.0, boot.id, boot.namespace);

@@ -76,10 +76,6 @@ impl Time {
         held(&self.trusted).hold()
     }
 
-    pub(crate) fn release(&self) {
-        held(&self.trusted).release();
-    }
-
     /// How consumers tell the clock that they have done something, if it waits for them.
     pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
         self.source.activity()

@@ -17,21 +17,9 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Submits facts and expects an outcome of each, before any thread can have applied them. `submit` must not wait.
+    /// Submits facts and expects an outcome of each, before any thread can have applied them; of an adoption of `adopts`
+    /// messages behind other facts, only its own. `submit` must not wait.
     pub(crate) fn expect(
-        &self,
-        submit: impl FnOnce() -> Result<Option<Range<Sequence>>>,
-    ) -> Result<Option<Range<Sequence>>> {
-        let mut expected = held(&self.expected);
-        let submitted = submit()?;
-        if let Some(range) = &submitted {
-            expected.extend((range.start.0..range.end.0).map(|sequence| (Sequence(sequence), None)));
-        }
-        Ok(submitted)
-    }
-
-    /// As [`Self::expect`], for an adoption of so many messages behind other facts. Only the adoption has an outcome.
-    pub(crate) fn expect_adoption(
         &self,
         adopts: u32,
         submit: impl FnOnce() -> Result<Option<Range<Sequence>>>,
@@ -39,7 +27,9 @@ impl Outcomes {
         let mut expected = held(&self.expected);
         let submitted = submit()?;
         if let Some(range) = &submitted {
-            expected.insert(Sequence(range.end.0.saturating_sub(u64::from(adopts))), None);
+            let adoption = range.end.0.saturating_sub(u64::from(adopts));
+            let facts = if adopts > 0 { adoption..adoption.saturating_add(1) } else { range.start.0..range.end.0 };
+            expected.extend(facts.map(|sequence| (Sequence(sequence), None)));
         }
         Ok(submitted)
     }
@@ -70,7 +60,7 @@ mod tests {
     #[test]
     fn only_what_was_asked_is_kept() {
         let outcomes = Outcomes::default();
-        outcomes.expect(|| Ok(Some(Sequence(3)..Sequence(5)))).unwrap();
+        outcomes.expect(0, || Ok(Some(Sequence(3)..Sequence(5)))).unwrap();
         outcomes.found(vec![(Sequence(2), Outcome::Done), (Sequence(4), Outcome::NotFound)]);
         assert_eq!(outcomes.take(Sequence(2)), None);
         assert_eq!(outcomes.take(Sequence(3)), None);

@@ -9,7 +9,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::member::{GroupConsumer, Member};
@@ -32,6 +32,26 @@ pub(crate) struct RegisteredGroup {
     pub(crate) is_new: bool,
 }
 
+/// Facts whose outcomes are expected. Dropping it drops the outcomes.
+pub(crate) struct Expected {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) range: Range<Sequence>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        for sequence in self.range.start.0..self.range.end.0 {
+            self.shared.outcomes.take(Sequence(sequence));
+        }
+    }
+}
+
+/// The submission of so many records, without a sync of its own.
+pub(crate) fn submission(records: &[u8], count: usize, class: Class) -> Submission<'_> {
+    let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+    Submission { records, record_count, adopts: 0, class, must_sync: false }
+}
+
 impl Shared {
     /// Submits `count` records and waits for their outcomes, in order.
     pub(crate) fn ask(
@@ -41,22 +61,15 @@ impl Shared {
         class: Class,
         must_sync: bool,
     ) -> Result<Vec<Option<Outcome>>> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let range = self.submit_asked(records, count, class, must_sync)?;
-        self.lead(range.end);
-        self.answers(range)
+        self.ask_by(Submission { must_sync, ..submission(records, count, class) }, CommitUrgency::URGENT)
     }
 
-    /// As [`Self::ask`], for commands on messages. `earliest_due` is when one of the messages may become due by them.
-    pub(crate) fn command(&self, records: &[u8], count: usize, earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
-        if count == 0 {
+    /// As [`Self::ask`], with an urgency.
+    pub(crate) fn ask_by(&self, submission: Submission<'_>, urgency: CommitUrgency) -> Result<Vec<Option<Outcome>>> {
+        if submission.record_count == 0 {
             return Ok(Vec::new());
         }
-        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        let submission = Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false };
-        let range = self.submit_expected(submission, CommitUrgency { earliest_due, ..CommitUrgency::URGENT })?;
+        let range = self.submit_expected(submission, urgency)?;
         self.lead(range.end);
         self.answers(range)
     }
@@ -67,17 +80,6 @@ impl Shared {
     }
 
     /// Submits at least one record, whose outcomes are expected. Waits for room only.
-    pub(crate) fn submit_asked(
-        &self,
-        records: &[u8],
-        count: usize,
-        class: Class,
-        must_sync: bool,
-    ) -> Result<Range<Sequence>> {
-        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.submit_expected(Submission { records, record_count, adopts: 0, class, must_sync }, CommitUrgency::URGENT)
-    }
-
     pub(crate) fn submit_expected(
         &self,
         submission: Submission<'_>,
@@ -85,27 +87,20 @@ impl Shared {
     ) -> Result<Range<Sequence>> {
         loop {
             let seen = self.room.count();
-            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, urgency))? {
+            if let Some(range) = self.try_submit_expected(submission, urgency)? {
                 return Ok(range);
             }
             self.await_room(seen);
         }
     }
 
-    /// As [`Self::submit_expected`], for facts of which the last one is an adoption. Only its outcome is expected.
-    pub(crate) fn submit_adoption(
+    /// As [`Self::submit_expected`], but `None` if there is no room now.
+    pub(crate) fn try_submit_expected(
         &self,
         submission: Submission<'_>,
         urgency: CommitUrgency,
-    ) -> Result<Range<Sequence>> {
-        loop {
-            let seen = self.room.count();
-            let submit = || self.try_submit(submission, urgency);
-            if let Some(range) = self.outcomes.expect_adoption(submission.adopts, submit)? {
-                return Ok(range);
-            }
-            self.await_room(seen);
-        }
+    ) -> Result<Option<Range<Sequence>>> {
+        self.outcomes.expect(submission.adopts, || self.try_submit(submission, urgency))
     }
 
     /// Waits for the outcomes of these facts, in order.
@@ -117,9 +112,7 @@ impl Shared {
 
     /// Hands records to the log's queue behind all earlier decisions, under the owner lock. `None` if there is no room
     /// for them now; then none of them is in the log.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `TooLarge`.
+    /// Fails with `Poisoned`, `Closed`, `TooLarge`.
     pub(crate) fn submit_in_order(
         &self,
         locked: &mut LockedOwner,
@@ -127,30 +120,28 @@ impl Shared {
         count: usize,
         urgency: CommitUrgency,
     ) -> Result<Option<Range<Sequence>>> {
-        self.send(locked, CommitUrgency::URGENT)?;
-        if !locked.proposals.is_empty() {
+        if !self.sends_all(locked)? {
             return Ok(None);
         }
-        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.try_submit(
-            Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false },
-            urgency,
-        )
+        self.try_submit(submission(records, count, Class::Finishing), urgency)
+    }
+
+    /// Sends all earlier decisions. Returns false if the log has no room for all of them now.
+    pub(crate) fn sends_all(&self, locked: &mut LockedOwner) -> Result<bool> {
+        self.send(locked, CommitUrgency::URGENT)?;
+        Ok(locked.proposals.is_empty())
     }
 
     /// Sends all earlier decisions, and waits for room if the log has none. Returns the sequence at which they end;
     /// `None` if that took longer than until `end`.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `DiskFull`, `ForkedProcess`.
+    /// Fails with `Poisoned`, `Closed`, `DiskFull`, `ForkedProcess`.
     pub(crate) fn send_all(&self, end: Option<Instant>) -> Result<Option<Sequence>> {
         loop {
             let seen = self.room.count();
             let (sent, is_all) = {
                 let mut guard = self.lock_owner()?;
-                let locked = guard.get()?;
-                self.send(locked, CommitUrgency::URGENT)?;
-                (self.with_commits(|commits| commits.next_sequence()), locked.proposals.is_empty())
+                let is_all = self.sends_all(guard.get()?)?;
+                (self.with_commits(|commits| commits.next_sequence()), is_all)
             };
             if is_all {
                 return Ok(Some(sent));
@@ -164,11 +155,12 @@ impl Shared {
     }
 
     /// Waits until all earlier decisions are written and applied.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub(crate) fn catch_up(&self) -> Result<()> {
-        let Some(end) = self.send_all(None)? else { return Ok(()) };
+        self.send_all(None)?.map_or(Ok(()), |end| self.finish(end))
+    }
+
+    /// Has everything below `end` committed, here if no other thread does it, and waits until it is applied.
+    pub(crate) fn finish(&self, end: Sequence) -> Result<()> {
         self.lead(end);
         self.wait_visible(end, None)?;
         self.apply_until(end)
@@ -176,9 +168,6 @@ impl Shared {
 
     /// Waits until what is on its way to the log is applied, at most for `patience`, so that a caller that cannot wait
     /// misses nothing that is ready.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub(crate) fn bring_in(&self, patience: Duration) -> Result<()> {
         let end = self.with_commits(|commits| commits.next_sequence());
         self.lead(end);
@@ -231,9 +220,7 @@ impl Shared {
     }
 
     /// Registers a consumer of a group, under a name that no other has.
-    ///
-    /// # Errors
-    /// `Closed` if the group does not exist any more.
+    /// Fails with `Closed` if the group does not exist any more.
     pub(crate) fn register_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
         let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
         let mut records = Vec::new();

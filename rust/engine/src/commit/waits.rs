@@ -10,7 +10,7 @@ use delaymq_core::units::Sequence;
 
 use crate::event_loop::notifier::{Notifier, Notifiers};
 use crate::held;
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, Thread, thread};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Thread, thread};
 
 struct Waiter {
     until: Sequence,
@@ -124,6 +124,29 @@ impl Positions {
     }
 }
 
+/// Waits as long as `is_so` holds, at most for `timeout`.
+pub(crate) fn wait_while<'a, T>(
+    changed: &Condvar,
+    mut state: MutexGuard<'a, T>,
+    timeout: Duration,
+    is_so: impl Fn(&T) -> bool,
+) -> MutexGuard<'a, T> {
+    let deadline = Instant::now().checked_add(timeout);
+    while is_so(&state) {
+        state = match deadline {
+            None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+    state
+}
+
 /// A signal that one thread sleeps for and others raise. Raised twice before it is seen, it counts once. Without a
 /// sleeper it costs a mutex and no system call.
 #[derive(Default)]
@@ -150,21 +173,9 @@ impl Signal {
 
     /// Sleeps until the signal is raised, at most for `timeout`. Returns true if it was raised.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now().checked_add(timeout);
         let mut state = held(&self.state);
         state.sleepers = state.sleepers.saturating_add(1);
-        while !state.raised {
-            state = match deadline {
-                None => self.raised.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
-                    }
-                    self.raised.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
+        let mut state = wait_while(&self.raised, state, timeout, |state| !state.raised);
         state.sleepers = state.sleepers.saturating_sub(1);
         std::mem::take(&mut state.raised)
     }
@@ -228,21 +239,9 @@ impl EventCount {
 
     /// Waits until there are more events than `seen`. Returns false if none came in time.
     pub(crate) fn wait_beyond(&self, seen: u64, timeout: Duration) -> bool {
-        let deadline = Instant::now().checked_add(timeout);
         let mut state = held(&self.state);
         state.waiting = state.waiting.saturating_add(1);
-        while state.count == seen {
-            state = match deadline {
-                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
-                    }
-                    self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
+        let mut state = wait_while(&self.arrived, state, timeout, |state| state.count == seen);
         state.waiting = state.waiting.saturating_sub(1);
         state.count != seen
     }

@@ -18,18 +18,12 @@ use crate::sync::AtomicU64;
 /// How many bytes are written before they are sent to the disk.
 const PORTION_BYTES: u64 = 4 << 20;
 
-/// How far the written bytes were sent to the disk.
-#[derive(Default)]
-pub(crate) struct WriteBack {
-    sent_bytes: AtomicU64,
-}
+/// How many of the written bytes were sent to the disk.
+pub(crate) type WriteBack = AtomicU64;
 
 /// The helper's own handle of the segment that is written now. A failed write-back is reported once to each handle that
 /// was open before it, so this handle takes no failure away from the appender's.
-#[derive(Default)]
-pub(crate) struct WriteBackHandle {
-    open: Option<(SegmentNumber, Arc<dyn StorageFile>)>,
-}
+pub(crate) type WriteBackHandle = Option<(SegmentNumber, Arc<dyn StorageFile>)>;
 
 impl Shared {
     /// Raises the helper if a portion is complete.
@@ -40,7 +34,7 @@ impl Shared {
     }
 
     fn write_back_due(&self) -> bool {
-        let sent = self.write_back.sent_bytes.load(Ordering::Relaxed);
+        let sent = self.write_back.load(Ordering::Relaxed);
         self.options.durability == Durability::Os
             && self.metrics.committed_bytes.read().saturating_sub(sent) >= PORTION_BYTES
     }
@@ -58,7 +52,7 @@ impl Shared {
     pub(crate) fn write_back_all(&self, handle: &mut WriteBackHandle) {
         let committed = self.metrics.committed_bytes.read();
         match self.sync_beside(handle) {
-            Ok(()) => self.write_back.sent_bytes.store(committed, Ordering::Relaxed),
+            Ok(()) => self.write_back.store(committed, Ordering::Relaxed),
             Err(error) => self.fail(&error),
         }
     }
@@ -66,14 +60,14 @@ impl Shared {
     fn sync_beside(&self, handle: &mut WriteBackHandle) -> Result<()> {
         let written = self.with_commits(|commits| commits.written_mark().location);
         let Some(number) = written.segment() else { return Ok(()) };
-        if handle.open.as_ref().is_none_or(|(open, _)| *open != number) {
-            handle.open = match self.storage.open(&segment_path(number)) {
+        if handle.as_ref().is_none_or(|(open, _)| *open != number) {
+            *handle = match self.storage.open(&segment_path(number)) {
                 Ok(file) => Some((number, file)),
                 // The segment was sealed, and therefore synced, and has even been retired meanwhile.
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(error),
             };
         }
-        handle.open.as_ref().map_or(Ok(()), |(_, file)| file.sync_data())
+        handle.as_ref().map_or(Ok(()), |(_, file)| file.sync_data())
     }
 }

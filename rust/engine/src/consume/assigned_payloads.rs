@@ -131,7 +131,7 @@ impl Store {
 }
 
 impl Shared {
-    fn receipt(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Result<Receipt> {
+    pub(crate) fn receipt(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Result<Receipt> {
         let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, subject, size));
         receipt.ok_or(Error::Closed)
     }

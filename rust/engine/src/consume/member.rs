@@ -3,12 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
-use crate::clock::consumer_presence::{ConsumerPresence, ConsumerState};
+use crate::clock::consumer_presence::ConsumerPresence;
 use crate::commit::waits::EventCount;
 use crate::consume::delivery::{DeliveryKey, DeliveryRange};
 use crate::consume::ended_deliveries::{Moved, Settled};
@@ -53,8 +52,7 @@ pub(crate) struct Member {
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
     pub(crate) news: EventCount,
-    /// Kept if the clock waits for consumers.
-    presence: Option<ConsumerPresence>,
+    pub(crate) presence: ConsumerPresence,
     retry_group: AtomicU32,
     hands: Mutex<InFlight>,
 }
@@ -82,7 +80,7 @@ impl Member {
         retry_subject: Subject,
         group: &str,
         in_flight_max: u32,
-        presence: Option<ConsumerPresence>,
+        presence: ConsumerPresence,
     ) -> Self {
         let group = Arc::from(group);
         Self {
@@ -95,51 +93,6 @@ impl Member {
             retry_group: AtomicU32::new(0),
             hands: Mutex::default(),
         }
-    }
-
-    /// True if the clock waits for consumers.
-    pub(crate) fn has_presence(&self) -> bool {
-        self.presence.is_some()
-    }
-
-    /// The calling thread looked after so many events, and found nothing.
-    pub(crate) fn found_nothing(&self, seen: u64) {
-        if let Some(presence) = &self.presence {
-            presence.found_nothing(seen);
-        }
-    }
-
-    /// The calling thread got messages, or settled some.
-    fn is_at_work(&self) {
-        if let Some(presence) = &self.presence {
-            presence.is_at_work();
-        }
-    }
-
-    /// The calling thread is that of the event loop that consumes here.
-    pub(crate) fn belongs_to_this_loop(&self) {
-        if let Some(presence) = &self.presence {
-            presence.belongs_here();
-        }
-    }
-
-    /// No thread consumes here any more.
-    pub(crate) fn end_presence(&self) {
-        if let Some(presence) = &self.presence {
-            presence.end();
-        }
-    }
-
-    /// How many threads consume here, except the calling one, as far as the clock knows.
-    pub(crate) fn consuming_threads(&self) -> usize {
-        self.presence.as_ref().map_or(0, ConsumerPresence::count)
-    }
-
-    /// The state of the consuming threads, except the calling one.
-    pub(crate) fn consumer_state(&self, patience: Duration) -> ConsumerState {
-        self.presence
-            .as_ref()
-            .map_or(ConsumerState::Nobody, |presence| presence.consumer_state(self.news.count(), patience))
     }
 
     /// True if this group gets the messages that this member gives back.
@@ -220,12 +173,12 @@ impl Member {
             return;
         }
         held(&self.hands).held.extend(deliveries);
-        self.is_at_work();
+        self.presence.is_at_work();
     }
 
     /// Notes that a held message moves to another subject.
     pub(crate) fn move_on(&self, key: DeliveryKey, moved: impl FnOnce(Delivery) -> Moved) -> Noted {
-        self.is_at_work();
+        self.presence.is_at_work();
         let mut hands = held(&self.hands);
         let Some(delivery) = hands.held.remove(&key) else { return Noted::Nothing };
         let Some(waiting) = hands.moved.get_mut(usize::from(key.queue)) else { return Noted::Nothing };
@@ -235,7 +188,7 @@ impl Member {
 
     /// Notes acknowledgements of held messages.
     pub(crate) fn acknowledge(&self, keys: &[DeliveryKey]) -> Noted {
-        self.is_at_work();
+        self.presence.is_at_work();
         let mut hands = held(&self.hands);
         let mut any = false;
         for key in keys {
@@ -306,7 +259,8 @@ mod tests {
     fn member() -> Member {
         let subject =
             |number, name: &str| Subject { number: SubjectNumber(number), name: Arc::from(name), needs_fact: false };
-        Member::new(subject(1, "orders"), subject(2, "%RETRY%orders%billing"), "billing", IN_FLIGHT_MAX, None)
+        let presence = ConsumerPresence::new(None);
+        Member::new(subject(1, "orders"), subject(2, "%RETRY%orders%billing"), "billing", IN_FLIGHT_MAX, presence)
     }
 
     fn deliveries(first: u64, count: u64) -> Vec<Delivery> {

@@ -1,9 +1,10 @@
 //! Messages that a consumer does not finish: given back for a retry, or moved to the dead letters.
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
+use delaymq_core::record::limits::at_most;
 use delaymq_core::record::retry::REASON_BYTES_MAX;
 use delaymq_core::store::dead_letter_subject;
-use delaymq_core::units::{Millis, Span};
+use delaymq_core::units::Millis;
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::DeliveryKey;
@@ -20,14 +21,7 @@ impl Subscription {
     /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
         self.shared.check()?;
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        if delay_ms > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "delay",
-                expected: format!("at most {}", Span(delay_ms_max)),
-                found: Span(delay_ms).to_string(),
-            });
-        }
+        self.shared.options.check_delay(delay_ms)?;
         let (now, from) = self.shared.now();
         let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
         self.move_on(key, due, self.member.retry_subject.clone(), None)
@@ -41,13 +35,7 @@ impl Subscription {
     /// `TooLarge` naming `reason`; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn dead_letter(&self, key: DeliveryKey, reason: &str) -> Result<()> {
         self.shared.check()?;
-        if reason.len() > REASON_BYTES_MAX {
-            return Err(Error::TooLarge {
-                argument: "reason",
-                limit: REASON_BYTES_MAX as u64,
-                found: reason.len() as u64,
-            });
-        }
+        at_most("reason", REASON_BYTES_MAX, reason.len())?;
         let (now, _) = self.shared.now();
         self.dead_letter_since(key, reason, now)
     }

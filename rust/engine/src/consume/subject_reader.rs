@@ -17,7 +17,6 @@ use crate::event_loop::listener::Listener;
 use crate::held;
 use crate::names::Subject;
 use crate::shared::Shared;
-use crate::store::Store;
 use crate::sync::Mutex;
 
 /// The messages of a subject from a number on.
@@ -59,14 +58,21 @@ pub struct SubjectReader {
     _follower: Arc<()>,
 }
 
-impl Store {
-    /// A reader of this subject, which need not exist yet. Waits for other threads, never for the disk.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`; `TooLarge` naming `subjects` if no more may be registered; `Poisoned`,
-    /// `Closed`, `ForkedProcess`.
-    pub fn subject_reader(&self, subject: &str) -> Result<Arc<SubjectReader>> {
-        let shared = &self.shared;
+/// The result of reading some entries.
+enum Taken {
+    Messages {
+        first: ReadyNumber,
+        messages: Vec<Delivered>,
+    },
+    /// The first one would have to wait.
+    Later,
+    /// All are damaged; go on behind them.
+    Damaged(ReadyNumber),
+}
+
+impl SubjectReader {
+    /// The reader of this subject; see [`crate::Store::subject_reader`].
+    pub(crate) fn of(shared: &Arc<Shared>, subject: &str) -> Result<Arc<Self>> {
         shared.check()?;
         check_qmq_subject("subject", subject)?;
         let subject = shared.names.subject_within(subject, shared.named.limits().subjects_max)?;
@@ -90,26 +96,12 @@ impl Store {
         drop(guard);
         shared.subscribers.tell(&woken.inspect_err(|error| shared.fail(error))?);
         let number = subject.number;
-        let reader = SubjectReader { shared: Arc::clone(shared), subject, began_at, _follower: follower };
+        let reader = Self { shared: Arc::clone(shared), subject, began_at, _follower: follower };
         let reader = Arc::new(reader);
         readers.insert(number, Arc::downgrade(&reader));
         Ok(reader)
     }
-}
 
-/// The result of reading some entries.
-enum Taken {
-    Messages {
-        first: ReadyNumber,
-        messages: Vec<Delivered>,
-    },
-    /// The first one would have to wait.
-    Later,
-    /// All are damaged; go on behind them.
-    Damaged(ReadyNumber),
-}
-
-impl SubjectReader {
     /// The number of the subject.
     pub fn subject_number(&self) -> SubjectNumber {
         self.subject.number
@@ -133,9 +125,6 @@ impl SubjectReader {
 
     /// Up to `count_max` messages from `from` on. Their payloads have at most `bytes_max` together, or there is one
     /// message more. Never waits.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn try_read(&self, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
         self.shared.check()?;
         let near = Some(self.shared.nearest());

@@ -179,14 +179,14 @@ impl Subscribers {
         held(&self.table)
             .all
             .values()
-            .map(|member| member.consumer_state(patience))
+            .map(|member| member.presence.consumer_state(member.news.count(), patience))
             .max()
             .unwrap_or(ConsumerState::Nobody)
     }
 
     /// How many threads consume, except the calling one, as far as the clock knows.
     pub(crate) fn consuming_threads(&self) -> usize {
-        held(&self.table).all.values().map(|member| member.consuming_threads()).sum()
+        held(&self.table).all.values().map(|member| member.presence.count()).sum()
     }
 
     /// Notifies all members.

@@ -12,7 +12,6 @@ use delaymq_core::units::Millis;
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::consume::member::{GroupConsumer, MAIN, Member, Noted, QUEUES, RETRY};
-use crate::consume::subscribers::Woken;
 use crate::drive::driver::{LockedOwner, OwnerGuard};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant};
@@ -76,12 +75,9 @@ impl Subscription {
 
     /// As [`Self::pull`]. The payloads have at most `bytes_max` together, or there is one message more; a later pull
     /// brings the rest.
-    ///
-    /// # Errors
-    /// As [`Self::pull`].
     pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
-        let (mut settled, mut hastened) = (!self.member.has_presence(), false);
+        let (mut settled, mut hastened) = (!self.member.presence.is_kept(), false);
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -111,11 +107,11 @@ impl Subscription {
                 hastened = true;
                 continue;
             }
-            self.member.found_nothing(seen);
+            self.member.presence.found_nothing(seen);
             if left.is_zero() {
                 return Ok(Vec::new());
             }
-            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.has_presence();
+            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.presence.is_kept();
         }
     }
 
@@ -123,34 +119,25 @@ impl Subscription {
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
         self.join_retries()?;
         loop {
-            match self.ask_once(count_max)? {
+            match self.ask_with(self.shared.lock_owner()?, count_max)? {
                 (asked, None) => return Ok(asked),
                 (_, Some(load)) => self.shared.load(&load)?,
             }
         }
     }
 
-    fn ask_once(&self, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
-        self.ask_with(self.shared.lock_owner()?, count_max)
-    }
-
-    /// As `ask_once`, with the owner lock held already.
+    /// Asks once, with the owner lock held already.
     pub(crate) fn ask_with(
         &self,
-        mut guard: OwnerGuard<'_>,
+        guard: OwnerGuard<'_>,
         count_max: usize,
     ) -> Result<(PullOutcome, Option<LoadRequest>)> {
-        let shared = &self.shared;
-        let locked = guard.get()?;
-        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(locked) } else { Ok(Woken::default()) };
-        let settled = self.propose_settled(locked);
-        let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(locked, count_max)?)));
-        let sent = shared.send(locked, if settled { CommitUrgency::URGENT } else { CommitUrgency::NONE });
-        drop(guard);
-        let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
-        shared.subscribers.tell(&woken);
-        shared.write_soon(sent?.is_some());
-        Ok(asked)
+        self.shared.ask_owner(guard, |locked, urgency| {
+            if self.propose_settled(locked) {
+                *urgency = CommitUrgency::URGENT;
+            }
+            self.ask_queues(locked, count_max)
+        })
     }
 
     fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
@@ -192,9 +179,6 @@ impl Subscription {
 
     /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not
     /// held any more changes nothing.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
         self.shared.check()?;
         self.noted(self.member.acknowledge(keys));
@@ -202,9 +186,6 @@ impl Subscription {
     }
 
     /// As [`Self::acknowledge`], by ranges of neighbouring offsets. Offsets in them that are not held change nothing.
-    ///
-    /// # Errors
-    /// As [`Self::acknowledge`].
     pub fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Result<()> {
         self.shared.check()?;
         self.noted(self.member.acknowledge_ranges(ranges));
@@ -250,7 +231,7 @@ impl Subscription {
     pub fn stop(&self) {
         if self.shared.guard.is_here() {
             self.stopped.store(true, Ordering::SeqCst);
-            self.member.end_presence();
+            self.member.presence.end();
             self.member.news.notify_all();
         }
     }

@@ -10,8 +10,7 @@ use delaymq_core::clock::Reading;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::run::run_path;
-use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
+use delaymq_core::store::{Budget, Owner, Progress, Proposals};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::clock::store_time::ReportedTime;
@@ -21,7 +20,6 @@ use crate::commit::inbox::{BACKLOG_BYTES, Batches, CommitUrgency, WakeReason};
 use crate::consume::ended_deliveries::Settled;
 use crate::consume::subscribers::Woken;
 use crate::names::Subject;
-use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::{Instant, MutexGuard};
 
@@ -75,9 +73,7 @@ pub(crate) struct OwnerGuard<'a> {
 
 impl OwnerGuard<'_> {
     /// The owner, to change it.
-    ///
-    /// # Errors
-    /// `Closed` if the store has closed.
+    /// Fails with `Closed` if the store has closed.
     pub(crate) fn get(&mut self) -> Result<&mut LockedOwner> {
         self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
     }
@@ -106,18 +102,13 @@ pub(crate) struct Round {
 
 impl Shared {
     /// Locks the owner, and waits for it.
-    ///
-    /// # Errors
-    /// `Poisoned` if a thread died while it held the lock.
+    /// Fails with `Poisoned` if a thread died while it held the lock.
     pub(crate) fn lock_owner(&self) -> Result<OwnerGuard<'_>> {
         let guard = self.owner_lock.lock().map_err(|_| driving_panicked())?;
         Ok(OwnerGuard { shared: self, guard: Some(guard) })
     }
 
     /// As `lock_owner`, without waiting: `None` if another thread has the lock.
-    ///
-    /// # Errors
-    /// As `lock_owner`.
     pub(crate) fn try_lock_owner(&self) -> Result<Option<OwnerGuard<'_>>> {
         match self.owner_lock.try_lock() {
             Ok(guard) => Ok(Some(OwnerGuard { shared: self, guard: Some(guard) })),
@@ -198,6 +189,27 @@ impl Shared {
         Ok(Woken { groups, subjects: locked.owner.take_woken_subjects() })
     }
 
+    /// Applies what is urgent, lets `ask` ask the owner, and sends its decisions. They are urgent where `ask` says so.
+    /// Then the lock is released, and what was woken is told.
+    ///
+    /// # Errors
+    /// Those of applying and of `ask`, which poison the store.
+    pub(crate) fn ask_owner<T>(
+        &self,
+        mut guard: OwnerGuard<'_>,
+        ask: impl FnOnce(&mut LockedOwner, &mut CommitUrgency) -> Result<T>,
+    ) -> Result<T> {
+        let (locked, mut urgency) = (guard.get()?, CommitUrgency::NONE);
+        let woken = if self.inbox.is_urgent() { self.apply_inbox(locked) } else { Ok(Woken::default()) };
+        let asked = woken.and_then(|woken| Ok((woken, ask(locked, &mut urgency)?)));
+        let sent = self.send(locked, urgency);
+        drop(guard);
+        let (woken, found) = asked.inspect_err(|error| self.fail(error))?;
+        self.subscribers.tell(&woken);
+        self.write_soon(sent?.is_some());
+        Ok(found)
+    }
+
     /// Proposes the deliveries that all members have ended. The owner lock is held, so that a thread that waits for its
     /// own finds them either here or sent.
     pub(crate) fn propose_settled(&self, locked: &mut LockedOwner) {
@@ -231,14 +243,9 @@ impl Shared {
     pub(crate) fn send(&self, locked: &mut LockedOwner, urgency: CommitUrgency) -> Result<Option<Sequence>> {
         let mut end = None;
         for proposal in locked.proposals.iter().skip(locked.sent) {
-            let submission = Submission {
-                records: proposal.records,
-                record_count: proposal.record_count,
-                adopts: 0,
-                class: Class::Finishing,
-                must_sync: proposal.must_sync,
-            };
-            let urgency = if proposal.must_sync { CommitUrgency::URGENT } else { urgency };
+            let (records, record_count, must_sync) = (proposal.records, proposal.record_count, proposal.must_sync);
+            let submission = Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync };
+            let urgency = if must_sync { CommitUrgency::URGENT } else { urgency };
             let Some(range) = self.try_submit(submission, urgency)? else {
                 self.helper.raise();
                 return Ok(end);
@@ -351,26 +358,6 @@ impl Shared {
         if self.inbox.driver_sleeps(looks_at, told) && !wait.is_zero() {
             self.driver.sleep(wait);
         }
-    }
-
-    fn report_rescues(&self, rescues: &[Rescue]) {
-        for rescue in rescues {
-            self.metrics.voided.add(rescue.lost.len() as u64);
-            let reason = format!("{}; {} entries found again in the log", rescue.error, rescue.found);
-            self.reports.add(Report::RunDamaged { path: run_path(rescue.run), reason: reason.clone() });
-            for sequence in &rescue.lost {
-                let subject = String::new();
-                self.reports.add(Report::Voided { subject, sequence: *sequence, reason: reason.clone() });
-            }
-        }
-    }
-
-    fn report_step_failure(&self, error: &Error) {
-        let path = match error {
-            Error::Corrupt { path, .. } | Error::Storage { path, .. } | Error::MissingFile { path, .. } => path.clone(),
-            _ => String::new(),
-        };
-        self.reports.add(Report::RunDamaged { path, reason: error.to_string() });
     }
 }
 

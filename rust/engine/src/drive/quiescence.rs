@@ -13,10 +13,8 @@ const COMMIT_WAIT: Duration = Duration::from_millis(20);
 impl Shared {
     /// Drives the store until it is idle: due messages are dispatched, decisions and acknowledgements are in the log,
     /// and all of the log is applied. Returns true if there was anything to do.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` if there is no room for a decision or an occurrence; the error
-    /// of a step that failed.
+    /// Fails with `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` if there is no room for a decision or an
+    /// occurrence; the error of a step that failed.
     pub(crate) fn settle(&self) -> Result<bool> {
         let mut worked = false;
         loop {
@@ -49,9 +47,6 @@ impl Shared {
     }
 
     /// When the next pending message is due, or a little before.
-    ///
-    /// # Errors
-    /// `Closed`, `Poisoned`.
     pub(crate) fn next_due(&self) -> Result<Option<Millis>> {
         Ok(self.lock_owner()?.get()?.owner.next_due())
     }

@@ -43,9 +43,6 @@ impl SeriesProgress {
 
 impl Shared {
     /// Proposes the first occurrence of a series that has just begun, without waiting for the driver. Waits for room.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub(crate) fn propose_first_occurrence(&self, subject: SubjectNumber, name: &str) -> Result<()> {
         loop {
             self.check()?;
@@ -62,9 +59,7 @@ impl Shared {
                 let progressed = self.propose_occurrences(locked, reading.now, its)?;
                 (progressed, self.with_commits(|commits| commits.next_sequence()))
             };
-            self.lead(end);
-            self.wait_visible(end, None)?;
-            self.apply_until(end)?;
+            self.finish(end)?;
             if !progressed.no_room || self.with_commits(|commits| commits.is_disk_full()) {
                 return Ok(());
             }
@@ -74,9 +69,6 @@ impl Shared {
 
     /// Proposes the next occurrence of each series that is due, in turns. The owner lock is held, so that no occurrence
     /// is proposed twice. While the clock holds dispatch, nothing is due.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`.
     pub(crate) fn propose_due_occurrences(&self, locked: &mut LockedOwner, reading: Reading) -> Result<SeriesProgress> {
         if reading.held || !locked.owner.owes() {
             return Ok(SeriesProgress::default());

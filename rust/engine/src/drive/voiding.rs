@@ -1,7 +1,8 @@
 //! Messages whose bytes are damaged: each is voided by a durable fact and reported, and all others go on.
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Delivery, LoadRequest};
+use delaymq_core::run::run_path;
+use delaymq_core::store::{Delivery, LoadRequest, Rescue};
 use delaymq_core::units::{ReadyNumber, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
@@ -38,6 +39,26 @@ impl Shared {
         for number in lost {
             self.reports.add(Report::VoidedReady { subject: subject.clone(), number: *number, reason: reason.clone() });
         }
+    }
+
+    pub(crate) fn report_rescues(&self, rescues: &[Rescue]) {
+        for rescue in rescues {
+            self.metrics.voided.add(rescue.lost.len() as u64);
+            let reason = format!("{}; {} entries found again in the log", rescue.error, rescue.found);
+            self.reports.add(Report::RunDamaged { path: run_path(rescue.run), reason: reason.clone() });
+            for sequence in &rescue.lost {
+                let subject = String::new();
+                self.reports.add(Report::Voided { subject, sequence: *sequence, reason: reason.clone() });
+            }
+        }
+    }
+
+    pub(crate) fn report_step_failure(&self, error: &Error) {
+        let path = match error {
+            Error::Corrupt { path, .. } | Error::Storage { path, .. } | Error::MissingFile { path, .. } => path.clone(),
+            _ => String::new(),
+        };
+        self.reports.add(Report::RunDamaged { path, reason: error.to_string() });
     }
 
     /// Voids a ready message whose payload is damaged.

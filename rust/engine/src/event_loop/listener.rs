@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::Sequence;
 
-use crate::consume::subscription::Subscription;
 use crate::event_loop::notifier::{Notifier, Wake, Wakeup};
 use crate::shared::Shared;
-use crate::store::Store;
 
 /// The wake-ups of one event loop. Dropping it ends them.
 pub struct Listener {
@@ -18,39 +16,13 @@ pub struct Listener {
     notifier: Arc<Notifier>,
 }
 
-impl Store {
-    /// From now on `wake` is called when there is something to drain, once until it is drained. The call is made under
-    /// locks of the store: it must neither wait nor call the store.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn listener(&self, wake: Wake) -> Result<Listener> {
-        self.shared.check()?;
-        let notifier = Arc::new(Notifier::calling(wake));
-        self.shared.notifiers.add(&notifier);
-        Ok(Listener { shared: Arc::clone(&self.shared), notifier })
-    }
-
-    /// The store's trusted time, now.
-    pub fn now(&self) -> Millis {
-        self.shared.time.read().now
-    }
-
-    /// Checks that the store takes work, without waiting.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn check(&self) -> Result<()> {
-        self.shared.check()
-    }
-
-    /// True in the process that opened the store, false in a forked child of it.
-    pub fn is_here(&self) -> bool {
-        self.shared.guard.is_here()
-    }
-}
-
 impl Listener {
+    pub(crate) fn new(shared: &Arc<Shared>, wake: Wake) -> Self {
+        let notifier = Arc::new(Notifier::calling(wake));
+        shared.notifiers.add(&notifier);
+        Self { shared: Arc::clone(shared), notifier }
+    }
+
     /// What happened since the last call, and how far the log is visible.
     ///
     /// # Errors
@@ -76,9 +48,7 @@ impl Listener {
         self.notifier.want(position);
         self.shared.wait_visible(position, Some(Duration::ZERO))
     }
-}
 
-impl Listener {
     pub(crate) fn notifier(&self) -> Arc<Notifier> {
         Arc::clone(&self.notifier)
     }
@@ -89,18 +59,5 @@ impl Drop for Listener {
         if self.shared.guard.is_here() {
             self.shared.notifiers.remove(&self.notifier);
         }
-    }
-}
-
-impl Subscription {
-    /// As [`Self::watch`], for an event loop with a listener: only that listener is woken.
-    ///
-    /// # Errors
-    /// `ForkedProcess`.
-    pub fn watch_by(&self, listener: &Listener, token: u64) -> Result<()> {
-        self.shared.guard.check()?;
-        self.member.belongs_to_this_loop();
-        self.member.news.listen(Arc::clone(&listener.notifier), token);
-        Ok(())
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::units::{SegmentNumber, Sequence};
+use delaymq_core::units::{Millis, SegmentNumber, Sequence};
 
-use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::Delivered;
 use crate::consume::subscription::{PullOutcome, Subscription};
-use crate::event_loop::notifier::Wakeup;
+use crate::event_loop::listener::Listener;
+use crate::event_loop::notifier::{Wake, Wakeup};
 use crate::options::Durability;
 use crate::publish::batch::{PublishBatch, Ticket};
 use crate::shared::Shared;
@@ -35,6 +35,28 @@ pub enum Pulled {
 }
 
 impl Store {
+    /// From now on `wake` is called when there is something to drain, once until it is drained. The call is made under
+    /// locks of the store: it must neither wait nor call the store.
+    pub fn listener(&self, wake: Wake) -> Result<Listener> {
+        self.shared.check()?;
+        Ok(Listener::new(&self.shared, wake))
+    }
+
+    /// The store's trusted time, now.
+    pub fn now(&self) -> Millis {
+        self.shared.time.read().now
+    }
+
+    /// Checks that the store takes work, without waiting.
+    pub fn check(&self) -> Result<()> {
+        self.shared.check()
+    }
+
+    /// True in the process that opened the store, false in a forked child of it.
+    pub fn is_here(&self) -> bool {
+        self.shared.guard.is_here()
+    }
+
     /// A descriptor that becomes readable when there is something to drain. It belongs to the store, which closes it.
     /// No caller may read from it.
     ///
@@ -91,8 +113,19 @@ impl Subscription {
     /// `ForkedProcess`.
     pub fn watch(&self, token: u64) -> Result<()> {
         self.shared.guard.check()?;
-        self.member.belongs_to_this_loop();
+        self.member.presence.belongs_here();
         self.member.news.listen(Arc::clone(self.shared.notifiers.own()), token);
+        Ok(())
+    }
+
+    /// As [`Self::watch`], for an event loop with a listener: only that listener is woken.
+    ///
+    /// # Errors
+    /// `ForkedProcess`.
+    pub fn watch_by(&self, listener: &Listener, token: u64) -> Result<()> {
+        self.shared.guard.check()?;
+        self.member.presence.belongs_here();
+        self.member.news.listen(listener.notifier(), token);
         Ok(())
     }
 
@@ -107,11 +140,8 @@ impl Subscription {
 
     /// As [`Self::try_pull`]. The payloads have at most `bytes_max` together, or there is one message more; a later
     /// pull brings the rest.
-    ///
-    /// # Errors
-    /// As [`Self::try_pull`].
     pub fn try_pull_within(&self, count_max: usize, bytes_max: usize, at_once: bool) -> Result<Pulled> {
-        let mut settled = !self.member.has_presence();
+        let mut settled = !self.member.presence.is_kept();
         for _ in 0..LOOKS_MAX {
             self.shared.check()?;
             if self.is_stopped() {
@@ -143,7 +173,7 @@ impl Subscription {
                 continue;
             }
             if self.member.news.await_beyond(seen) {
-                self.member.found_nothing(seen);
+                self.member.presence.found_nothing(seen);
                 return Ok(Pulled::Nothing);
             }
         }
@@ -152,18 +182,13 @@ impl Subscription {
 
     /// Sends the acknowledgements and retries so far. They are durable when [`Store::want`] returns true for the
     /// position. `None` if that would have to wait: use [`Self::flush`].
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn begin_flush(&self) -> Result<Option<Sequence>> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
         let Some(mut guard) = self.shared.try_lock_owner()? else { return Ok(None) };
         let locked = guard.get()?;
         self.shared.propose_settled(locked);
-        self.shared.send(locked, CommitUrgency::URGENT)?;
-        if !locked.proposals.is_empty() {
-            // The log has no room for all of it now.
+        if !self.shared.sends_all(locked)? {
             return Ok(None);
         }
         let end = self.shared.with_commits(|commits| commits.next_sequence());
@@ -173,9 +198,6 @@ impl Subscription {
     }
 
     /// As [`Self::begin_flush`], but waits for other threads and for room in the log.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn submit_flush(&self) -> Result<Sequence> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;

@@ -5,7 +5,6 @@
 //! Each event loop has a notifier of its own.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -32,15 +31,6 @@ enum Way {
     Wire { listener: UnixStream, teller: UnixStream },
     /// By a call.
     Call(Wake),
-}
-
-impl fmt::Debug for Way {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Wire { .. } => "Wire",
-            Self::Call(_) => "Call",
-        })
-    }
 }
 
 impl Way {
@@ -72,8 +62,7 @@ impl Way {
         }
     }
 
-    /// # Errors
-    /// `Closed` if it is woken by a call.
+    /// Fails with `Closed` if it is woken by a call.
     fn descriptor(&self) -> Result<RawFd> {
         match self {
             Self::Wire { listener, .. } => Ok(listener.as_raw_fd()),
@@ -83,7 +72,6 @@ impl Way {
 }
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Notifier {
     way: OnceLock<Way>,
     /// The smallest position that a thread waits for.
@@ -122,9 +110,7 @@ impl Notifier {
     }
 
     /// The descriptor that becomes readable; the first call creates it.
-    ///
-    /// # Errors
-    /// `Storage` if the system has no more descriptors.
+    /// Fails with `Storage` if the system has no more descriptors.
     pub(crate) fn listen(&self) -> Result<RawFd> {
         if let Some(way) = self.way.get() {
             return way.descriptor();
@@ -192,7 +178,7 @@ impl Notifier {
 }
 
 /// The notifiers of a store: its own, and one for each listener.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Notifiers {
     own: Arc<Notifier>,
     others: RwLock<Vec<Arc<Notifier>>>,

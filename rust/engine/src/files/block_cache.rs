@@ -27,9 +27,7 @@ pub(crate) struct Block {
 
 impl Block {
     /// Reads a block that begins there.
-    ///
-    /// # Errors
-    /// `Storage`.
+    /// Fails with `Storage`.
     pub(crate) fn read(file: &dyn StorageFile, location: Location) -> Result<Self> {
         let start = u64::from(location.offset());
         Ok(Self { file: location.file(), start, bytes: read_upto(file, start, BLOCK_BYTES)? })

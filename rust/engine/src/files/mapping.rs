@@ -24,9 +24,7 @@ const PAGE_BYTES: usize = 4096;
 
 impl Mapping {
     /// Maps the file at `path`, which errors name as `name`.
-    ///
-    /// # Errors
-    /// `Storage` if the file cannot be opened or mapped.
+    /// Fails with `Storage` if the file cannot be opened or mapped.
     pub(crate) fn open(path: &Path, name: &str) -> Result<Self> {
         // The standard library would repeat an interrupted call for ever.
         let file = retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))

@@ -54,10 +54,8 @@ impl<'a> PayloadReader<'a> {
     }
 
     /// Reads the message at `location`, whose record has `sequence`.
-    ///
-    /// # Errors
-    /// `DamagedPayload` if record or payload fail their check, or the file is too short or missing; `Storage` if it
-    /// cannot be read now, which may pass.
+    /// Fails with `DamagedPayload` if record or payload fail their check, or the file is too short or missing;
+    /// `Storage` if it cannot be read now, which may pass.
     pub(crate) fn read(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
         let Some(run) = self.payloads.loaded_in(location.file()) else { return self.read_own(location, sequence) };
         let Some(relation) = run.relation() else { return self.read_own(location, sequence) };

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::files::mapping::ForkMark;
-use crate::files::system_errors::{retried, storage_error};
+use crate::files::system_errors::{failed, retried};
 
 /// The lock file's name in the store's folder.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -41,8 +41,7 @@ impl ProcessGuard {
         self.check().is_ok()
     }
 
-    /// # Errors
-    /// `ForkedProcess` in any other process.
+    /// Fails with `ForkedProcess` in any other process.
     pub(crate) fn check(&self) -> Result<()> {
         if self.mark.as_ref().is_some_and(ForkMark::is_here) {
             return Ok(());
@@ -66,48 +65,34 @@ pub(crate) struct StoreLock {
 
 impl StoreLock {
     /// Takes the lock of the store in `root`.
-    ///
-    /// # Errors
-    /// `Locked` if another holder has it, in any process.
+    /// Fails with `Locked` if another holder has it, in any process.
     pub(crate) fn take(root: &Path) -> Result<Self> {
-        let path = root.join(LOCK_FILE);
-        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o600);
-        let descriptor = retried(|| rustix::fs::open(&path, flags, mode)).map_err(|errno| failed("open", errno))?;
-        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive)) {
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        Self::hold(root, open(root, flags)?, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Takes a shared lock: any number of readers may hold it, but no writer at the same time. Does not create the lock
+    /// file; `None` if there is none.
+    /// Fails with `Locked` if a process has the store open.
+    pub(crate) fn share(root: &Path) -> Result<Option<Self>> {
+        match open(root, OFlags::RDONLY) {
+            Err(error) if error.is_not_found() => Ok(None),
+            other => Self::hold(root, other?, FlockOperation::NonBlockingLockShared).map(Some),
+        }
+    }
+
+    fn hold(root: &Path, descriptor: OwnedFd, operation: FlockOperation) -> Result<Self> {
+        match retried(|| rustix::fs::flock(&descriptor, operation)) {
             Ok(()) => Ok(Self { _descriptor: descriptor }),
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
-            Err(errno) => Err(failed("lock", errno)),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: root.join(LOCK_FILE).display().to_string() }),
+            Err(errno) => Err(failed("lock", LOCK_FILE, errno)),
         }
     }
 }
 
-/// A shared lock: any number of readers may hold it, but no writer at the same time.
-#[derive(Debug)]
-pub(crate) struct ReadersLock {
-    _descriptor: Option<OwnedFd>,
-}
-
-impl ReadersLock {
-    /// Takes the shared lock of the store in `root`. Does not create the lock file.
-    ///
-    /// # Errors
-    /// `Locked` if a process has the store open.
-    pub(crate) fn take(root: &Path) -> Result<Self> {
-        let path = root.join(LOCK_FILE);
-        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let descriptor = match retried(|| rustix::fs::open(&path, flags, Mode::empty())) {
-            Err(Errno::NOENT) => return Ok(Self { _descriptor: None }),
-            other => other.map_err(|errno| failed("open", errno))?,
-        };
-        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared)) {
-            Ok(()) => Ok(Self { _descriptor: Some(descriptor) }),
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
-            Err(errno) => Err(failed("lock", errno)),
-        }
-    }
+fn open(root: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let (path, mode) = (root.join(LOCK_FILE), Mode::from_raw_mode(0o600));
+    retried(|| rustix::fs::open(&path, flags | OFlags::CLOEXEC, mode)).map_err(|errno| failed("open", LOCK_FILE, errno))
 }
 
 /// The process that has the store in `root` open, by the kernel's list of locks, so that no lock is taken. `None` also

@@ -11,6 +11,7 @@ use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::RegisteredGroup;
+use crate::invalid;
 use crate::names::check_name;
 use crate::options::GroupStart;
 use crate::query::report::Report;
@@ -22,17 +23,11 @@ const EXPIRE_RANGES_MAX: usize = 1 << 14;
 
 impl Store {
     /// All groups on subjects of users.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn groups(&self) -> Result<Vec<GroupListed>> {
         self.look(|state| Ok(state.list_groups()))
     }
 
     /// All subjects of users.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn subjects(&self) -> Result<Vec<SubjectListed>> {
         self.look(|state| Ok(state.list_subjects()))
     }
@@ -138,9 +133,7 @@ impl Store {
             shared.send(locked, CommitUrgency::URGENT)?;
             shared.with_commits(|commits| commits.next_sequence())
         };
-        shared.lead(end);
-        shared.wait_visible(end, None)?;
-        shared.apply_until(end)?;
+        shared.finish(end)?;
         look(shared.lock_owner()?.get()?.owner.state())
     }
 
@@ -177,13 +170,9 @@ pub(crate) fn unknown_group(subject: &str, group: &str) -> Error {
 }
 
 fn refused_group(expected: &str, found: String) -> Error {
-    Error::InvalidArgument { argument: "group", expected: expected.to_owned(), found }
+    invalid("group", expected, found)
 }
 
 pub(crate) fn unknown_subject(subject: &str) -> Error {
-    Error::InvalidArgument {
-        argument: "subject",
-        expected: "a subject of this store".to_owned(),
-        found: format!("{subject:?}"),
-    }
+    invalid("subject", "a subject of this store", format!("{subject:?}"))
 }

@@ -53,9 +53,6 @@ impl Store {
     }
 
     /// As [`Self::dead_letters`], from this number on.
-    ///
-    /// # Errors
-    /// As [`Self::dead_letters`].
     pub fn dead_letters_from(
         &self,
         subject: &str,

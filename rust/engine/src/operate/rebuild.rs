@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
+use delaymq_core::message_log::Identity;
 use delaymq_core::run::{LoadName, StagedRun};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Adopted, KeptWindow, RebuildPlan, RebuiltPiece, open_identity};
@@ -62,9 +63,18 @@ pub fn rebuild_piece(path: &Path, plan: &RebuildPlan, index: u32, stage: bool) -
 /// # Errors
 /// `Locked` if it is open; `NotAStore`, `NewerFormat`, `Storage`.
 pub fn refuse_open(path: &Path) -> Result<()> {
-    let storage = FileStorage::open(path, false)?;
-    open_identity(&storage, None)?;
-    StoreLock::take(path).map(drop)
+    lock_closed(path).map(drop)
+}
+
+/// Takes the lock of a store that no process has open.
+/// Fails with `Locked` if one has it open; `NotAStore`, `NewerFormat`, `Storage`.
+pub(crate) fn lock_closed(path: &Path) -> Result<(Arc<dyn Storage>, Identity, StoreLock)> {
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
+    // Refuses the folder of something else before the lock file is made in it.
+    open_identity(storage.as_ref(), None)?;
+    let lock = StoreLock::take(path)?;
+    let identity = open_identity(storage.as_ref(), None)?;
+    Ok((storage, identity, lock))
 }
 
 /// Replaces the existing runs by the rebuilt runs of all pieces, or changes nothing.
@@ -72,10 +82,6 @@ pub fn refuse_open(path: &Path) -> Result<()> {
 /// # Errors
 /// `Locked` if the store is open; as [`delaymq_core::store::adopt_rebuilt`]; `NotAStore`.
 pub fn adopt_rebuilt(path: &Path, plan: &RebuildPlan, pieces: &[(u32, Option<StagedRun>)]) -> Result<Adopted> {
-    let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
-    // Refuses the folder of something else before the lock file is made in it.
-    open_identity(storage.as_ref(), None)?;
-    let _lock = StoreLock::take(path)?;
-    let identity = open_identity(storage.as_ref(), None)?;
+    let (storage, identity, _lock) = lock_closed(path)?;
     delaymq_core::store::adopt_rebuilt(&storage, &identity, plan, pieces)
 }

@@ -9,8 +9,9 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{Salvage, SalvagedMessage, retry_subject, salvage};
 
 use crate::files::storage::FileStorage;
-use crate::files::store_lock::ReadersLock;
+use crate::files::store_lock::StoreLock;
 use crate::files::system_errors::storage_error;
+use crate::invalid;
 use crate::operate::salvaged_dead_letters::{DeadLetterWriter, dead_letter_of};
 use crate::options::Options;
 use crate::publish::batch::PublishBatch;
@@ -34,7 +35,7 @@ pub struct SalvageProgress {
 /// `Locked` if it is open, `NotAStore`, `NewerFormat`, `Storage`.
 pub fn preview_salvage(path: &Path) -> Result<Salvage> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
-    let _lock = ReadersLock::take(path)?;
+    let _lock = StoreLock::share(path)?;
     salvage(&storage)
 }
 
@@ -49,7 +50,7 @@ pub fn preview_salvage(path: &Path) -> Result<Salvage> {
 pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvageProgress) -> bool) -> Result<Salvage> {
     refuse_what_is_there(into)?;
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
-    let _lock = ReadersLock::take(path)?;
+    let _lock = StoreLock::share(path)?;
     let found = salvage(&storage)?;
     let options = Options::default();
     let delay_ms_max = options.delay_ms_max.max(found.delay_ms_max);
@@ -89,14 +90,10 @@ fn refuse_what_is_there(into: &Path) -> Result<()> {
     match std::fs::read_dir(into) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(storage_error("list", &into.display().to_string(), &error)),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(Error::InvalidArgument {
-                argument: "into",
-                expected: "a folder that is new or empty".to_owned(),
-                found: format!("{} with something in it", into.display()),
-            }),
-        },
+        Ok(mut entries) => entries.next().map_or(Ok(()), |_| {
+            let found = format!("{} with something in it", into.display());
+            Err(invalid("into", "a folder that is new or empty", found))
+        }),
     }
 }
 

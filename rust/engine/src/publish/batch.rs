@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::message_log::Class;
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
@@ -14,10 +14,11 @@ use delaymq_core::store::{is_of_users, sent_retry_due};
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
 use crate::names::{Subject, check_name};
 use crate::options::{Due, GroupStart, PublishTerms};
-use crate::publish::conditional_publish::{AwaitedOutcomes, BatchConditions};
 use crate::publish::receipts::{ReceiptFields, ReceiptRows};
+use crate::publish::terms::{AwaitedOutcomes, BatchConditions};
 use crate::shared::Shared;
 
 pub use crate::publish::receipts::Receipts;
@@ -86,9 +87,6 @@ impl PublishBatch {
     }
 
     /// As [`Self::push`], with the CRC-32 of meta and body, which was checked before: it is stored.
-    ///
-    /// # Errors
-    /// As [`Self::push`].
     pub fn push_checked(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), check: u32) -> Result<()> {
         self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
     }
@@ -159,8 +157,7 @@ impl PublishBatch {
         Ok(())
     }
 
-    /// # Errors
-    /// `TooLarge` naming `messages`.
+    /// Fails with `TooLarge` naming `messages`.
     fn check_room(&self, payload_bytes: usize) -> Result<()> {
         check_batch(self.notes.len().saturating_add(1))?;
         let bytes_after = self.records.len().saturating_add(payload_bytes);
@@ -175,9 +172,7 @@ impl PublishBatch {
     }
 
     /// Adds a message as another store had it, on a subject whose name users may not choose.
-    ///
-    /// # Errors
-    /// `TooLarge` naming `messages` if the batch is full; it is as it was.
+    /// Fails with `TooLarge` naming `messages` if the batch is full; it is as it was.
     pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
         self.check_room(message.meta.len().saturating_add(message.body.len()))?;
         let subject = self.shared.names.subject(subject)?;
@@ -277,14 +272,8 @@ impl PublishBatch {
     }
 
     fn submit_records(&self, records: &[u8], count: usize) -> Result<Option<Range<Sequence>>> {
-        let submission = Submission {
-            records,
-            record_count: u32::try_from(count).unwrap_or(u32::MAX),
-            adopts: 0,
-            class: Class::Growing,
-            must_sync: false,
-        };
-        self.shared.try_submit(submission, CommitUrgency { urgent: false, earliest_due: self.earliest_due })
+        let urgency = CommitUrgency { urgent: false, earliest_due: self.earliest_due };
+        self.shared.try_submit(submission(records, count, Class::Growing), urgency)
     }
 }
 
@@ -345,9 +334,6 @@ impl Ticket {
     }
 
     /// As [`Self::wait`], for as long as it takes.
-    ///
-    /// # Errors
-    /// As [`Self::wait`].
     pub fn finish(self) -> Result<Receipts> {
         self.shared.guard.check()?;
         self.settle()

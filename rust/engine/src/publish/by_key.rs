@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Class;
 use delaymq_core::record::limits::check_name;
 use delaymq_core::record::terms::{
     ByKey, IfExists, KeyCommand, MessageTerms, NameHash, TERMS_ROW_BYTES, encode_by_key, encode_terms,
@@ -12,9 +13,11 @@ use delaymq_core::store::{Named, Outcome, Receipt, command_hash};
 use delaymq_core::units::{DueKey, Millis, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
+use crate::invalid;
 use crate::options::Due;
-use crate::publish::conditional_publish::{key_of, with_a_key};
 use crate::publish::rescheduling::{CancelOutcome, MoveOutcome};
+use crate::publish::terms::{key_of, with_a_key};
 use crate::store::Store;
 
 /// The bytes that one command takes in the log, with its row of terms.
@@ -196,9 +199,7 @@ impl Store {
     }
 
     /// Submits these commands together, and waits for their outcomes.
-    ///
-    /// # Errors
-    /// `NamesFull` if no more ids can be remembered.
+    /// Fails with `NamesFull` if no more ids can be remembered.
     fn ask_by_keys(&self, subject: &str, open: &[Open], earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
         let mut records = Vec::with_capacity(TERMS_BYTES + open.len().saturating_mul(COMMAND_BYTES));
         let has_ids = open.first().is_some_and(|one| one.row.id.is_some());
@@ -218,7 +219,9 @@ impl Store {
             encode_by_key(&mut records, &ByKey { key: *key, subject, target, command: *command });
         }
         let ahead = usize::from(has_ids);
-        let mut found = self.shared.command(&records, open.len().saturating_add(ahead), earliest_due)?;
+        let submission = submission(&records, open.len().saturating_add(ahead), Class::Finishing);
+        let urgency = CommitUrgency { earliest_due, ..CommitUrgency::URGENT };
+        let mut found = self.shared.ask_by(submission, urgency)?;
         let terms = if has_ids { found.first().copied().flatten() } else { None };
         if let Some(Outcome::IdsFull(limit)) = terms {
             return Err(Error::NamesFull { argument: "command_id", limit: u64::from(limit) });
@@ -292,8 +295,7 @@ impl Open {
 }
 
 impl Asked {
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `key` or `command_id`.
+    /// Fails with `InvalidArgument` naming `subject`, `key` or `command_id`.
     fn of<'k>(
         subject: &str,
         commands: impl ExactSizeIterator<Item = (&'k str, KeyCommand)>,
@@ -315,8 +317,7 @@ impl Asked {
                 }
                 Entry::Occupied(known) if known.get().1 == command => places.push(known.get().0),
                 Entry::Occupied(_) => {
-                    let expected = "no key twice with two times".to_owned();
-                    return Err(Error::InvalidArgument { argument: "key", expected, found: text.to_owned() });
+                    return Err(invalid("key", "no key twice with two times", text));
                 }
             }
         }

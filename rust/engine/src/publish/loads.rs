@@ -16,7 +16,9 @@ pub use delaymq_core::record::adopt::{LOAD_ROWS_MAX, LOAD_RUNS_MAX};
 pub use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX};
 
 use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
 use crate::drive::driver::LockedOwner;
+use crate::invalid;
 use crate::names::Subject;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -104,7 +106,7 @@ impl Shared {
             if staged.last_due.since(from) > self.options.delay_ms_max {
                 let expected = format!("at most {} ahead", Span(self.options.delay_ms_max));
                 let found = format!("{} ahead in {}", Span(staged.last_due.since(from)), named.name.path());
-                return Err(Error::InvalidArgument { argument: "due", expected, found });
+                return Err(invalid("due", expected, found));
             }
             checked.first_due = checked.first_due.min(staged.first_due);
             names.extend(staged.subjects().iter().cloned());
@@ -144,14 +146,12 @@ impl Shared {
             self.names.submitted(&names.subjects);
             names = encode_names(&mut subjects, room);
         }
-        let record_count = u32::try_from(names.subjects.len()).unwrap_or(u32::MAX).saturating_add(1);
         names.records.append(&mut records);
         // Reading all of them takes a while. A run that the fact names and that is gone by then would stop the store.
         runs.iter().try_for_each(|run| check_still_staged(self.storage.as_ref(), run))?;
-        let submission =
-            Submission { records: &names.records, record_count, adopts, class: Class::Growing, must_sync: false };
-        let range =
-            self.submit_adoption(submission, CommitUrgency { earliest_due: first_due, ..CommitUrgency::URGENT })?;
+        let submission = submission(&names.records, names.subjects.len().saturating_add(1), Class::Growing);
+        let urgency = CommitUrgency { earliest_due: first_due, ..CommitUrgency::URGENT };
+        let range = self.submit_expected(Submission { adopts, ..submission }, urgency)?;
         self.names.submitted(&names.subjects);
         let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
         self.lead(range.end);
@@ -187,18 +187,15 @@ fn encode_names(subjects: &mut Vec<Subject>, room: usize) -> Names {
 /// The number of messages that the descriptions of these runs add up to.
 fn check_described(runs: &[StagedRun]) -> Result<u64> {
     at_most("runs", LOAD_RUNS_MAX, runs.len())?;
-    let refused = |expected: &str, found: String| {
-        Err(Error::InvalidArgument { argument: "runs", expected: expected.to_owned(), found })
-    };
     if runs.is_empty() {
-        return refused("one run at least", "none".to_owned());
+        return Err(invalid("runs", "one run at least", "none"));
     }
     let mut names = BTreeSet::new();
     if let Some(twice) = runs.iter().find(|run| !names.insert(run.name)) {
-        return refused("each run once", format!("{} again", twice.name.path()));
+        return Err(invalid("runs", "each run once", format!("{} again", twice.name.path())));
     }
     if let Some(empty) = runs.iter().find(|run| run.rows == 0) {
-        return refused("runs with messages", format!("{} with none", empty.name.path()));
+        return Err(invalid("runs", "runs with messages", format!("{} with none", empty.name.path())));
     }
     let count = runs.iter().fold(0_u64, |count, run| count.saturating_add(run.rows));
     if count > LOAD_ROWS_MAX {
@@ -211,30 +208,22 @@ fn answer_again(job: &str, base: Sequence, before: u64, count: u64) -> Result<Lo
     if before == count {
         return Ok(Loaded { base, count, again: true });
     }
-    Err(Error::InvalidArgument {
-        argument: "job",
-        expected: format!("{before} messages, with which it was done before"),
-        found: format!("{job:?} with {count}"),
-    })
+    let expected = format!("{before} messages, with which it was done before");
+    Err(invalid("job", expected, format!("{job:?} with {count}")))
 }
 
 fn too_old(run: &StagedRun) -> Error {
-    Error::InvalidArgument {
-        argument: "runs",
-        expected: format!("runs that were staged within {}", Span(LOAD_AGE_MS_MAX)),
-        found: run.name.path(),
-    }
+    invalid("runs", format!("runs that were staged within {}", Span(LOAD_AGE_MS_MAX)), run.name.path())
 }
 
 fn refusal(found: Outcome, runs: &[StagedRun]) -> Error {
     let at = |place: u32| runs.get(place as usize);
     match found {
         Outcome::RunTooOld(place) => at(place).map_or(Error::Closed, too_old),
-        Outcome::RunAdopted(place) => Error::InvalidArgument {
-            argument: "runs",
-            expected: "runs that no job has loaded".to_owned(),
-            found: at(place).map_or_else(String::new, |run| run.name.path()),
-        },
+        Outcome::RunAdopted(place) => {
+            let found = at(place).map_or_else(String::new, |run| run.name.path());
+            invalid("runs", "runs that no job has loaded", found)
+        }
         Outcome::JobsFull => Error::NamesFull { argument: "job", limit: LOAD_JOBS_MAX as u64 },
         Outcome::RunsFull => Error::NamesFull { argument: "runs", limit: LOAD_NAMES_MAX as u64 },
         _ => Error::Closed,

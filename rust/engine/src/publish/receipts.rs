@@ -69,26 +69,20 @@ impl Receipts {
 
     /// The receipt of one message.
     pub fn get(&self, index: usize) -> Option<Receipt> {
-        if let Some(there) = self.there.as_ref().and_then(|there| there.get(&index)) {
-            return Some(*there);
-        }
-        let note = self.notes.as_slice().get(index)?;
-        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-        let issuer = &self.issuer;
-        Some(Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce))
+        self.notes.as_slice().get(index).map(|note| self.receipt(index, note))
     }
 
     /// All receipts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
-        (0..self.len()).map(|index| {
-            if let Some(there) = self.there.as_ref().and_then(|there| there.get(&index)) {
-                return *there;
-            }
-            let note = self.notes.as_slice().get(index).copied();
-            let note = note.unwrap_or(ReceiptFields { due: Millis(0), subject: SubjectNumber(0), size: 0 });
-            let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-            let issuer = &self.issuer;
-            Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
-        })
+        self.notes.as_slice().iter().enumerate().map(|(index, note)| self.receipt(index, note))
+    }
+
+    fn receipt(&self, index: usize, note: &ReceiptFields) -> Receipt {
+        if let Some(there) = self.there.as_ref().and_then(|there| there.get(&index)) {
+            return *there;
+        }
+        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
+        let issuer = &self.issuer;
+        Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
     }
 }

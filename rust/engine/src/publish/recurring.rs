@@ -9,11 +9,12 @@ use delaymq_core::schedule_log::DUE_MAX;
 use delaymq_core::store::{
     ALL_SERIES_BYTES_MAX, Outcome, Receipt, SERIES_BYTES_MAX, SERIES_MAX, SalvagedSeries, Series, State,
 };
-use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 use delaymq_recurrence::{Refused, Rule};
 
 pub use delaymq_core::record::recurring::CatchUp;
 
+use crate::invalid;
 use crate::operate::administration::unknown_subject;
 use crate::options::IfExists;
 use crate::shared::Shared;
@@ -112,9 +113,7 @@ impl Store {
     }
 
     /// Begins a series that was salvaged from another store, behind its salvaged messages.
-    ///
-    /// # Errors
-    /// `TooLarge` naming `series`, `NamesFull` naming `name`, `DiskFull`, `Poisoned`, `Closed`.
+    /// Fails with `TooLarge` naming `series`, `NamesFull` naming `name`, `DiskFull`, `Poisoned`, `Closed`.
     pub(crate) fn begin_salvaged(&self, saved: &SalvagedSeries) -> Result<()> {
         let recurs = &saved.recurs;
         let series = NewSeries {
@@ -198,32 +197,20 @@ impl Shared {
         };
         let rule = rule.map_err(refused_rule)?;
         let (now, from) = self.now();
-        if let Some(start) = new.start.filter(|start| start.since(from) > self.options.delay_ms_max) {
-            return Err(too_far("start", self.options.delay_ms_max, start, from));
-        }
-        let after = rule.counts_from(now.0, new.start.map(|start| start.0)).ok_or_else(|| Error::InvalidArgument {
-            argument: "start",
-            expected: "a time that is an interval and more after 1970".to_owned(),
-            found: new.start.unwrap_or_default().to_string(),
-        })?;
+        let start = new.start.unwrap_or_default();
+        self.options.check_ahead("start", start, from)?;
+        let after = rule.counts_from(now.0, new.start.map(|start| start.0));
+        let after = after
+            .ok_or_else(|| invalid("start", "a time that is an interval and more after 1970", start.to_string()))?;
         let first = rule.next_after(after).map_err(refused_rule)?;
         let Some(first) = first.map(Millis).filter(|first| *first <= DUE_MAX) else {
-            return Err(Error::InvalidArgument {
-                argument: part,
-                expected: "a rule that happens within ten years".to_owned(),
-                found: format!("{text:?}, which does not"),
-            });
+            return Err(invalid(part, "a rule that happens within ten years", format!("{text:?}, which does not")));
         };
-        if first.since(from) > self.options.delay_ms_max {
-            return Err(too_far(part, self.options.delay_ms_max, first, from));
-        }
+        self.options.check_ahead(part, first, from)?;
         Ok((text, Millis(after)))
     }
 
     /// True if there is any active series.
-    ///
-    /// # Errors
-    /// `Closed`, `Poisoned`.
     pub(crate) fn is_recurring(&self) -> Result<bool> {
         Ok(!self.lock_owner()?.get()?.owner.state().recurring.is_empty())
     }
@@ -236,8 +223,7 @@ impl Shared {
     fn row(&self, number: Sequence, series: &Series) -> RecurringListed {
         let recurs = &series.recurs;
         let size = u32::try_from(recurs.body.len()).unwrap_or(u32::MAX);
-        let book = self.receipts.get();
-        let pending = series.pending.and_then(|key| book?.receipt_of(key, recurs.subject, size));
+        let pending = series.pending.and_then(|key| self.receipt(key, recurs.subject, size).ok());
         RecurringListed {
             number: number.0,
             subject: self.names.name_of(recurs.subject).to_string(),
@@ -252,26 +238,18 @@ impl Shared {
 
 fn refused_rule(refused: Refused) -> Error {
     let Refused { part, expected, found } = refused;
-    Error::InvalidArgument { argument: part, expected, found }
-}
-
-fn too_far(argument: &'static str, delay_ms_max: u64, time: Millis, from: Millis) -> Error {
-    let expected = format!("at most {} ahead", Span(delay_ms_max));
-    Error::InvalidArgument { argument, expected, found: format!("{} ahead", Span(time.since(from))) }
+    invalid(part, expected, found)
 }
 
 fn unknown_series(subject: &str, name: &str) -> Error {
-    let found = format!("{name:?}, which {subject:?} does not have");
-    Error::InvalidArgument { argument: "name", expected: "a series of the subject".to_owned(), found }
+    invalid("name", "a series of the subject", format!("{name:?}, which {subject:?} does not have"))
 }
 
 fn refusal(subject: &str, name: &str, found: Option<Outcome>) -> Error {
     match found {
-        Some(Outcome::SeriesThere) => Error::InvalidArgument {
-            argument: "name",
-            expected: "a name that no series of the subject has".to_owned(),
-            found: format!("{name:?}, which {subject:?} has"),
-        },
+        Some(Outcome::SeriesThere) => {
+            invalid("name", "a name that no series of the subject has", format!("{name:?}, which {subject:?} has"))
+        }
         Some(Outcome::SeriesFull) => Error::NamesFull { argument: "name", limit: SERIES_MAX as u64 },
         Some(Outcome::SeriesTooLarge) => {
             let limit = ALL_SERIES_BYTES_MAX as u64;

@@ -1,11 +1,13 @@
 //! Cancel and move: what a producer may still change while its message is pending.
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
 use delaymq_core::store::{Outcome, Receipt};
-use delaymq_core::units::{Millis, Span};
+use delaymq_core::units::Millis;
 
 use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
 use crate::options::Due;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -127,12 +129,13 @@ impl Store {
         let is_here = |(place, _): &(usize, &Receipt)| here.get(*place) == Some(&true);
         let asked: Vec<(usize, &Receipt)> = receipts.iter().enumerate().filter(is_here).collect();
         let mut outcomes = vec![None; receipts.len()];
+        let urgency = CommitUrgency { earliest_due, ..CommitUrgency::URGENT };
         for part in asked.chunks(self.shared.submission_bytes_max() / COMMAND_BYTES) {
             let mut records = Vec::with_capacity(part.len() * COMMAND_BYTES);
             for (place, receipt) in part {
                 encode(&mut records, receipt, *place);
             }
-            let found = self.shared.command(&records, part.len(), earliest_due)?;
+            let found = self.shared.ask_by(submission(&records, part.len(), Class::Finishing), urgency)?;
             for ((place, _), found) in part.iter().zip(found) {
                 if let Some(outcome) = outcomes.get_mut(*place) {
                     *outcome = found;
@@ -145,21 +148,13 @@ impl Store {
 
 impl Shared {
     /// The due time of a request. `from` is the time from which delays count.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `due` if that is too far ahead.
+    /// Fails with `InvalidArgument` naming `due` if that is too far ahead.
     pub(crate) fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
-        let delay_ms_max = self.options.delay_ms_max;
         let time = match due {
             Due::After(0) => now,
             Due::After(delay_ms) => from.plus(delay_ms),
             Due::At(time) => time,
         };
-        if time.since(from) > delay_ms_max {
-            let expected = format!("at most {} ahead", Span(delay_ms_max));
-            let found = format!("{} ahead", Span(time.since(from)));
-            return Err(Error::InvalidArgument { argument: "due", expected, found });
-        }
-        Ok(time)
+        self.options.check_ahead("due", time, from).map(|()| time)
     }
 }

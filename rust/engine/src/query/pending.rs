@@ -175,8 +175,7 @@ impl PendingReader {
     fn tell(&mut self, entry: &Entry) -> Result<Pending> {
         let (number, shared) = (entry.subject(), &self.shared);
         let subject = Arc::clone(self.names.entry(number).or_insert_with(|| shared.names.name_of(number)));
-        let receipt = shared.receipts.get().and_then(|book| book.receipt_of(entry.key(), number, SIZE_UNKNOWN));
-        let receipt = receipt.ok_or(Error::Closed)?;
+        let receipt = shared.receipt(entry.key(), number, SIZE_UNKNOWN)?;
         Ok(Pending { subject, receipt, attempt: entry.attempt(), published: entry.payload_sequence() })
     }
 }

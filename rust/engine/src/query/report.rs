@@ -1,26 +1,29 @@
 //! Reports, which are events for a log, and the status, a snapshot of the store.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence, Utc};
+use thiserror::Error;
 
+use crate::commit::waits::wait_while;
 use crate::event_loop::notifier::{Notifier, Notifiers};
 use crate::held;
 use crate::sync::{Condvar, Instant, Mutex};
 
 /// An event that is worth a line in an operator's log.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Report {
     /// The end of the log was not vouched for: its good part was kept, the rest set aside.
+    #[error("the end of the log was not vouched for; set aside: {}", aside.join(", "))]
     TailRepaired {
         /// What was set aside, in words.
         aside: Vec<String>,
     },
     /// A checkpoint could not be read; the other one was used.
+    #[error("{path} is unreadable ({reason}); the other checkpoint was used")]
     CheckpointUnreadable {
         /// The file, relative to the store.
         path: String,
@@ -28,6 +31,7 @@ pub enum Report {
         reason: String,
     },
     /// A damaged message was voided by a durable fact.
+    #[error("{} is damaged and was given up: {reason}", voided(subject, *sequence))]
     Voided {
         /// The subject's name; empty if it is not known.
         subject: String,
@@ -37,6 +41,7 @@ pub enum Report {
         reason: String,
     },
     /// A ready message whose entry cannot be read was voided by a durable fact.
+    #[error("ready message {number} of subject {subject:?} is damaged and was given up: {reason}")]
     VoidedReady {
         /// The subject's name; empty if it is not known.
         subject: String,
@@ -46,6 +51,7 @@ pub enum Report {
         reason: String,
     },
     /// An operator expired messages that no consumer had taken.
+    #[error("{count} messages of subject {subject:?} that were due before {} have expired", Utc(*due_before))]
     Expired {
         /// The subject's name.
         subject: String,
@@ -55,6 +61,7 @@ pub enum Report {
         due_before: Millis,
     },
     /// A block of a run is damaged. Its entries were read from the log, or are voided by name.
+    #[error("{path} is damaged: {reason}")]
     RunDamaged {
         /// The file, relative to the store.
         path: String,
@@ -62,8 +69,10 @@ pub enum Report {
         reason: String,
     },
     /// The disk is full: publishes are refused, everything else goes on.
+    #[error("the disk is full: publishes are refused until there is room")]
     DiskFull,
     /// Free room is below the mark for warnings.
+    #[error("{free_bytes} bytes of the disk are free, less than the mark of {mark_bytes}")]
     RoomLow {
         /// So much is free.
         free_bytes: u64,
@@ -71,6 +80,7 @@ pub enum Report {
         mark_bytes: u64,
     },
     /// Free room is below the mark for refusals: publishes are refused, everything else goes on.
+    #[error("{free_bytes} bytes of the disk are free: publishes are refused until there are {mark_bytes}")]
     BelowMark {
         /// So much is free.
         free_bytes: u64,
@@ -78,13 +88,16 @@ pub enum Report {
         mark_bytes: u64,
     },
     /// There is room again: publishes are taken.
+    #[error("there is room again: publishes are taken")]
     RoomAgain,
     /// The wall clock did not go on as the boot-time clock did, by a second or more.
+    #[error("the wall clock stepped {} by {} ms", if *by_ms < 0 { "back" } else { "ahead" }, by_ms.unsigned_abs())]
     ClockStepped {
         /// By so many milliseconds ahead; negative if it went back.
         by_ms: i64,
     },
     /// More messages are due in one minute than the options allow for.
+    #[error("{messages} messages and more are due within the minute from {} on; spread them, with jitter", Utc(*start))]
     HotMinute {
         /// When it begins.
         start: Millis,
@@ -92,13 +105,19 @@ pub enum Report {
         messages: u64,
     },
     /// Dispatch is held because the clock cannot be trusted.
+    #[error("dispatch is held: {reason}")]
     DispatchHeld {
         /// Why.
         reason: String,
     },
     /// Dispatch goes on.
+    #[error("dispatch goes on")]
     DispatchResumed,
     /// A series pauses until the store is opened again: this release cannot compute when its next message is due.
+    #[error(
+        "the series {name:?} of subject {subject:?} rests until it is replaced, or the store is opened by who knows its \
+         rule: {reason}"
+    )]
     SeriesRests {
         /// The subject's name.
         subject: String,
@@ -108,6 +127,7 @@ pub enum Report {
         reason: String,
     },
     /// A series ended by itself: its rule has no further occurrence.
+    #[error("the series {name:?} of subject {subject:?} has ended: its rule does not happen within ten years")]
     SeriesOver {
         /// The subject's name.
         subject: String,
@@ -115,8 +135,10 @@ pub enum Report {
         name: String,
     },
     /// The file system punches no holes: finished parts of a segment or a run stay until the whole file goes.
+    #[error("the file system has no holes: what is finished in a file of messages stays until the file goes")]
     NoHoles,
     /// Work in the background failed and is tried again.
+    #[error("{work} failed and is tried again: {reason}")]
     BackgroundFailed {
         /// Which work: `checkpoint`, `prepare`, `retire`, `merge`, `free_room`.
         work: &'static str,
@@ -124,6 +146,7 @@ pub enum Report {
         reason: String,
     },
     /// A write or sync failed: the store refuses everything until it is opened again.
+    #[error("the store stopped: {reason}; open it again")]
     Poisoned {
         /// What failed first.
         reason: String,
@@ -156,68 +179,11 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TailRepaired { aside } => {
-                write!(out, "the end of the log was not vouched for; set aside: {}", aside.join(", "))
-            }
-            Self::CheckpointUnreadable { path, reason } => {
-                write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
-            }
-            Self::Voided { subject, sequence, reason } if subject.is_empty() => {
-                write!(out, "the pending message of sequence {sequence} is damaged and was given up: {reason}")
-            }
-            Self::Voided { subject, sequence, reason } => {
-                write!(out, "message {sequence} of subject {subject:?} is damaged and was given up: {reason}")
-            }
-            Self::VoidedReady { subject, number, reason } => {
-                write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
-            }
-            Self::Expired { subject, count, due_before } => {
-                write!(
-                    out,
-                    "{count} messages of subject {subject:?} that were due before {} have expired",
-                    Utc(*due_before)
-                )
-            }
-            Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
-            Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
-            Self::RoomLow { free_bytes, mark_bytes } => {
-                write!(out, "{free_bytes} bytes of the disk are free, less than the mark of {mark_bytes}")
-            }
-            Self::BelowMark { free_bytes, mark_bytes } => write!(
-                out,
-                "{free_bytes} bytes of the disk are free: publishes are refused until there are {mark_bytes}"
-            ),
-            Self::RoomAgain => write!(out, "there is room again: publishes are taken"),
-            Self::ClockStepped { by_ms } => {
-                let way = if *by_ms < 0 { "back" } else { "ahead" };
-                write!(out, "the wall clock stepped {way} by {} ms", by_ms.unsigned_abs())
-            }
-            Self::HotMinute { start, messages } => {
-                write!(
-                    out,
-                    "{messages} messages and more are due within the minute from {} on; spread them, with jitter",
-                    Utc(*start)
-                )
-            }
-            Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
-            Self::DispatchResumed => write!(out, "dispatch goes on"),
-            Self::SeriesRests { subject, name, reason } => {
-                let until = "until it is replaced, or the store is opened by who knows its rule";
-                write!(out, "the series {name:?} of subject {subject:?} rests {until}: {reason}")
-            }
-            Self::SeriesOver { subject, name } => {
-                let why = "its rule does not happen within ten years";
-                write!(out, "the series {name:?} of subject {subject:?} has ended: {why}")
-            }
-            Self::NoHoles => out.write_str(
-                "the file system has no holes: what is finished in a file of messages stays until the file goes",
-            ),
-            Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
-            Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
-        }
+fn voided(subject: &str, sequence: Sequence) -> String {
+    if subject.is_empty() {
+        format!("the pending message of sequence {sequence}")
+    } else {
+        format!("message {sequence} of subject {subject:?}")
     }
 }
 
@@ -282,7 +248,7 @@ pub struct Status {
 }
 
 /// Reports that were not fetched yet. If nobody fetches them, the oldest are dropped.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Reports {
     waiting: Mutex<VecDeque<Report>>,
     arrived: Condvar,
@@ -318,18 +284,8 @@ impl Reports {
     }
 
     pub(crate) fn next(&self, wait: Duration) -> Option<Report> {
-        let until = Instant::now().checked_add(wait)?;
-        let mut waiting = held(&self.waiting);
-        loop {
-            if let Some(report) = waiting.pop_front() {
-                return Some(report);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            waiting = self.arrived.wait_timeout(waiting, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        }
+        Instant::now().checked_add(wait)?;
+        wait_while(&self.arrived, held(&self.waiting), wait, VecDeque::is_empty).pop_front()
     }
 
     /// Wakes all waiting threads, since the store closes.

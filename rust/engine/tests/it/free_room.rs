@@ -12,7 +12,7 @@ use crate::support::{Faults, Switches, consume, eventually, options, subscribe};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    ConsumerId, Due, Durability, FreeMarks, ManualClock, NamedOptions, Options, Receipts, Report, Store,
+    ConsumerId, Due, Durability, FreeMarks, ManualClock, NamedOptions, Options, Receipts, Registration, Report, Store,
     SubscribeOptions,
 };
 
@@ -85,7 +85,8 @@ fn below_the_mark_new_consumers_finish_what_groups_have_and_new_groups_are_refus
     let folder = tempfile::tempdir().unwrap();
     let store = crate::support::open(folder.path(), with_marks(0));
     let named = |store: &Store, group, consumer| {
-        store.named_consumer(ConsumerId { subject: "orders", group, consumer }, NamedOptions::default())
+        let id = ConsumerId { subject: "orders", group, consumer };
+        store.register_named_consumer(id, NamedOptions::default()).and_then(Registration::finish)
     };
     drop(named(&store, "billing", "host-1").unwrap());
     try_publish(&store).unwrap();

@@ -14,7 +14,7 @@ use delaymq_core::store::Delivery;
 use delaymq_core::units::{PullOffset, Sequence};
 use delaymq_engine::{
     ConsumerId, CreationLimits, Due, Durability, GivenRun, GroupStart, NamedConsumer, NamedOptions, Options,
-    OwnerOptions, PullBounds, RetryRule, Store, TriedRun,
+    OwnerOptions, PullBounds, Registration, RetryRule, Store, TriedRun,
 };
 
 const ID: ConsumerId<'_> = ConsumerId { subject: "orders", group: "billing", consumer: "host-7@@0a1b" };
@@ -26,7 +26,7 @@ fn earliest() -> NamedOptions {
 }
 
 fn begin(store: &Store, id: ConsumerId<'_>) -> Arc<NamedConsumer> {
-    store.named_consumer(id, earliest()).unwrap()
+    store.register_named_consumer(id, earliest()).unwrap().finish().unwrap().0
 }
 
 fn pull(consumer: &NamedConsumer) -> GivenRun {
@@ -418,7 +418,8 @@ fn strangers_make_no_more_than_they_may() {
     let store = open(folder.path(), options(Durability::Disk));
     store.limit_creation(CreationLimits { subjects_max: 2, groups_max: 2, consumers_max: 2 });
     let try_one = |subject: &str, group: &str, consumer: &str| match store
-        .named_consumer(ConsumerId { subject, group, consumer }, earliest())
+        .register_named_consumer(ConsumerId { subject, group, consumer }, earliest())
+        .and_then(Registration::finish)
     {
         Ok(_) => "",
         Err(Error::TooLarge { argument, .. } | Error::InvalidArgument { argument, .. }) => argument,

@@ -35,7 +35,7 @@ fn published(world: &Arc<World>, store: &Arc<Store>) -> shuttle::thread::JoinHan
 /// It is told of what comes, gets each once under neighbouring offsets, and is done with it durably.
 pub(crate) fn named(world: &Arc<World>) {
     let store = world.open();
-    let consumer = Kept::new(store.named_consumer(ID, earliest()).unwrap());
+    let consumer = Kept::new(store.register_named_consumer(ID, earliest()).unwrap().finish().unwrap().0);
     let (bell, listener) = Bell::hung_up(&store);
     consumer.watch_by(&listener, 3).unwrap();
     let publisher = published(world, &store);
@@ -66,7 +66,7 @@ pub(crate) fn named(world: &Arc<World>) {
 /// What it held when somebody ended it comes to the next of its group, with what it was not given.
 pub(crate) fn ended(world: &Arc<World>) {
     let store = world.open();
-    let consumer = Kept::new(store.named_consumer(ID, earliest()).unwrap());
+    let consumer = Kept::new(store.register_named_consumer(ID, earliest()).unwrap().finish().unwrap().0);
     let publisher = published(world, &store);
     let ender = {
         let store = Kept::new(Arc::clone(&store));

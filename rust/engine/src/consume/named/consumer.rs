@@ -16,8 +16,9 @@ use delaymq_core::units::{GroupNumber, PullOffset, SubjectNumber};
 use crate::consume::delivery::Delivered;
 use crate::consume::member::GroupConsumer;
 use crate::event_loop::listener::Listener;
+use crate::invalid;
 use crate::names::Subject;
-use crate::options::{GroupStart, IN_FLIGHT_MAX};
+use crate::options::GroupStart;
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Mutex};
 
@@ -36,18 +37,14 @@ pub struct ConsumerId<'a> {
 }
 
 impl ConsumerId<'_> {
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `group` or `consumer`.
+    /// Fails with `InvalidArgument` naming `subject`, `group` or `consumer`.
     pub(crate) fn check(&self) -> Result<()> {
         check_qmq_subject("subject", self.subject)?;
         check_name("group", self.group)?;
         let name = self.consumer;
         if name.is_empty() || name.len() > CONSUMER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
-            return Err(Error::InvalidArgument {
-                argument: "consumer",
-                expected: format!("1 to {CONSUMER_NAME_BYTES_MAX} bytes of text without control characters"),
-                found: format!("{} bytes", name.len()),
-            });
+            let expected = format!("1 to {CONSUMER_NAME_BYTES_MAX} bytes of text without control characters");
+            return Err(invalid("consumer", expected, format!("{} bytes", name.len())));
         }
         Ok(())
     }
@@ -204,8 +201,7 @@ impl NamedConsumer {
         self.shared.named.forget(self);
     }
 
-    /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    /// Fails with `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
     pub(crate) fn check(&self) -> Result<()> {
         self.shared.check()?;
         if self.is_gone() { Err(Error::Closed) } else { Ok(()) }
@@ -222,17 +218,4 @@ impl NamedConsumer {
         self.shared.subscribers.watch_group(self.consuming.group, listener.notifier(), token);
         Ok(())
     }
-}
-
-/// # Errors
-/// `InvalidArgument` naming `in_flight_max`.
-pub(crate) fn check_in_flight(in_flight_max: u32) -> Result<()> {
-    if (1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
-        return Ok(());
-    }
-    Err(Error::InvalidArgument {
-        argument: "in_flight_max",
-        expected: format!("1 to {IN_FLIGHT_MAX}"),
-        found: in_flight_max.to_string(),
-    })
 }

@@ -8,16 +8,13 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
 
-use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey};
 use crate::consume::member::{GroupConsumer, MAIN};
-use crate::consume::named::consumer::{
-    GivenRun, Holding, InFlight, NamedConsumer, PullBounds, ReadAgain, TriedRun, check_in_flight,
-};
-use crate::consume::subscribers::Woken;
+use crate::consume::named::consumer::{GivenRun, Holding, InFlight, NamedConsumer, PullBounds, ReadAgain, TriedRun};
 use crate::drive::driver::OwnerGuard;
 use crate::files::payload_reader::PayloadReader;
 use crate::held;
+use crate::options::check_in_flight;
 
 /// How long a pull waits for facts on their way that make something ready.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -114,22 +111,17 @@ impl NamedConsumer {
     }
 
     /// Lets the owner assign messages. They go to `hands`.
-    fn ask(&self, mut guard: OwnerGuard<'_>, bounds: PullBounds, hands: &mut InFlight) -> Result<Pull> {
-        let shared = &self.shared;
-        let locked = guard.get()?;
-        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(locked) } else { Ok(Woken::default()) };
+    fn ask(&self, guard: OwnerGuard<'_>, bounds: PullBounds, hands: &mut InFlight) -> Result<Pull> {
         let GroupConsumer { group, consumer } = self.consuming;
         let PullBounds { count_max, in_flight_max, .. } = bounds;
         let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
-        let pulled = woken.and_then(|woken| Ok((woken, locked.owner.pull(request, &mut locked.proposals)?)));
-        if let Ok((_, Pull::Deliveries(deliveries))) = &pulled {
-            hands.unread.extend(deliveries);
-        }
-        let sent = shared.send(locked, CommitUrgency::NONE);
-        drop(guard);
-        let (woken, pulled) = pulled.inspect_err(|error| shared.fail(error))?;
-        shared.subscribers.tell(&woken);
-        shared.write_soon(sent?.is_some());
+        let pulled = self.shared.ask_owner(guard, |locked, _| {
+            let pulled = locked.owner.pull(request, &mut locked.proposals)?;
+            if let Pull::Deliveries(deliveries) = &pulled {
+                hands.unread.extend(deliveries);
+            }
+            Ok(pulled)
+        })?;
         if matches!(pulled, Pull::Gone) {
             self.went();
         }

@@ -1,38 +1,27 @@
 //! The registration of a named consumer: a fact. No thread waits until it is durable.
 
-use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Class;
+use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::limits::group_subject;
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{Sequence, SubjectNumber};
 
+use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::{Expected, submission};
 use crate::consume::member::GroupConsumer;
-use crate::consume::named::consumer::{ConsumerId, Holding, NamedConsumer, NamedOptions, check_in_flight};
+use crate::consume::named::consumer::{
+    ConsumerId, CreationLimits, Holding, NamedConsumer, NamedConsumerListed, NamedOptions,
+};
+use crate::consume::named::registry::GroupKey;
 use crate::held;
 use crate::names::Subject;
-use crate::options::GroupStart;
+use crate::options::{GroupStart, check_in_flight};
 use crate::shared::Shared;
 use crate::store::Store;
-use crate::sync::Mutex;
-
-type GroupKey = (SubjectNumber, Box<str>);
-
-/// How many consumers are being registered, by group.
-#[derive(Default)]
-pub(crate) struct UnderWay(Mutex<HashMap<GroupKey, Counts>>);
-
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    consumers: u64,
-    /// The group is new, and is created with them.
-    is_new: bool,
-}
 
 /// Counts one registration for as long as it lives.
 struct Counted {
@@ -52,23 +41,9 @@ impl Drop for Counted {
     }
 }
 
-/// Facts whose outcomes are expected. Dropping it drops the outcomes.
-struct Facts {
-    shared: Arc<Shared>,
-    range: Range<Sequence>,
-}
-
-impl Drop for Facts {
-    fn drop(&mut self) {
-        for sequence in self.range.start.0..self.range.end.0 {
-            self.shared.outcomes.take(Sequence(sequence));
-        }
-    }
-}
-
 /// The fact that registers a consumer, in the log's queue.
-pub(crate) struct AttachRequest {
-    facts: Facts,
+struct AttachRequest {
+    facts: Expected,
     subject: Subject,
     group: Box<str>,
     consumer: Box<str>,
@@ -89,10 +64,37 @@ enum Registered {
 }
 
 impl Store {
-    /// Asks for the consumer of these names, as [`Store::named_consumer`], without waiting for a sync.
+    /// Sets the limits, from now on.
+    pub fn limit_creation(&self, limits: CreationLimits) {
+        self.shared.named.set_limits(limits);
+    }
+
+    /// All named consumers. After an open, their leases begin anew. Waits.
+    pub fn named_consumers(&self) -> Result<Vec<NamedConsumerListed>> {
+        self.look(|state| {
+            let mut listed = Vec::new();
+            for group in state.groups.values() {
+                let Some(subject) = state.subjects.get(group.subject) else { continue };
+                for consumer in group.consumers.values().filter(|consumer| consumer.is_lasting) {
+                    listed.push(NamedConsumerListed {
+                        subject: subject.name.clone(),
+                        group: group.name.clone(),
+                        consumer: consumer.name.clone(),
+                        held: consumer.held.len() as u64,
+                    });
+                }
+            }
+            Ok(listed)
+        })
+    }
+
+    /// Asks for the consumer of these names, without waiting for a sync. Creates its subject, group and itself if they do
+    /// not exist, with its first reserve. All callers with the same names get the same consumer. A new group on its own
+    /// retry or dead-letter subject starts with the first message there, whatever the options say.
     ///
     /// # Errors
-    /// As [`Store::named_consumer`].
+    /// `InvalidArgument` naming `subject`, `group`, `consumer` or `in_flight_max`; `TooLarge` naming `subjects`,
+    /// `groups` or `consumers` if no more may be created; `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn register_named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Registration> {
         let shared = &self.shared;
         shared.check()?;
@@ -122,7 +124,7 @@ impl Registration {
     /// the disk if it holds messages.
     ///
     /// # Errors
-    /// As [`Store::named_consumer`] and [`NamedConsumer::holding`].
+    /// As [`Store::register_named_consumer`] and [`NamedConsumer::holding`].
     pub fn finish(self) -> Result<(Arc<NamedConsumer>, Holding)> {
         let Self { shared, position, registered } = self;
         let consumer = match registered {
@@ -138,7 +140,7 @@ impl Registration {
 
 impl AttachRequest {
     /// Hands the fact to the log's queue. Waits for room there, and for other threads.
-    pub(crate) fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
+    fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
         let subject = shared.names.subject_within(id.subject, shared.named.limits().subjects_max)?;
         let (counted, is_new) = shared.admit(subject.number, id)?;
         let is_own = group_subject(id.subject).is_some_and(|own| own.group == id.group);
@@ -153,18 +155,19 @@ impl AttachRequest {
             &Attach { subject: subject.number, start, block: options.in_flight_max, group, consumer },
         );
         let class = if is_new || subject.needs_fact { Class::Growing } else { Class::Finishing };
-        let range = shared.submit_asked(&records, 1 + usize::from(subject.needs_fact), class, true)?;
-        let facts = Facts { shared: Arc::clone(shared), range };
+        let submission = submission(&records, 1 + usize::from(subject.needs_fact), class);
+        let range = shared.submit_expected(Submission { must_sync: true, ..submission }, CommitUrgency::URGENT)?;
+        let facts = Expected { shared: Arc::clone(shared), range };
         Ok(Self { facts, subject, group: Box::from(group), consumer: Box::from(consumer), _counted: counted })
     }
 
     /// The end of the fact in the log.
-    pub(crate) fn end(&self) -> Sequence {
+    fn end(&self) -> Sequence {
         self.facts.range.end
     }
 
     /// The consumer, once the fact is durable.
-    pub(crate) fn finish(self) -> Result<Arc<NamedConsumer>> {
+    fn finish(self) -> Result<Arc<NamedConsumer>> {
         let shared = &self.facts.shared;
         let found = shared.answers(self.facts.range.clone())?;
         let Some(Some(Outcome::Attached(group, consumer))) = found.last() else { return Err(Error::Closed) };
@@ -182,9 +185,7 @@ impl Shared {
     /// Counts a consumer that is about to be registered, if the limits allow it. Returns whether its group is new; a
     /// new consumer of an existing group finishes what is stored. Consumers that are being registered count, for a
     /// moment even twice: near a limit, one may be refused that a little later would not be.
-    ///
-    /// # Errors
-    /// `TooLarge` naming `groups` or `consumers`.
+    /// Fails with `TooLarge` naming `groups` or `consumers`.
     fn admit(self: &Arc<Self>, subject: SubjectNumber, id: ConsumerId<'_>) -> Result<(Option<Counted>, bool)> {
         let limits = self.named.limits();
         let key: GroupKey = (subject, Box::from(id.group));

@@ -3,16 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use delaymq_core::error::Result;
-use delaymq_core::units::GroupNumber;
+use delaymq_core::units::{GroupNumber, SubjectNumber};
 
-use crate::consume::named::consumer::{
-    ConsumerId, CreationLimits, NamedConsumer, NamedConsumerListed, NamedOptions, check_in_flight,
-};
-use crate::consume::named::registration::{AttachRequest, UnderWay};
+use crate::consume::named::consumer::{ConsumerId, CreationLimits, NamedConsumer};
 use crate::held;
-use crate::store::Store;
 use crate::sync::Mutex;
+
+pub(crate) type GroupKey = (SubjectNumber, Box<str>);
+
+/// How many consumers are being registered, by group.
+#[derive(Default)]
+pub(crate) struct UnderWay(pub(crate) Mutex<HashMap<GroupKey, Counts>>);
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) consumers: u64,
+    /// The group is new, and is created with them.
+    pub(crate) is_new: bool,
+}
 
 /// Named consumers that this process has asked for, until they end.
 #[derive(Default)]
@@ -37,6 +45,10 @@ fn key_of(id: ConsumerId<'_>) -> String {
 impl NamedConsumers {
     pub(crate) fn limits(&self) -> CreationLimits {
         *held(&self.limits)
+    }
+
+    pub(crate) fn set_limits(&self, limits: CreationLimits) {
+        *held(&self.limits) = limits;
     }
 
     pub(crate) fn get(&self, id: ConsumerId<'_>) -> Option<Arc<NamedConsumer>> {
@@ -90,54 +102,5 @@ impl Table {
             self.counts.remove(&group);
             gone.shared.subscribers.unwatch_group(group);
         }
-    }
-}
-
-impl Store {
-    /// Sets the limits, from now on.
-    pub fn limit_creation(&self, limits: CreationLimits) {
-        *held(&self.shared.named.limits) = limits;
-    }
-
-    /// The consumer of these names. Creates its subject, group and itself if they do not exist. All callers with the
-    /// same names get the same consumer. Returns when it is durable, with its first reserve, after one wait for the
-    /// disk. A new group on its own retry or dead-letter subject starts with the first message there, whatever the
-    /// options say.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `group`, `consumer` or `in_flight_max`; `TooLarge` naming `subjects`,
-    /// `groups` or `consumers` if no more may be created; `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn named_consumer(&self, id: ConsumerId<'_>, options: NamedOptions) -> Result<Arc<NamedConsumer>> {
-        self.shared.check()?;
-        id.check()?;
-        check_in_flight(options.in_flight_max)?;
-        if let Some(there) = self.shared.named.get(id) {
-            return Ok(there);
-        }
-        let asked = AttachRequest::submit(&self.shared, id, options)?;
-        self.shared.lead(asked.end());
-        asked.finish()
-    }
-
-    /// All named consumers. After an open, their leases begin anew. Waits.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn named_consumers(&self) -> Result<Vec<NamedConsumerListed>> {
-        self.look(|state| {
-            let mut listed = Vec::new();
-            for group in state.groups.values() {
-                let Some(subject) = state.subjects.get(group.subject) else { continue };
-                for consumer in group.consumers.values().filter(|consumer| consumer.is_lasting) {
-                    listed.push(NamedConsumerListed {
-                        subject: subject.name.clone(),
-                        group: group.name.clone(),
-                        consumer: consumer.name.clone(),
-                        held: consumer.held.len() as u64,
-                    });
-                }
-            }
-            Ok(listed)
-        })
     }
 }

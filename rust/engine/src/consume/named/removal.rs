@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::store::{ConsumerListed, RetryRule, consumed_at};
 
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::{ConsumerId, NamedConsumer};
+use crate::invalid;
 use crate::operate::administration::unknown_group;
 use crate::store::Store;
 
@@ -78,9 +79,8 @@ impl Store {
 /// `InvalidArgument` naming `consumer` if it was in none.
 pub fn ended_of(id: ConsumerId<'_>, ended: &[Option<u64>]) -> Result<u64> {
     let found = ended.iter().flatten().copied().reduce(u64::saturating_add);
-    found.ok_or_else(|| Error::InvalidArgument {
-        argument: "consumer",
-        expected: "a consumer of the group that a client named".to_owned(),
-        found: format!("{:?}, which {:?} of {:?} does not have", id.consumer, id.group, id.subject),
+    found.ok_or_else(|| {
+        let found = format!("{:?}, which {:?} of {:?} does not have", id.consumer, id.group, id.subject);
+        invalid("consumer", "a consumer of the group that a client named", found)
     })
 }

@@ -7,13 +7,15 @@ use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::store::{Delivery, GoesOn, Outcome, RetryPlaces, RetryRule, Settlement, goes_on};
-use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, Span};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::NamedConsumer;
 use crate::drive::driver::LockedOwner;
 use crate::held;
+use crate::invalid;
 use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
@@ -76,7 +78,7 @@ impl NamedConsumer {
         self.check()?;
         let targets = self.targets(rule, passed_over)?;
         let done = ranges(done);
-        let Some(part) = self.parts(&done, passed_over, false).pop_if_only() else { return Ok(None) };
+        let [part] = self.parts(&done, passed_over, false)[..] else { return Ok(None) };
         let Some(mut guard) = self.shared.try_lock_owner()? else { return Ok(None) };
         let end = self.submit_part(guard.get()?, part, targets.as_ref())?;
         drop(guard);
@@ -85,9 +87,6 @@ impl NamedConsumer {
 
     /// As [`Self::try_settle`], but waits for room and for other threads, never for the disk. With a small log it may
     /// take several submissions, in the order given.
-    ///
-    /// # Errors
-    /// As [`Self::try_settle`].
     pub fn settle(&self, done: &[Range<PullOffset>], passed_over: &[Delivery], rule: RetryRule) -> Result<Sequence> {
         self.check()?;
         self.settle_all(&ranges(done), passed_over, rule, false)
@@ -130,7 +129,7 @@ impl NamedConsumer {
     ) -> Result<Sequence> {
         let targets = self.targets(rule, passed_over)?;
         let mut last = Sequence(0);
-        for part in self.parts(done, passed_over, is_end).0 {
+        for part in self.parts(done, passed_over, is_end) {
             last = loop {
                 let seen = self.shared.room.count();
                 let submitted = self.submit_part(self.shared.lock_owner()?.get()?, part, targets.as_ref())?;
@@ -149,14 +148,7 @@ impl NamedConsumer {
         if passed_over.is_empty() {
             return Ok(None);
         }
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        if rule.delay_ms > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "delay",
-                expected: format!("at most {}", Span(delay_ms_max)),
-                found: Span(rule.delay_ms).to_string(),
-            });
-        }
+        self.shared.options.check_delay(rule.delay_ms)?;
         let (now, from) = self.shared.now();
         let GoesOn { again, dead } = goes_on(&self.subject.name, &self.group);
         let again = self.shared.names.subject(&again)?;
@@ -166,27 +158,17 @@ impl NamedConsumer {
         Ok(Some(Targets { rule, now, from, again, dead, reason }))
     }
 
-    fn parts<'a>(&self, done: &'a [NumberRange], passed_over: &'a [Delivery], is_end: bool) -> Parts<'a> {
+    /// The submissions of one settlement, in order; mostly one.
+    fn parts<'a>(&self, done: &'a [NumberRange], passed_over: &'a [Delivery], is_end: bool) -> Vec<Part<'a>> {
         let count_max = (self.shared.submission_bytes_max() / ENDED_BYTES).max(1);
         let (mut done, mut passed_over) = (done.chunks(count_max), passed_over.chunks(count_max));
-        let mut parts = Vec::new();
-        loop {
-            match (done.next(), passed_over.next()) {
-                (None, None) => break,
-                (done, passed_over) => parts.push(Part {
-                    done: done.unwrap_or_default(),
-                    passed_over: passed_over.unwrap_or_default(),
-                    is_end: false,
-                }),
-            }
-        }
-        if parts.is_empty() {
-            parts.push(Part::default());
-        }
-        if let Some(last) = parts.last_mut() {
-            last.is_end = is_end;
-        }
-        Parts(parts)
+        let count = done.len().max(passed_over.len()).max(1);
+        let part = |place: usize| Part {
+            done: done.next().unwrap_or_default(),
+            passed_over: passed_over.next().unwrap_or_default(),
+            is_end: is_end && place == count,
+        };
+        (1..=count).map(part).collect()
     }
 
     /// Hands one part to the log's queue, if there is room. Returns its end.
@@ -228,18 +210,6 @@ impl NamedConsumer {
     }
 }
 
-/// The submissions of one settlement, in order; mostly one.
-struct Parts<'a>(Vec<Part<'a>>);
-
-impl<'a> Parts<'a> {
-    fn pop_if_only(self) -> Option<Part<'a>> {
-        match self.0.as_slice() {
-            [only] => Some(*only),
-            _ => None,
-        }
-    }
-}
-
 fn ranges(done: &[Range<PullOffset>]) -> Vec<NumberRange> {
     let filled = done.iter().filter(|range| !range.is_empty());
     filled.map(|range| NumberRange { first: range.start.0, count: range.end.since(range.start) }).collect()
@@ -262,11 +232,7 @@ impl Store {
             let number = self.group_number(subject, group)?;
             let Some(range) = shared.submit_reset(number, start, subject, group)? else { continue };
             shared.lead(range.end);
-            shared.wait_visible(range.end, None)?;
-            shared.apply_until(range.end)?;
-            let outcomes: Vec<_> =
-                (range.start.0..range.end.0).map(|one| shared.outcomes.take(Sequence(one))).collect();
-            let outcome = outcomes.last().copied().flatten();
+            let outcome = shared.answers(range)?.pop().flatten();
             shared.named.of_group(number).iter().for_each(|one| one.went());
             // Otherwise a consumer began meanwhile, or the group has ended.
             if matches!(outcome, Some(Outcome::Group(_))) {
@@ -280,9 +246,7 @@ impl Store {
 impl Shared {
     /// Hands the end of all consumers of a group, and its reset, to the log's queue; `None` if there was no room, or
     /// the group has ended.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `group` if it has consumers that no client named.
+    /// Fails with `InvalidArgument` naming `group` if it has consumers that no client named.
     fn submit_reset(
         &self,
         group: GroupNumber,
@@ -297,14 +261,11 @@ impl Shared {
         if !there.consumers.are_all_lasting() {
             return Err(refused(name, subject, "consumers of subscriptions; close these first"));
         }
-        self.send(locked, CommitUrgency::URGENT)?;
-        if locked.proposals.is_empty() {
+        if self.sends_all(locked)? {
             let mut records = Vec::new();
             let count = locked.owner.encode_reset_with_consumers(group, start, &mut records);
-            let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-            let submission =
-                Submission { records: &records, record_count, adopts: 0, class: Class::Finishing, must_sync: true };
-            let range = self.outcomes.expect(|| self.try_submit(submission, CommitUrgency::URGENT))?;
+            let submission = Submission { must_sync: true, ..submission(&records, count, Class::Finishing) };
+            let range = self.try_submit_expected(submission, CommitUrgency::URGENT)?;
             if range.is_some() {
                 locked.owner.consumers_end(group);
                 return Ok(range);
@@ -317,9 +278,5 @@ impl Shared {
 }
 
 fn refused(group: &str, subject: &str, found: &str) -> Error {
-    Error::InvalidArgument {
-        argument: "group",
-        expected: "a group that only named consumers have".to_owned(),
-        found: format!("{group:?} of {subject:?} with {found}"),
-    }
+    invalid("group", "a group that only named consumers have", format!("{group:?} of {subject:?} with {found}"))
 }
