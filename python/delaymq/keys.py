@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq.durations import Duration
 from delaymq.receipt import Moved, Outcome, Receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from delaymq.durations import Duration
 
 __all__ = ["IfExists", "KeyCommands", "Terms", "id_for", "terms_of"]
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
-from delaymq.durations import delay_ms, due_ms
+from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.keys import CODES, IfExists, is_text
 from delaymq.message import NO_TAGS, meta_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from delaymq.durations import Duration
-    from delaymq.receipt import Receipt
+from delaymq.receipt import Receipt
 
 __all__ = ["CatchUp", "Recurring", "RecurringCommands"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from delaymq._arguments.argument_errors import wrong_type
 from delaymq.errors import InvalidArgument, TooLarge
-
-if TYPE_CHECKING:
-    from delaymq.message import Received, Settling
-    from delaymq.receipt import Receipt
+from delaymq.message import Received, Settling
+from delaymq.receipt import Receipt
 
 __all__ = ["checked_messages", "checked_reason", "listed", "receipt_list"]
 

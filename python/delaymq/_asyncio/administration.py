@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from delaymq import _core
 from delaymq.administration import DEAD_LETTERS, Administration, Consumer, DeadLetter, Group, Subject, administration_of
 from delaymq.durations import Duration
-
-if TYPE_CHECKING:
-    from delaymq import _core
-    from delaymq.store import Start
+from delaymq.store import Start
 
 __all__ = ["AsyncAdministration"]
 

@@ -12,13 +12,13 @@ from collections import OrderedDict, deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
+from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
+from delaymq._core import Subscription as CoreSubscription
 from delaymq.errors import Closed, StoreError
 
 if TYPE_CHECKING:
-    from delaymq._asyncio.event_loop import EventLoop
     from delaymq._core import Delivery, Receipt
-    from delaymq._core import Subscription as CoreSubscription
 
 __all__ = ["MessageDelivery", "Settling"]
 

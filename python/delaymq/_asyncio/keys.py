@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
 from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq.durations import Duration
 from delaymq.receipt import Moved, Outcome, Receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
-    from delaymq.durations import Duration
 
 __all__ = ["AsyncKeyCommands"]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from delaymq import _core
 from delaymq.forecast import Forecast, forecast_queries
 from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, pending_filter, pending_queries
-
-if TYPE_CHECKING:
-    from delaymq.receipt import Receipt
+from delaymq.receipt import Receipt
 
 __all__ = ["AsyncPendingList", "AsyncPendingQueries"]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
+from delaymq import _core
+from delaymq.durations import Duration
+from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
 from delaymq.recurring import CatchUp, Recurring, RecurringCommands, recurring_commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from delaymq import _core
-    from delaymq.durations import Duration
-    from delaymq.keys import IfExists
 
 __all__ = ["AsyncRecurringCommands"]
 

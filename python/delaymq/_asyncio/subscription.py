@@ -6,18 +6,16 @@ import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from delaymq._arguments.batches import checked_messages, checked_reason
 from delaymq._asyncio.delivery import MessageDelivery, Settling
+from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
+from delaymq._core import Subscription as CoreSubscription
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
 from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
-
-if TYPE_CHECKING:
-    from delaymq._asyncio.event_loop import EventLoop
-    from delaymq._core import Subscription as CoreSubscription
 
 __all__ = ["AsyncSubscription"]
 

@@ -10,13 +10,11 @@ import asyncio
 import heapq
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from delaymq import _core
+from delaymq._store.reports import Reports
 from delaymq.errors import StoreError
-
-if TYPE_CHECKING:
-    from delaymq import _core
-    from delaymq._store.reports import Reports
 
 __all__ = ["Wakeups", "Watcher"]
 

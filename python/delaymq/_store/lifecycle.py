@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from delaymq import _core
 from delaymq._store.recovery import CLAIMS, OpenOptions, recover
 from delaymq._store.reports import Reports
 from delaymq._store.retention import ExpirySweep, RetentionPolicy, drop_expired_pins
 from delaymq.errors import ForkedProcess
-
-if TYPE_CHECKING:
-    from delaymq import _core
 
 __all__ = ["Lifecycle"]
 

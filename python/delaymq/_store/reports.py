@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from delaymq import _core
 from delaymq.errors import StoreError
-
-if TYPE_CHECKING:
-    from delaymq import _core
 
 __all__ = ["Reports", "log"]
 

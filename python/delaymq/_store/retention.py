@@ -13,19 +13,16 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import wrong_type
 from delaymq._store.reports import log
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
 from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["SWEEP_INTERVAL_S", "ExpirySweep", "Pin", "RetentionPolicy", "drop_expired_pins", "pinned"]
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from delaymq.demo.frames import Deliveries, FrameWriter, Kind
 from delaymq.demo.plan import Plan
+from delaymq.demo.worker import Queue
 from delaymq.durations import due_ms
 from delaymq.errors import AmbiguousError
 from delaymq.message import Message
-
-if TYPE_CHECKING:
-    from delaymq.demo.worker import Queue
 
 __all__ = ["GROUP", "WAIT_S", "Consumers"]
 

@@ -6,17 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from delaymq.demo.frames import FrameWriter, Kind
 from delaymq.demo.orders import Orders
 from delaymq.demo.plan import Plan
+from delaymq.demo.worker import Queue
 from delaymq.errors import AmbiguousError
 from delaymq.message import Publish
 from delaymq.receipt import Receipt, Receipts
-
-if TYPE_CHECKING:
-    from delaymq.demo.worker import Queue
 
 __all__ = ["PUBLISHERS", "Publishers"]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from delaymq.demo.ledger import Kill, Verdict
-
-if TYPE_CHECKING:
-    from delaymq.demo.settings import Settings
+from delaymq.demo.settings import Settings
 
 __all__ = ["Result"]
 

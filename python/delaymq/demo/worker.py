@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from delaymq.client.threads.client import Client
     from delaymq.store import Store
 
-    Queue: TypeAlias = Store | Client
+__all__ = ["Queue", "reporting_failures", "start_threads"]
 
-__all__ = ["reporting_failures", "start_threads"]
+Queue: TypeAlias = "Store | Client"
 
 
 @contextmanager

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import pyarrow
 from pyspark.sql.datasource import InputPartition
 
 from delaymq.spark.plan import Part
 from delaymq.spark.worker import batches_of
-
-if TYPE_CHECKING:
-    import pyarrow
 
 __all__ = ["PartOfTable", "batches_in"]
 

@@ -7,14 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import delaymq
 from delaymq._arguments.argument_errors import refused
-from delaymq.tables import SPLIT_BYTES, TABLES, columns_of
-
-if TYPE_CHECKING:
-    from delaymq.tables import Range, Snapshot
+from delaymq.tables import SPLIT_BYTES, TABLES, Range, Snapshot, columns_of
 
 __all__ = [
     "NAMES",

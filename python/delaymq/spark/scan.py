@@ -5,19 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import pyarrow
+from pyspark import RDD, SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from delaymq.spark.plan import Part, TableOptions, planned
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.worker import batches_of, damages_of
-
-if TYPE_CHECKING:
-    import pyarrow
-    from pyspark import RDD, SparkContext
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from delaymq.tables import Snapshot
+from delaymq.tables import Snapshot
 
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 

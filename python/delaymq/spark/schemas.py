@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from pyspark.sql.types import (
     BinaryType,
@@ -18,9 +18,6 @@ from pyspark.sql.types import (
 from delaymq._arguments.argument_errors import refused
 from delaymq.spark.plan import STORE
 from delaymq.tables import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["names_of", "schema_of"]
 

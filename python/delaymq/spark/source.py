@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -25,10 +27,6 @@ from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
 from delaymq.spark.worker import warm
 from delaymq.spark.write import stream_writer_of, writer_of
-
-if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import SparkSession
 
 __all__ = ["DelaymqDataSource", "register"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -25,11 +26,7 @@ from delaymq._arguments.argument_errors import refused
 from delaymq.errors import StoreError
 from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import Named, TableOptions, parts_of, taken, truth_option
-
-if TYPE_CHECKING:
-    import pyarrow
-
-    from delaymq.tables import Snapshot
+from delaymq.tables import Snapshot
 
 __all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
 

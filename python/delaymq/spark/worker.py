@@ -5,18 +5,13 @@ from __future__ import annotations
 import functools
 import gc
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import pyarrow
 
-from delaymq.spark.plan import STORE
+from delaymq.spark.plan import STORE, Part
 from delaymq.tables import read_range
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from delaymq.spark.plan import Part
 
 __all__ = ["batches_of", "damages_of", "warm"]
 

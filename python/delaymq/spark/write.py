@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import pyarrow
 from pyspark import TaskContext
@@ -19,9 +18,6 @@ from delaymq.bulk_load import check_job
 from delaymq.spark.destination import TIMEOUT_S, Destination
 from delaymq.spark.plan import Named, taken, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "number_of_task", "stream_writer_of", "writer_of"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from delaymq import _core
+from delaymq import _core
 
 __all__ = ["ArrowBatch", "Damage", "OnDamage", "Range", "Rows", "Verified"]
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, overload
+from typing import overload
 from weakref import WeakKeyDictionary
 
 from delaymq import _core
@@ -14,9 +14,7 @@ from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.store import AsyncStore
 from delaymq.durations import moment
 from delaymq.store import Durability, Store
-
-if TYPE_CHECKING:
-    from delaymq.testing.clock import Clock
+from delaymq.testing.clock import Clock
 
 __all__ = ["ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]
 

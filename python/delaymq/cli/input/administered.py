@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from delaymq.cli.input.stores import open_queue, settings_of
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.stores import Queue
+from delaymq.cli.input.stores import Queue, open_queue, settings_of
 
 __all__ = ["administered"]
 

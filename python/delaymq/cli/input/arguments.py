@@ -6,14 +6,23 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from delaymq.cli.failures import UsageError
 
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction["CommandParser"]  # noqa: SLF001 - argparse names it nowhere else
+__all__ = [
+    "CommandParser",
+    "Verbs",
+    "add_attributes",
+    "add_verb",
+    "attributes_of",
+    "count",
+    "delay",
+    "duration",
+    "moment",
+]
 
-__all__ = ["CommandParser", "add_attributes", "add_verb", "attributes_of", "count", "delay", "duration", "moment"]
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF001 - argparse names it nowhere else
 
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """Milliseconds of each unit, the largest first."""

@@ -8,14 +8,11 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import delay, moment
-from delaymq.message import Publish
-
-if TYPE_CHECKING:
-    from delaymq.message import Message
+from delaymq.message import Message, Publish
 
 __all__ = ["READ_NAMES", "line_of", "message_of"]
 

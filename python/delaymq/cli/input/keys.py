@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.output.streams import standard_input
 from delaymq.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
-    from collections.abc import Iterator, Mapping
 
 __all__ = ["Named", "add_id", "add_names", "asked_of_keys", "line_of_key", "named_keys"]
 

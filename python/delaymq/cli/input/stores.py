@@ -17,9 +17,8 @@ from delaymq.store import Progress, Store
 if TYPE_CHECKING:
     from delaymq.client.threads.client import Client
 
-    Queue: TypeAlias = Store | Client
-
 __all__ = [
+    "Queue",
     "add_files",
     "add_place",
     "add_settings",
@@ -31,6 +30,8 @@ __all__ = [
     "server_of",
     "settings_of",
 ]
+
+Queue: TypeAlias = "Store | Client"
 
 TOKEN_BYTES_MAX = 1024
 PROOF_HELP = "a file with the token for the server; every user of this machine can read command lines"

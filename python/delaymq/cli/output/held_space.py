@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from delaymq.cli.output.terminal import byte_words, cut, span_words, strong, table
-
-if TYPE_CHECKING:
-    from delaymq.inspection import Holder, InspectedFile, Inspection
+from delaymq.inspection import Holder, InspectedFile, Inspection
 
 __all__ = ["held_space", "named"]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from delaymq._arguments.server_options import ConsumerOptions
 from delaymq.cli.failures import UsageError
-
-if TYPE_CHECKING:
-    from delaymq._arguments.server_options import ConsumerOptions
-    from delaymq.cli.input.settings import Settings
+from delaymq.cli.input.settings import Settings
 
 __all__ = ["consuming_of"]
 

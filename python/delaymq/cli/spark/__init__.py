@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from delaymq.cli.input.arguments import CommandParser, add_verb
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.spark import archive, audit, forecast, load, rebuild
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to"]
 

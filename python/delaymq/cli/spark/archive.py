@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import delaymq
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.stores import folder_of, settings_of
 from delaymq.cli.output.terminal import count_words, table
 from delaymq.cli.spark.session import add_running, add_snapshot, session, stretches
 from delaymq.durations import moment
 
 if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
     from delaymq.spark.jobs import Archived
 
 __all__ = ["EXAMPLES", "add_archive"]

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import delaymq
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb, count, delay
+from delaymq.cli.input.arguments import Verbs, add_verb, count, delay
 from delaymq.cli.input.stores import folder_of, settings_of
 from delaymq.cli.output.terminal import message_words, table
 from delaymq.cli.spark.session import add_running, add_snapshot, new_folder, session, stretches
 
 if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
     from delaymq.spark.jobs.audit import Audit
 
 __all__ = ["EXAMPLES", "add_audit"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import delaymq
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb, count, moment
+from delaymq.cli.input.arguments import Verbs, add_verb, count, moment
 from delaymq.cli.input.stores import folder_of, settings_of
 from delaymq.cli.output.terminal import byte_words, count_words, table
 from delaymq.cli.spark.session import add_running, add_snapshot, new_folder, session
@@ -23,7 +23,6 @@ from delaymq.durations import due_ms
 from delaymq.forecast import Forecast, Slots
 
 if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
     from delaymq.spark.jobs import Due
 
 __all__ = ["EXAMPLES", "add_forecast"]

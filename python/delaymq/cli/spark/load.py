@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from delaymq.bulk_load import check_job
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb, delay, moment
+from delaymq.cli.input.arguments import Verbs, add_verb, delay, moment
+from delaymq.cli.input.settings import Settings
 from delaymq.cli.input.stores import PROOF_HELP, add_settings, settings_of
 from delaymq.cli.output.terminal import count_words, message_words, table
 from delaymq.cli.spark.session import add_master, new_folder, session
 
 if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.cli.input.settings import Settings
     from delaymq.spark.destination import Destination
     from delaymq.spark.jobs import BulkLoad, Format
 

@@ -9,14 +9,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb, count
+from delaymq.cli.input.arguments import Verbs, add_verb, count
 from delaymq.cli.input.stores import folder_of, settings_of
 from delaymq.cli.output.terminal import count_words, message_words, table
 from delaymq.cli.spark.session import add_running, new_folder, session
 from delaymq.rebuilding import PIECE_SEQUENCES, plan, refuse_open
 
 if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
     from delaymq.spark.jobs import Rebuild
 
 __all__ = ["EXAMPLES", "add_rebuild"]

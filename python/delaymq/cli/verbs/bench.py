@@ -7,18 +7,14 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench import run as run_benches
 from delaymq.bench.cases.changes import disk_bytes
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.output.figures import FigureTable
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.keys import add_id, add_names, asked_of_keys, line_of_key, named_keys
 from delaymq.cli.input.receipts import asked_of, parts_of, read_receipts
 from delaymq.cli.input.stores import add_place, open_queue, settings_of
 from delaymq.receipt import Outcome
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

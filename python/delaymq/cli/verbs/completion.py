@@ -6,13 +6,9 @@ import argparse
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import CommandParser, Verbs
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 
 __all__ = ["SHELLS", "add_to", "run", "script"]
 

@@ -6,17 +6,13 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import CommandParser, add_verb
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.input.settings import KEYS, environment, load
 from delaymq.cli.input.stores import add_settings
 from delaymq.cli.output.terminal import table
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

@@ -7,20 +7,15 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb, count, duration
+from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
 from delaymq.cli.input.json_lines import line_of
-from delaymq.cli.input.stores import add_place, open_queue, settings_of
+from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.message import Message
 from delaymq.store import Store
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.cli.input.stores import Queue
-    from delaymq.subscription import Subscription
+from delaymq.subscription import Subscription
 
 __all__ = ["add_to", "run"]
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delaymq.administration import DeadLetter
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import CommandParser, add_verb, count
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb, count
 from delaymq.cli.input.json_lines import body_of
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.terminal import table
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to"]
 

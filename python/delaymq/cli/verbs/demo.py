@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from delaymq.cli.input.arguments import add_verb, count, duration
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
+from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
 
 __all__ = ["add_to", "run"]
 

@@ -8,18 +8,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import add_verb, count, moment
+from delaymq.cli.input.arguments import Verbs, add_verb, count, moment
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.terminal import byte_words, can_show, message_words, strong
 from delaymq.durations import begin_of
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.forecast import Forecast
+from delaymq.forecast import Forecast
 
 __all__ = ["ROWS", "add_to", "drawn", "print_picture", "run"]
 

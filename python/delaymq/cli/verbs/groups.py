@@ -7,19 +7,17 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from delaymq.administration import Group
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import CommandParser, add_verb
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.input.stores import add_place, folder_of, is_served, server_of, settings_of
 from delaymq.cli.output.terminal import message_words, table
 from delaymq.errors import InvalidArgument
-from delaymq.inspection import inspect
+from delaymq.inspection import InspectedGroup, inspect
 
 if TYPE_CHECKING:
-    from delaymq.administration import Group
-    from delaymq.cli.input.arguments import Verbs
     from delaymq.client.threads.client import Client
-    from delaymq.inspection import InspectedGroup
 
 __all__ = ["add_to"]
 

@@ -10,18 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb, duration
+from delaymq.cli.input.arguments import Verbs, add_verb, duration
 from delaymq.cli.input.stores import add_files, folder_of, kept_of, settings_of
 from delaymq.cli.output.held_space import held_space, named
 from delaymq.cli.output.terminal import alarming, byte_words, clear, count_words, cut, span_words, strong, table
 from delaymq.inspection import Inspection
 from delaymq.inspection import inspect as look
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

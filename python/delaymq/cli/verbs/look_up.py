@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.keys import add_names, line_of_key, named_keys
 from delaymq.cli.input.receipts import asked_of, parts_of, read_receipts
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.terminal import table
 from delaymq.pending import Fate
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

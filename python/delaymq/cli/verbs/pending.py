@@ -7,18 +7,14 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import add_verb, count, moment
+from delaymq.cli.input.arguments import Verbs, add_verb, count, moment
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.terminal import table
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.pending import Pending, PendingList
+from delaymq.pending import Pending, PendingList
 
 __all__ = ["add_to", "run"]
 

@@ -8,21 +8,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_attributes, add_verb, attributes_of, count, delay, moment
+from delaymq.cli.input.arguments import Verbs, add_attributes, add_verb, attributes_of, count, delay, moment
 from delaymq.cli.input.json_lines import message_of
-from delaymq.cli.input.stores import add_place, open_queue, settings_of
+from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.cli.output.streams import standard_input, standard_input_is_a_terminal
 from delaymq.errors import DelaymqError
 from delaymq.message import Publish
 from delaymq.receipt import Receipt
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.cli.input.stores import Queue
 
 __all__ = ["add_to", "run"]
 

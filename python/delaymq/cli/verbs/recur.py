@@ -6,18 +6,15 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import CommandParser, add_attributes, add_verb, attributes_of, delay, moment
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_attributes, add_verb, attributes_of, delay, moment
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.streams import standard_input
 from delaymq.cli.output.terminal import table
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.recurring import Recurring
+from delaymq.recurring import Recurring
 
 __all__ = ["add_to"]
 

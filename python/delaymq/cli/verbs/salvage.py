@@ -8,19 +8,16 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delaymq import _core
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.stores import add_files, folder_of, settings_of
 from delaymq.cli.output.terminal import Bar, alarming, count_words, message_words, table
 from delaymq.durations import moment
 from delaymq.errors import StoreError
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

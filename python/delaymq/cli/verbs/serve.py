@@ -13,25 +13,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from delaymq import __version__, _core
+from delaymq._arguments.server_options import ConsumerOptions, ServerOptions
 from delaymq.cli.exit_codes import Exit, code_of
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb
-from delaymq.cli.input.settings import environment
+from delaymq.cli.input.arguments import Verbs, add_verb
+from delaymq.cli.input.settings import Settings, environment
 from delaymq.cli.input.stores import add_settings, folder_of, open_store, settings_of
 from delaymq.cli.output.terminal import count_words, is_lively
 from delaymq.cli.server.consumer_options import consuming_of
 from delaymq.cli.server.logs import FORMATS, event, told_as
 from delaymq.cli.server.systemd import Service
 from delaymq.errors import DelaymqError
-
-if TYPE_CHECKING:
-    from delaymq._arguments.server_options import ConsumerOptions, ServerOptions
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.cli.input.settings import Settings
-    from delaymq.store import Progress, Store
+from delaymq.store import Progress, Store
 
 __all__ = ["Recovering", "add_to", "run"]
 

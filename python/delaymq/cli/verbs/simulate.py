@@ -9,17 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import add_verb, count, delay, duration, moment
+from delaymq.cli.input.arguments import Verbs, add_verb, count, delay, duration, moment
 from delaymq.cli.input.stores import add_files, folder_of, settings_of
 from delaymq.cli.output.terminal import Bar, message_words, table
 from delaymq.simulate import RECURRING_MAX, Predicted, simulate
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

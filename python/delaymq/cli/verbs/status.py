@@ -7,17 +7,13 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.administered import administered
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.output.terminal import alarming, byte_words, count_words, message_words
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
-    from delaymq.status import Status
+from delaymq.status import Status
 
 __all__ = ["add_to", "run"]
 

@@ -6,13 +6,9 @@ import argparse
 import hashlib
 import json
 import secrets
-from typing import TYPE_CHECKING
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
+from delaymq.cli.input.arguments import Verbs, add_verb
 
 __all__ = ["add_to", "hash_of", "run"]
 

@@ -6,16 +6,12 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.stores import add_files, folder_of, settings_of
 from delaymq.cli.output.terminal import Bar, alarming, byte_words, count_words
-
-if TYPE_CHECKING:
-    from delaymq.cli.input.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq._core import Request
 from delaymq.client.commands.batches import KeyParts, renamed_due
 from delaymq.client.commands.publishing import RETRY_FOR_S
+from delaymq.client.session.options import ClientOptions
+from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import new_ids
 from delaymq.receipt import Moved, Outcome, Receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
-    from delaymq._core import Request
-    from delaymq.client.session.options import ClientOptions
-    from delaymq.durations import Duration
 
 __all__ = ["AsyncClientKeyCommands", "ClientKeyCommands"]
 

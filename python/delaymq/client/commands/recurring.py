@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from delaymq import _core
+from delaymq._core import Request
+from delaymq.durations import Duration
+from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
-from delaymq.recurring import CatchUp, Recurring, series_meta, series_of, series_request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from delaymq._core import Request
-    from delaymq.durations import Duration
-    from delaymq.keys import IfExists
-    from delaymq.recurring import Row
+from delaymq.recurring import CatchUp, Recurring, Row, series_meta, series_of, series_request
 
 __all__ = ["AsyncClientRecurringCommands", "ClientRecurringCommands"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from delaymq._core import Request
 from delaymq.administration import (
@@ -17,11 +18,7 @@ from delaymq.administration import (
 )
 from delaymq.client.threads.administration import by_subject
 from delaymq.durations import Duration, delay_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from delaymq.store import Start
+from delaymq.store import Start
 
 __all__ = ["AsyncClientAdministration"]
 

@@ -7,13 +7,11 @@ import inspect
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from delaymq._asyncio.wakeups import Watcher
 from delaymq.client.session.pending_request import PendingRequest
-
-if TYPE_CHECKING:
-    from delaymq._asyncio.wakeups import Watcher
-    from delaymq.client.session.session import Session
+from delaymq.client.session.session import Session
 
 __all__ = ["LoopCalls", "Watchers", "await_answer"]
 

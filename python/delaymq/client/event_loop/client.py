@@ -10,13 +10,16 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import Any, Self, cast, overload
 
+from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
+from delaymq._asyncio.blocking_calls import BlockingCalls
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
+from delaymq._asyncio.wakeups import Wakeups
 from delaymq._core import Request
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import AsyncClientKeyCommands
@@ -34,16 +37,11 @@ from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.client.threads.waiting import callback_for
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
+from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
-
-if TYPE_CHECKING:
-    from delaymq import _core
-    from delaymq._asyncio.blocking_calls import BlockingCalls
-    from delaymq._asyncio.wakeups import Wakeups
-    from delaymq.keys import IfExists
-    from delaymq.store import Start
+from delaymq.store import Start
 
 __all__ = ["AsyncClient", "connect_async"]
 

@@ -7,16 +7,15 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
-from delaymq.client.event_loop.calls import await_answer
+from delaymq.client.event_loop.calls import Watchers, await_answer
 from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
 from delaymq.client.threads.waiting import callback_for
 from delaymq.errors import AmbiguousError, TimedOut
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
-    from delaymq.client.event_loop.calls import Watchers
-    from delaymq.client.session.session import Session
 
 __all__ = ["AsyncSubscriptionState"]
 

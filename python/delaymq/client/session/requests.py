@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from delaymq import _core
+from delaymq.client.session.options import ClientOptions
+from delaymq.client.session.pending_request import PendingRequest
 from delaymq.errors import (
     AmbiguousError,
     DelaymqError,
@@ -20,11 +23,6 @@ from delaymq.errors import (
     Unauthorized,
     Unreachable,
 )
-
-if TYPE_CHECKING:
-    from delaymq import _core
-    from delaymq.client.session.options import ClientOptions
-    from delaymq.client.session.pending_request import PendingRequest
 
 __all__ = ["PERMANENT", "Requests"]
 

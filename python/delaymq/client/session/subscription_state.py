@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from delaymq import _core
 from delaymq._arguments.argument_errors import shown
 from delaymq.client.session.pending_request import OnAnswer, PendingRequest
+from delaymq.client.session.session import Session
 from delaymq.errors import AmbiguousError, Closed, InvalidArgument
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
-    from delaymq.client.session.session import Session
 
 __all__ = ["CLIENT_CLOSED", "SubscriptionState"]
 

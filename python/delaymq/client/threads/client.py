@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import Any, Self, overload
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
@@ -28,14 +28,12 @@ from delaymq.client.threads.transport import SocketThread
 from delaymq.client.threads.waiting import Answer, callback_for, wait_for
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
+from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
+from delaymq.store import Start
 from delaymq.subscription import Subscription
-
-if TYPE_CHECKING:
-    from delaymq.keys import IfExists
-    from delaymq.store import Start
 
 __all__ = ["Client", "connect"]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._core import Request
 from delaymq.client.commands.batches import look_ups
 from delaymq.forecast import Forecast, forecast_filter, forecast_of
 from delaymq.pending import PAGE, LookedUp, Page, PendingList, looked_up, pending_filter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from delaymq.receipt import Receipt
+from delaymq.receipt import Receipt
 
 __all__ = ["ClientPendingQueries"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
 from delaymq.client.threads.waiting import Answer, Wakeup, callback_for, wait_for
 from delaymq.errors import AmbiguousError, TimedOut
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
-    from delaymq.client.session.session import Session
 
 __all__ = ["BlockingSubscriptionState"]
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from delaymq.client.session.pending_request import OnAnswer, PendingRequest
-
-if TYPE_CHECKING:
-    from delaymq.client.session.session import Session
+from delaymq.client.session.session import Session
 
 __all__ = ["Answer", "Reply", "Wakeup", "callback_for", "wait_for"]
 

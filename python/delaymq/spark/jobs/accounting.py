@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import pyarrow
@@ -18,10 +18,8 @@ import pyarrow.compute
 from delaymq.spark.jobs import retry_tally
 from delaymq.spark.jobs.retry_tally import base_of, is_given_back
 from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseconds, numbers
+from delaymq.spark.plan import Part
 from delaymq.tables import read_range
-
-if TYPE_CHECKING:
-    from delaymq.spark.plan import Part
 
 __all__ = ["accounted", "listed"]
 

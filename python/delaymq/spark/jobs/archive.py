@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr, lit
 
 import delaymq
@@ -21,12 +21,7 @@ from delaymq.spark.plan import TableOptions, refuse_part
 from delaymq.spark.scan import read_table
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead
-from delaymq.tables import UNFINISHED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from delaymq.tables import Snapshot
+from delaymq.tables import UNFINISHED, Snapshot
 
 __all__ = ["Archived", "archive", "archived"]
 

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
 
 import delaymq
-from delaymq.durations import delay_ms, due_ms
+from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.spark.jobs.accounting import accounted, listed
 from delaymq.spark.jobs.discrepancies import discrepancies
 from delaymq.spark.jobs.retention_gap import retired_from
@@ -22,13 +25,7 @@ from delaymq.spark.jobs.retry_findings import Moment, of_given_back
 from delaymq.spark.jobs.tally import ACCOUNTED, FOUND_SCHEMA, READ
 from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part
 from delaymq.spark.scan import map_parts
-
-if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
-
-    from delaymq.durations import Duration
-    from delaymq.tables import Snapshot
+from delaymq.tables import Snapshot
 
 __all__ = ["FINDINGS", "KINDS", "PERCENTILES", "STUCK_AFTER", "Audit", "Finding", "audit", "audited", "findings_frame"]
 

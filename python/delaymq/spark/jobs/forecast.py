@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pyarrow
 import pyarrow.compute
+from pyspark.sql import DataFrame, SparkSession
 
 from delaymq._arguments.argument_errors import refused
 from delaymq.durations import moment
+from delaymq.spark.plan import TableOptions
 from delaymq.spark.scan import map_segments
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from delaymq.spark.plan import TableOptions
-    from delaymq.tables import Snapshot
+from delaymq.tables import Snapshot
 
 __all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
 

@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
@@ -19,13 +20,9 @@ from delaymq._arguments.argument_errors import refused
 from delaymq.bulk_load import check_job
 from delaymq.errors import StorageError
 from delaymq.loading import StagedRun, discard
+from delaymq.spark.destination import Destination
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 from delaymq.spark.write import number_of_task
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from delaymq.spark.destination import Destination
 
 __all__ = ["CONTENT", "BulkLoad", "Format", "StoreLoad", "load", "rows_of", "stores_frame"]
 

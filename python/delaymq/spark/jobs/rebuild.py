@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow
+from pyspark.sql import DataFrame, SparkSession
 
 from delaymq.errors import InvalidArgument, StoreError
 from delaymq.loading import StagedRun
@@ -31,9 +32,6 @@ from delaymq.rebuilding import (
 )
 from delaymq.rebuilding import rebuild as rebuild_piece
 from delaymq.spark.scan import map_parts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["PIECES", "Rebuild", "pieces_frame", "rebuild", "rebuilt"]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from delaymq.tables import Snapshot
+from delaymq.tables import Snapshot
 
 __all__ = ["retired_from"]
 
