@@ -54,11 +54,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     store = Played()
 
     @contextmanager
-    def administered(_chosen: object) -> Iterator[Played]:
+    def open_queue(_chosen: object) -> Iterator[Played]:
         yield store
 
-    monkeypatch.setattr(groups, "administered", administered)
-    monkeypatch.setattr(dead, "administered", administered)
+    monkeypatch.setattr(groups, "open_queue", open_queue)
+    monkeypatch.setattr(dead, "open_queue", open_queue)
     return store
 
 

@@ -4,6 +4,6 @@ Enter: command-line options, the environment, a TOML file, standard input. Leave
 client, or a `UsageError`.
 
 Read `arguments` first (how a verb is added, and how durations and times are parsed), then `settings` (where each
-value of the configuration comes from) and `stores` (which store a verb works on). `receipts`, `keys` and
-`json_lines` read receipts, keys and messages.
+value of the configuration comes from) and `stores` (which store a verb works on). `named_messages` reads receipts and
+keys, and `json_lines` messages.
 """

@@ -14,6 +14,7 @@ __all__ = [
     "CommandParser",
     "Verbs",
     "add_attributes",
+    "add_times",
     "add_verb",
     "attributes_of",
     "count",
@@ -78,8 +79,15 @@ def add_verb(
     return verb
 
 
+def add_times(when: argparse._MutuallyExclusiveGroup) -> None:
+    """Adds the options for a due time."""
+    when.add_argument("--delay", type=delay, metavar="TIME", help="delay from now: 250ms, 10s, 1h30m, 7d")
+    when.add_argument("--at", type=moment, metavar="TIME", help="time with its zone: 2030-12-31T18:00:00Z")
+
+
 def add_attributes(verb: CommandParser) -> None:
-    """Adds the option that `attributes_of` reads."""
+    """Adds the option for tags, and the option that `attributes_of` reads."""
+    verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     verb.add_argument(
         "--attribute", action="append", default=[], dest="attributes", metavar="KEY=VALUE", help="may be repeated"
     )

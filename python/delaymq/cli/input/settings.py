@@ -14,7 +14,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, NamedTuple, TypeGuard
 
 from delaymq.cli.failures import UsageError
 
@@ -28,21 +29,26 @@ TOKEN_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
 NETWORK = re.compile("[0-9a-fA-F:.]+(/[0-9]{1,3})?")
 
 
+class Kind(NamedTuple):
+    """A kind of value: in words, and the function that converts a value from TOML, which raises ValueError."""
+
+    expected: str
+    read: Callable[[object], object]
+
+
 @dataclass(frozen=True)
 class Key:
     """One key of the configuration.
 
     Attributes:
         name: The table and the name in it, with the unit.
-        expected: The expected kind of value, in words.
-        read: Converts a value from TOML; raises ValueError.
+        kind: The expected kind of value.
         meaning: The effect of the key, in words.
         default: The default, in words.
     """
 
     name: str
-    expected: str
-    read: Callable[[object], object]
+    kind: Kind
     meaning: str
     default: str
 
@@ -51,41 +57,44 @@ class Key:
         """The name of the key in the environment."""
         return PREFIX + self.name.upper().replace(".", NAME_PARTS)
 
+    @property
+    def expected(self) -> str:
+        """The expected kind of value, in words."""
+        return self.kind.expected
+
+
+def _accepted(value: object, is_accepted: bool) -> object:
+    if not is_accepted:
+        raise ValueError
+    return value
+
+
+def _is_number(value: object, kind: type[int] | UnionType) -> TypeGuard[float]:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
 
 def _text(value: object) -> object:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError
-    return value
+    return _accepted(value, isinstance(value, str) and bool(value) and "\0" not in value)
 
 
-def _durability(value: object) -> object:
-    if value not in ("disk", "os"):
-        raise ValueError
-    return value
+def _one_of(*words: str) -> Callable[[object], object]:
+    return lambda value: _accepted(value, value in words)
 
 
 def _whole(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError
-    return value
+    return _accepted(value, _is_number(value, int) and value >= 1)
 
 
 def _port(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= PORT_MAX:
-        raise ValueError
-    return value
-
-
-def _format(value: object) -> object:
-    if value not in ("text", "json"):
-        raise ValueError
-    return value
+    return _accepted(value, _is_number(value, int) and 0 <= value <= PORT_MAX)
 
 
 def _token_hash(value: object) -> object:
-    if not isinstance(value, str) or not TOKEN_HASH.fullmatch(value):
-        raise ValueError
-    return value
+    return _accepted(value, isinstance(value, str) and TOKEN_HASH.fullmatch(value) is not None)
+
+
+def _number(value: object) -> object:
+    return _accepted(value, _is_number(value, int | float) and 0 <= value < float("inf"))
 
 
 def _networks(value: object) -> object:
@@ -100,12 +109,6 @@ def _networks(value: object) -> object:
     return tuple(texts)
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError
-    return value
-
-
 def _hours_of(value: object) -> object:
     """Reads a table, or one text: `settlement=720, noise=0`."""
     if isinstance(value, str):
@@ -116,118 +119,86 @@ def _hours_of(value: object) -> object:
     return {_text(name): _number(hours) for name, hours in value.items()}
 
 
-HASH_WORDS = "sha256: and 64 hexadecimal digits"
+PATH = Kind("a path", _text)
+ADDRESS = Kind("an IP address", _text)
+PORT = Kind("a port, 0 for any", _port)
+WHOLE = Kind("a whole number", _whole)
+NUMBER = Kind("a number", _number)
+HASH = Kind("sha256: and 64 hexadecimal digits", _token_hash)
 
 KEYS = (
-    Key("store.path", "a path", _text, "the store's folder", "`--store` must be given"),
+    Key("store.path", PATH, "the store's folder", "`--store` must be given"),
     Key(
         "store.durability",
-        '"disk" or "os"',
-        _durability,
+        Kind('"disk" or "os"', _one_of("disk", "os")),
         "what an answered call survives: a power cut, or a killed process",
         '"disk"',
     ),
-    Key(
-        "store.segment_bytes",
-        "a whole number",
-        _whole,
-        "size of one log segment, fixed when the store is created",
-        "128 MiB",
-    ),
-    Key("store.delay_days_max", "a number", _number, "longest delay that is accepted", "3653"),
-    Key(
-        "store.keep_finished_hours",
-        "a number",
-        _number,
-        "how long files are kept after all their messages are finished",
-        "72",
-    ),
+    Key("store.segment_bytes", WHOLE, "size of one log segment, fixed when the store is created", "128 MiB"),
+    Key("store.delay_days_max", NUMBER, "longest delay that is accepted", "3653"),
+    Key("store.keep_finished_hours", NUMBER, "how long files are kept after all their messages are finished", "72"),
     Key(
         "store.keep_finished_hours_of",
-        "a table of subjects and hours",
-        _hours_of,
+        Kind("a table of subjects and hours", _hours_of),
         "the same for single subjects, such as `settlement=720, noise=0`",
         "none",
     ),
-    Key("store.deduplicate_minutes", "a number", _number, "how long ids of `--deduplicate` are remembered", "10"),
-    Key("store.keys_max", "a whole number", _whole, "maximum number of keys of pending messages", "1048576"),
-    Key("store.message_ids_max", "a whole number", _whole, "maximum number of remembered ids", "1048576"),
-    Key("store.hot_minute_messages", "a whole number", _whole, "a minute with more due messages is logged", "600000"),
-    Key("store.window_bytes", "a whole number", _whole, "memory for messages that are due soon", "512 MiB"),
-    Key("store.warn_free_bytes", "a whole number", _whole, "less free disk space is logged", "0: no mark"),
-    Key(
-        "store.refuse_free_bytes",
-        "a whole number",
-        _whole,
-        "with less free disk space, publishes are refused",
-        "0: no mark",
-    ),
-    Key("consume.group", "a name", _text, "consumer group", "`--group` must be given"),
-    Key("consume.in_flight_max", "a whole number", _whole, "maximum number of messages in flight", "256"),
-    Key("client.server", "a URL", _text, "server to connect to", "`--server` or a store must be given"),
-    Key("client.token_file", "a path", _text, "file with the token for the server", "none"),
-    Key("client.timeout_seconds", "a number", _number, "how long to wait for an answer of the server", "30"),
+    Key("store.deduplicate_minutes", NUMBER, "how long ids of `--deduplicate` are remembered", "10"),
+    Key("store.keys_max", WHOLE, "maximum number of keys of pending messages", "1048576"),
+    Key("store.message_ids_max", WHOLE, "maximum number of remembered ids", "1048576"),
+    Key("store.hot_minute_messages", WHOLE, "a minute with more due messages is logged", "600000"),
+    Key("store.window_bytes", WHOLE, "memory for messages that are due soon", "512 MiB"),
+    Key("store.warn_free_bytes", WHOLE, "less free disk space is logged", "0: no mark"),
+    Key("store.refuse_free_bytes", WHOLE, "with less free disk space, publishes are refused", "0: no mark"),
+    Key("consume.group", Kind("a name", _text), "consumer group", "`--group` must be given"),
+    Key("consume.in_flight_max", WHOLE, "maximum number of messages in flight", "256"),
+    Key("client.server", Kind("a URL", _text), "server to connect to", "`--server` or a store must be given"),
+    Key("client.token_file", PATH, "file with the token for the server", "none"),
+    Key("client.timeout_seconds", NUMBER, "how long to wait for an answer of the server", "30"),
     Key(
         "server.host",
-        "an IP address",
-        _text,
+        ADDRESS,
         "address that `serve` listens on; addresses of other networks need a token",
         '"127.0.0.1"',
     ),
-    Key("server.port", "a port, 0 for any", _port, "port for connections", "20801"),
-    Key("server.advertised_address", "host:port", _text, "address that QMQ's clients connect to", "where it listens"),
-    Key("server.drain_seconds", "a number", _number, "how long a stop waits for requests under way", "30"),
-    Key("server.silence_seconds", "a number", _number, "how long a client with subscriptions may be silent", "60"),
-    Key("server.qmq_lease_seconds", "a number", _number, "lease of a QMQ consumer: how long it may be silent", "180"),
-    Key("server.qmq_retry_seconds", "a number", _number, "delay of its retries when the lease ends", "5"),
+    Key("server.port", PORT, "port for connections", "20801"),
     Key(
-        "server.qmq_attempts_max",
-        "a whole number",
-        _whole,
-        "deliveries of a message before it becomes a dead letter",
-        "32",
+        "server.advertised_address",
+        Kind("host:port", _text),
+        "address that QMQ's clients connect to",
+        "where it listens",
     ),
-    Key("server.qmq_held_pulls_max", "a whole number", _whole, "maximum number of parked pulls", "100,000"),
-    Key("server.qmq_consumers_max", "a whole number", _whole, "maximum number of QMQ consumers", "100,000"),
-    Key(
-        "server.qmq_groups_max",
-        "a whole number",
-        _whole,
-        "maximum number of groups that QMQ clients may create",
-        "100,000",
-    ),
-    Key(
-        "server.qmq_subjects_max",
-        "a whole number",
-        _whole,
-        "the same for subjects, including those of producers",
-        "100,000",
-    ),
-    Key("server.qmq_undelayed_seconds", "a number", _number, "delay of a QMQ message without the delay bit", "0"),
+    Key("server.drain_seconds", NUMBER, "how long a stop waits for requests under way", "30"),
+    Key("server.silence_seconds", NUMBER, "how long a client with subscriptions may be silent", "60"),
+    Key("server.qmq_lease_seconds", NUMBER, "lease of a QMQ consumer: how long it may be silent", "180"),
+    Key("server.qmq_retry_seconds", NUMBER, "delay of its retries when the lease ends", "5"),
+    Key("server.qmq_attempts_max", WHOLE, "deliveries of a message before it becomes a dead letter", "32"),
+    Key("server.qmq_held_pulls_max", WHOLE, "maximum number of parked pulls", "100,000"),
+    Key("server.qmq_consumers_max", WHOLE, "maximum number of QMQ consumers", "100,000"),
+    Key("server.qmq_groups_max", WHOLE, "maximum number of groups that QMQ clients may create", "100,000"),
+    Key("server.qmq_subjects_max", WHOLE, "the same for subjects, including those of producers", "100,000"),
+    Key("server.qmq_undelayed_seconds", NUMBER, "delay of a QMQ message without the delay bit", "0"),
     Key(
         "server.token_hash",
-        HASH_WORDS,
-        _token_hash,
+        HASH,
         "hash of the token that clients must give, as `delaymq token` prints it",
         "no token is required",
     ),
-    Key(
-        "server.admin_token_hash",
-        HASH_WORDS,
-        _token_hash,
-        "hash of the token that switches consumers on and off",
-        "no client can",
-    ),
+    Key("server.admin_token_hash", HASH, "hash of the token that switches consumers on and off", "no client can"),
     Key(
         "server.qmq_clients_from",
-        "networks, such as 10.1.0.0/16",
-        _networks,
+        Kind("networks, such as 10.1.0.0/16", _networks),
         "networks of QMQ's clients, if there is a token",
         "none",
     ),
-    Key("http.host", "an IP address", _text, "address for plain HTTP", "as `server.host`"),
-    Key("http.port", "a port, 0 for any", _port, "port for plain HTTP", "20880"),
-    Key("log.format", '"text" or "json"', _format, "format of the log of `serve` on standard error", '"text"'),
+    Key("http.host", ADDRESS, "address for plain HTTP", "as `server.host`"),
+    Key("http.port", PORT, "port for plain HTTP", "20880"),
+    Key(
+        "log.format",
+        Kind('"text" or "json"', _one_of("text", "json")),
+        "format of the log of `serve` on standard error",
+        '"text"',
+    ),
 )
 BY_NAME = {key.name: key for key in KEYS}
 TABLES = ("store.keep_finished_hours_of",)
@@ -314,7 +285,7 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 def _from_text(name: str, text: str) -> object:
     """Reads a value of the environment or of `--set`: numbers as in TOML, text without quotes."""
     key = BY_NAME.get(name)
-    if key is None or key.read not in (_whole, _number, _port):
+    if key is None or key.kind not in (WHOLE, NUMBER, PORT):
         return text
     try:
         return int(text)
@@ -332,10 +303,10 @@ def _checked(name: str, value: object, origin: str) -> Setting:
         [nearest] = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0)
         raise UsageError(f"{origin}: unknown key {name}; the nearest is {nearest}")
     try:
-        return Setting(key.read(value), origin)
+        return Setting(key.kind.read(value), origin)
     except ValueError:
         # The value in place of a hash may be the token itself.
-        found = "something else" if key.read is _token_hash else repr(value)
+        found = "something else" if key.kind is HASH else repr(value)
         raise UsageError(f"{origin}: {name}: expected {key.expected}, found {found}") from None
 
 

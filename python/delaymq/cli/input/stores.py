@@ -114,13 +114,16 @@ def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
     return served
 
 
-def open_queue(chosen: argparse.Namespace, settings: Settings, *, create: bool = False) -> Queue:
+def open_queue(chosen: argparse.Namespace, settings: Settings | None = None, *, create: bool = False) -> Queue:
     """Opens the store, or connects to the server. A verb works on both in the same way.
+
+    Without `settings`, it reads the configuration.
 
     Raises:
         UsageError: As in `is_served`, or the token's file is refused.
         DelaymqError: As in `delaymq.open` and `delaymq.connect`.
     """
+    settings = settings_of(chosen) if settings is None else settings
     if is_served(chosen, settings):
         return server_of(chosen, settings)
     return open_store(chosen, settings, create=create)

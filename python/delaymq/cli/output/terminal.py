@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import IO, Self, TextIO
+from typing import IO, Self, TextIO, TypeVar
 
 __all__ = [
     "Bar",
@@ -19,10 +20,13 @@ __all__ = [
     "green",
     "is_lively",
     "message_words",
+    "print_list",
     "span_words",
     "strong",
     "table",
 ]
+
+Found = TypeVar("Found")
 
 FIRST_AFTER_SECONDS = 0.5  # shorter work needs no bar
 EVERY_SECONDS = 0.1
@@ -83,6 +87,27 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str
         return "  ".join(aligned).rstrip()
 
     return "\n".join([strong(line(heads), stream), *(line(row) for row in cells)])
+
+
+def print_list(
+    found: Iterable[Found],
+    said: Callable[[Found], Mapping[str, object]],
+    heads: Sequence[str],
+    row: Callable[[Found], Sequence[object]],
+    *,
+    as_json: bool,
+    nothing: str | None = None,
+) -> int:
+    """Prints one JSON object on a line, or a table, or `nothing` if the table is empty. Returns the number of rows."""
+    if as_json:
+        number = 0
+        for one in found:
+            number += 1
+            print(json.dumps(said(one), ensure_ascii=False))
+        return number
+    rows = [row(one) for one in found]
+    print(nothing if nothing is not None and not rows else table(heads, rows, sys.stdout))
+    return len(rows)
 
 
 def count_words(count: int, noun: str, nouns: str | None = None) -> str:
@@ -160,12 +185,7 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         if self._drawn:
             self._stream.write("\r" + " " * self._drawn + "\r")
             self._stream.flush()

@@ -12,7 +12,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.input.settings import KEYS, environment, load
 from delaymq.cli.input.stores import add_settings
-from delaymq.cli.output.terminal import table
+from delaymq.cli.output.terminal import print_list, table
 
 __all__ = ["add_to", "run"]
 
@@ -55,8 +55,8 @@ def run(chosen: argparse.Namespace) -> int:
         said = {name: {"value": settings[name], "origin": settings.origin(name)} for name in settings}
         print(json.dumps(said))
     elif settings:
-        rows = [(name, settings[name], settings.origin(name)) for name in settings]
-        print(table(("key", "value", "from"), [(name, str(value), origin) for name, value, origin in rows], sys.stdout))
+        rows = [(name, str(settings[name]), settings.origin(name)) for name in settings]
+        print(table(("key", "value", "from"), rows, sys.stdout))
     else:
         print("nothing is configured")
     return Exit.DONE
@@ -64,11 +64,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def run_keys(chosen: argparse.Namespace) -> int:
     """Lists all keys of the configuration."""
-    if chosen.json:
-        for key in KEYS:
-            said = {"key": key.name, "variable": key.variable, "expected": key.expected, "meaning": key.meaning}
-            print(json.dumps(said))
-    else:
-        rows = [(key.name, key.variable, key.expected, key.meaning, key.default) for key in KEYS]
-        print(table(("key", "variable", "expected", "meaning", "default"), rows, sys.stdout))
+    heads = ("key", "variable", "expected", "meaning", "default")
+    rows = [(key.name, key.variable, key.expected, key.meaning, key.default) for key in KEYS]
+    print_list(rows, lambda row: dict(zip(heads[:-1], row, strict=False)), heads, tuple, as_json=chosen.json)
     return Exit.DONE

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from delaymq.administration import DeadLetter
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb, count
 from delaymq.cli.input.json_lines import body_of
-from delaymq.cli.input.stores import add_place
-from delaymq.cli.output.terminal import table
+from delaymq.cli.input.stores import add_place, open_queue
+from delaymq.cli.output.terminal import print_list
 
 __all__ = ["add_to"]
 
@@ -65,24 +63,16 @@ def _add_names(verb: CommandParser) -> None:
 
 def run_list(chosen: argparse.Namespace) -> int:
     """Lists dead letters."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         letters = store.dead_letters(chosen.subject, chosen.group, limit=chosen.limit)
-    if chosen.json:
-        for letter in letters:
-            print(json.dumps(_said(letter), ensure_ascii=False))
-        return Exit.DONE
-    rows = [
-        (letter.number, f"{letter.died:%Y-%m-%d %H:%M:%S}", letter.attempt, letter.reason, _shown(letter))
-        for letter in letters
-    ]
     heads = ("number", "died (UTC)", "attempt", "reason", "body")
-    print(table(heads, rows, sys.stdout) if rows else "no dead letters")
+    print_list(letters, _said, heads, _row, as_json=chosen.json, nothing="no dead letters")
     return Exit.DONE
 
 
 def run_redrive(chosen: argparse.Namespace) -> int:
     """Moves dead letters back."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         moved = store.redrive(chosen.subject, chosen.group, limit=chosen.limit)
     words = f"{moved:,} dead letters were moved back to group {chosen.group} of {chosen.subject}"
     print(json.dumps({"redriven": moved}) if chosen.json else words)
@@ -100,9 +90,9 @@ def _said(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _shown(letter: DeadLetter) -> str:
-    """Returns the beginning of the body on one line, or its damage."""
-    if letter.damage is not None:
-        return f"DAMAGED: {letter.damage}"
+def _row(letter: DeadLetter) -> tuple[object, ...]:
+    """Returns the cells of the table; the last one is the beginning of the body on one line, or its damage."""
     text = "".join(one if one.isprintable() else "." for one in letter.body.decode(errors="replace"))
-    return text if len(text) <= BODY_COLUMNS else f"{text[: BODY_COLUMNS - 1]}…"
+    shown = text if len(text) <= BODY_COLUMNS else f"{text[: BODY_COLUMNS - 1]}…"
+    damage = None if letter.damage is None else f"DAMAGED: {letter.damage}"
+    return letter.number, f"{letter.died:%Y-%m-%d %H:%M:%S}", letter.attempt, letter.reason, damage or shown

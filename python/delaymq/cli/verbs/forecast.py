@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import Verbs, add_verb, count, moment
-from delaymq.cli.input.stores import add_place
+from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import byte_words, can_show, message_words, strong
 from delaymq.durations import begin_of
 from delaymq.forecast import Forecast
@@ -66,7 +65,7 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Gets the forecast, and draws or prints it."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         found = store.forecast(
             chosen.subject, due_from=chosen.due_from, due_before=chosen.due_before, seconds=chosen.seconds
         )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from delaymq.administration import Group
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
-from delaymq.cli.input.stores import add_place, folder_of, is_served, server_of, settings_of
-from delaymq.cli.output.terminal import message_words, table
+from delaymq.cli.input.stores import add_place, folder_of, is_served, open_queue, server_of, settings_of
+from delaymq.cli.output.terminal import message_words, print_list
 from delaymq.errors import InvalidArgument
 from delaymq.inspection import InspectedGroup, inspect
 
@@ -91,14 +89,9 @@ def _add_names(verb: CommandParser) -> None:
 def run_list(chosen: argparse.Namespace) -> int:
     """Lists the groups of users' subjects."""
     groups = [group for group in _listed(chosen) if chosen.subject in (None, group["subject"])]
-    if chosen.json:
-        for group in groups:
-            print(json.dumps(group, ensure_ascii=False))
-        return Exit.DONE
-    names = ("name", "subject", "lag", "in_flight", "consumer_count", "dead_letters", "cursor")
-    rows = [tuple(group[name] for name in names) for group in groups]
     heads = ("group", "subject", "lag", "in flight", "consumers", "dead letters", "cursor")
-    print(table(heads, rows, sys.stdout) if rows else "no groups")
+    row = itemgetter("name", "subject", "lag", "in_flight", "consumer_count", "dead_letters", "cursor")
+    print_list(groups, dict, heads, row, as_json=chosen.json, nothing="no groups")
     return Exit.DONE
 
 
@@ -134,7 +127,7 @@ def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, 
 
 def run_start(chosen: argparse.Namespace) -> int:
     """Creates a group."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         store.start_group(chosen.subject, chosen.group, chosen.start)
     print(f"group {chosen.group} of {chosen.subject} begins at the {chosen.start}")
     return Exit.DONE
@@ -142,7 +135,7 @@ def run_start(chosen: argparse.Namespace) -> int:
 
 def run_reset(chosen: argparse.Namespace) -> int:
     """Resets a group."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         store.reset_group(chosen.subject, chosen.group, chosen.start)
     print(f"group {chosen.group} of {chosen.subject} begins again at the {chosen.start}")
     return Exit.DONE
@@ -150,7 +143,7 @@ def run_reset(chosen: argparse.Namespace) -> int:
 
 def run_remove(chosen: argparse.Namespace) -> int:
     """Removes a group."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         store.remove_group(chosen.subject, chosen.group)
     print(f"group {chosen.group} of {chosen.subject} is removed")
     return Exit.DONE
@@ -158,7 +151,7 @@ def run_remove(chosen: argparse.Namespace) -> int:
 
 def run_end_consumer(chosen: argparse.Namespace) -> int:
     """Ends a consumer."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         held = store.end_consumer(chosen.subject, chosen.group, chosen.consumer)
     who = f"consumer {chosen.consumer} of group {chosen.group} of {chosen.subject}"
     print(f"{who} is ended; it held {message_words(held)}")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import Verbs, add_verb
-from delaymq.cli.input.keys import add_names, line_of_key, named_keys
-from delaymq.cli.input.receipts import asked_of, parts_of, read_receipts
-from delaymq.cli.input.stores import add_place
-from delaymq.cli.output.terminal import table
-from delaymq.pending import Fate
+from delaymq.cli.input.named_messages import Given, add_names, line_of, named_keys, naming, parts_of, read_receipts
+from delaymq.cli.input.stores import add_place, open_queue
+from delaymq.cli.output.terminal import print_list
+from delaymq.pending import Fate, LookedUp
 
 __all__ = ["add_to", "run"]
 
@@ -42,7 +38,7 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Looks up the messages. If a receipt cannot be read, none is looked up."""
     if (named := named_keys(chosen)) is not None:
-        with administered(chosen) as store:
+        with open_queue(chosen) as store:
             held = [store.look_up_key(named.subject, key) for key in named.keys]
         for key, receipt in zip(named.keys, held, strict=True):
             fate = Fate.NOT_FOUND if receipt is None else Fate.PENDING
@@ -50,26 +46,26 @@ def run(chosen: argparse.Namespace) -> int:
                 "receipt": None if receipt is None else str(receipt),
                 "due": None if receipt is None else receipt.due.isoformat(),
             }
-            print(line_of_key(named.subject, key, fate.value, more, as_json=chosen.json))
+            print(line_of({"subject": named.subject, "key": key}, fate.value, more, as_json=chosen.json))
         return Exit.PART if None in held else Exit.DONE
     given = read_receipts(chosen.receipts)
-    found = []
-    with administered(chosen) as store:
+    found: list[LookedUp] = []
+    with open_queue(chosen) as store:
         for part in parts_of(given):
-            with asked_of(part) as receipts:
-                found += store.look_up_many(receipts)
-    if chosen.json:
-        for that, one in zip(given, found, strict=True):
-            said = {"receipt": that.text, "fate": one.fate.value, "subject": one.subject or None}
-            print(json.dumps(said | {"due": one.due.isoformat(), "size": one.size}, ensure_ascii=False))
-    else:
-        rows = [
-            (one.fate.value, f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, _size(one.size), that.text)
-            for that, one in zip(given, found, strict=True)
-        ]
-        print(table(("fate", "due (UTC)", "subject", "bytes", "receipt"), rows, sys.stdout))
+            with naming([one.place for one in part]):
+                found += store.look_up_many([one.receipt for one in part])
+    heads = ("fate", "due (UTC)", "subject", "bytes", "receipt")
+    print_list(zip(given, found, strict=True), _said, heads, _row, as_json=chosen.json)
     return Exit.PART if any(one.fate is Fate.NOT_FOUND for one in found) else Exit.DONE
 
 
-def _size(size: int | None) -> int | str:
-    return "" if size is None else size
+def _said(of: tuple[Given, LookedUp]) -> dict[str, object]:
+    that, one = of
+    said = {"receipt": that.text, "fate": one.fate.value, "subject": one.subject or None}
+    return {**said, "due": one.due.isoformat(), "size": one.size}
+
+
+def _row(of: tuple[Given, LookedUp]) -> tuple[object, ...]:
+    that, one = of
+    size = "" if one.size is None else one.size
+    return one.fate.value, f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, size, that.text

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
-from collections.abc import Iterable
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import Verbs, add_verb, count, moment
-from delaymq.cli.input.stores import add_place
-from delaymq.cli.output.terminal import table
+from delaymq.cli.input.stores import add_place, open_queue
+from delaymq.cli.output.terminal import print_list
 from delaymq.pending import Pending, PendingList
 
 __all__ = ["add_to", "run"]
@@ -59,10 +56,19 @@ def run(chosen: argparse.Namespace) -> int:
     given = [option for option, value in of_a_list if value is not None]
     if chosen.counts and given:
         raise UsageError(f"{given[0]} goes with a list: --counts says all that is pending of a subject")
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         if chosen.counts:
-            counts = store.pending_counts(chosen.subject, prefix=chosen.prefix)
-            return _print_counts(counts, as_json=chosen.json)
+            counts = store.pending_counts(chosen.subject, prefix=chosen.prefix).items()
+            heads: tuple[str, ...] = ("subject", "pending")
+            print_list(
+                counts,
+                lambda row: dict(zip(heads, row, strict=True)),
+                heads,
+                tuple,
+                as_json=chosen.json,
+                nothing="no subjects",
+            )
+            return Exit.DONE
         entries = store.pending(
             chosen.subject,
             prefix=chosen.prefix,
@@ -71,32 +77,18 @@ def run(chosen: argparse.Namespace) -> int:
             after=chosen.after,
         )
         shown = itertools.islice(entries, chosen.limit)
-        if chosen.json:
-            number = _print_lines(shown)
-        else:
-            rows = [_row(one) for one in shown]
-            number = len(rows)
-            heads = ("due (UTC)", "subject", "attempt", "receipt")
-            print(table(heads, rows, sys.stdout) if rows else "nothing is pending")
+        heads = ("due (UTC)", "subject", "attempt", "receipt")
+        number = print_list(shown, _said, heads, _row, as_json=chosen.json, nothing="nothing is pending")
         return _end(entries, is_cut=number == chosen.limit)
 
 
-def _print_counts(counts: dict[str, int], *, as_json: bool) -> int:
-    if as_json:
-        for subject, number in counts.items():
-            print(json.dumps({"subject": subject, "pending": number}, ensure_ascii=False))
-    else:
-        print(table(("subject", "pending"), list(counts.items()), sys.stdout) if counts else "no subjects")
-    return Exit.DONE
+def _counted(row: tuple[str, int]) -> dict[str, object]:
+    return {"subject": row[0], "pending": row[1]}
 
 
-def _print_lines(entries: Iterable[Pending]) -> int:
-    number = 0
-    for one in entries:
-        number += 1
-        said = {"subject": one.subject, "due": one.due.isoformat(), "attempt": one.attempt, "sequence": one.sequence}
-        print(json.dumps(said | {"receipt": str(one.receipt)}, ensure_ascii=False))
-    return number
+def _said(one: Pending) -> dict[str, object]:
+    said = {"subject": one.subject, "due": one.due.isoformat(), "attempt": one.attempt, "sequence": one.sequence}
+    return said | {"receipt": str(one.receipt)}
 
 
 def _row(one: Pending) -> tuple[str, str, int, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import Verbs, add_attributes, add_verb, attributes_of, count, delay, moment
+from delaymq.cli.input.arguments import Verbs, add_attributes, add_times, add_verb, attributes_of, count, delay
 from delaymq.cli.input.json_lines import message_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.cli.output.streams import standard_input, standard_input_is_a_terminal
@@ -53,11 +53,9 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="subject to publish on")
     verb.add_argument("body", nargs="?", metavar="BODY", help="the message; - reads it from standard input")
     when = verb.add_mutually_exclusive_group()
-    when.add_argument("--delay", type=delay, metavar="TIME", help="delay from now: 250ms, 10s, 1h30m, 7d")
-    when.add_argument("--at", type=moment, metavar="TIME", help="time with its zone: 2030-12-31T18:00:00Z")
+    add_times(when)
     when.add_argument("--level", type=count, metavar="N", help="one of the 18 levels of RocketMQ, 1 (1s) to 18 (2h)")
     verb.add_argument("--jitter", type=delay, metavar="TIME", help="add a random part of this time to the due time")
-    verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     add_attributes(verb)
     verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
     verb.add_argument(

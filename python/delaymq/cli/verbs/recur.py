@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import Any
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_attributes, add_verb, attributes_of, delay, moment
-from delaymq.cli.input.stores import add_place
+from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.streams import standard_input
-from delaymq.cli.output.terminal import table
+from delaymq.cli.output.terminal import print_list
 from delaymq.recurring import Recurring
 
 __all__ = ["add_to"]
@@ -83,7 +81,6 @@ def _add_add(parts: Verbs) -> None:
         default="error",
         help="what to do if the subject has a series of that name: replace it, leave it, or fail (the default)",
     )
-    verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     add_attributes(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_place(verb)
@@ -93,7 +90,7 @@ def run_add(chosen: argparse.Namespace) -> int:
     """Begins a series."""
     body = standard_input("BODY").read() if chosen.body == "-" else os.fsencode(chosen.body)
     attributes = attributes_of(chosen)
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         begun = store.recur(
             chosen.subject,
             body,
@@ -113,7 +110,7 @@ def run_add(chosen: argparse.Namespace) -> int:
 
 def run_end(chosen: argparse.Namespace) -> int:
     """Ends a series."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         outcome = "ended" if store.end_recurring(chosen.subject, chosen.name) else "not_found"
     said = {"subject": chosen.subject, "name": chosen.name, "outcome": outcome}
     print(json.dumps(said, ensure_ascii=False) if chosen.json else f"{outcome}  {chosen.name}")
@@ -122,24 +119,16 @@ def run_end(chosen: argparse.Namespace) -> int:
 
 def run_list(chosen: argparse.Namespace) -> int:
     """Lists all series."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         found = store.recurring(chosen.subject)
-    if chosen.json:
-        for one in found:
-            print(json.dumps(_said(one), ensure_ascii=False))
-        return Exit.DONE
-    rows = [(one.subject, one.name, _rule(one), one.zone, one.catch_up, _due(one)) for one in found]
     heads = ("subject", "name", "rule", "zone", "catch up", "due (UTC)")
-    print(table(heads, rows, sys.stdout) if rows else "nothing recurs")
+    print_list(found, _said, heads, _row, as_json=chosen.json, nothing="nothing recurs")
     return Exit.DONE
 
 
-def _rule(one: Recurring) -> str:
-    return one.cron or f"every {one.every}"
-
-
-def _due(one: Recurring) -> str:
-    return "" if one.due is None else f"{one.due:%Y-%m-%d %H:%M:%S}"
+def _row(one: Recurring) -> tuple[str, ...]:
+    due = "" if one.due is None else f"{one.due:%Y-%m-%d %H:%M:%S}"
+    return one.subject, one.name, one.cron or f"every {one.every}", one.zone, one.catch_up, due
 
 
 def _said(one: Recurring) -> dict[str, Any]:

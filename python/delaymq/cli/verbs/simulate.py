@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import Verbs, add_verb, count, delay, duration, moment
 from delaymq.cli.input.stores import add_files, folder_of, settings_of
-from delaymq.cli.output.terminal import Bar, message_words, table
+from delaymq.cli.output.terminal import Bar, message_words, print_list
 from delaymq.simulate import RECURRING_MAX, Predicted, simulate
 
 __all__ = ["add_to", "run"]
@@ -95,11 +94,7 @@ def run(chosen: argparse.Namespace) -> int:
             recurring_max=chosen.recurring_max,
             progress=_Shown(bar, chosen.until).show,
         )
-    if chosen.json:
-        for one in found:
-            print(json.dumps(_said(one), ensure_ascii=False))
-    else:
-        print(table(HEADS, [_row(one) for one in found], sys.stdout) if found else "nothing becomes due by then")
+    print_list(found, _said, HEADS, _row, as_json=chosen.json, nothing="nothing becomes due by then")
     late = chosen.late_after is not None and any(one.late_max > chosen.late_after for one in found)
     return Exit.FOUND if late else Exit.DONE
 

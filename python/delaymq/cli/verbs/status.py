@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.administered import administered
 from delaymq.cli.input.arguments import Verbs, add_verb
-from delaymq.cli.input.stores import add_place
+from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import alarming, byte_words, count_words, message_words
 from delaymq.status import Status
 
@@ -40,7 +39,7 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Prints the status once."""
-    with administered(chosen) as store:
+    with open_queue(chosen) as store:
         found = store.status()
     if chosen.json:
         print(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
