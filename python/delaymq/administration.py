@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
+from delaymq._store.parts import StorePart
 from delaymq.durations import Duration, delay_ms, moment
 
 __all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
@@ -109,10 +110,8 @@ class DeadLetter:
     damage: str | None
 
 
-class Administration:
+class Administration(StorePart):
     """The methods of `Store` for operators."""
-
-    _core: _core.Store
 
     def groups(self) -> list[Group]:
         """Lists all groups, by subject.
@@ -259,13 +258,6 @@ class Administration:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return _core.expire(self._core, subject, delay_ms(older_than, "older_than"))
-
-
-def administration_of(core: _core.Store) -> Administration:
-    """The methods alone, over the core of a store."""
-    commands = Administration()
-    commands._core = core  # noqa: SLF001 - an object with this part of a store only
-    return commands
 
 
 def subject_of(fields: dict[str, Any]) -> Subject:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.batches import listed
+from delaymq._store.parts import AsyncStorePart, StorePart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from delaymq.loading import StagedRun
 
 __all__ = ["AsyncBulkLoads", "BulkLoads", "Loaded", "check_job", "run_rows"]
 
 RunRow: TypeAlias = tuple[str, int, int, int]
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +33,8 @@ class Loaded:
     again: bool
 
 
-class BulkLoads:
+class BulkLoads(StorePart):
     """The methods of `Store` for bulk loads."""
-
-    _core: _core.Store
 
     def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
         """Stores all messages of staged runs, or none of them, once for each job.
@@ -78,10 +74,8 @@ class BulkLoads:
         return Loaded(first_sequence, count, again)
 
 
-class AsyncBulkLoads:
+class AsyncBulkLoads(AsyncStorePart):
     """The methods of `AsyncStore` for bulk loads."""
-
-    _core: _core.Store
 
     async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
         """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
@@ -96,10 +90,6 @@ class AsyncBulkLoads:
         """
         first_sequence, count, again = await self._call(_core.load, self._core, job, run_rows(runs))
         return Loaded(first_sequence, count, again)
-
-    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Makes a blocking call on a thread of the store."""
-        raise NotImplementedError
 
 
 def check_job(job: str) -> None:

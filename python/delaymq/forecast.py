@@ -9,6 +9,7 @@ from typing import TypeAlias, overload
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import wrong_type
+from delaymq._store.parts import StorePart
 from delaymq.durations import due_ms, moment
 
 __all__ = ["Forecast", "ForecastQueries", "Slot", "Slots"]
@@ -112,10 +113,8 @@ class Forecast:
         return None if place is None else self.slots[place]
 
 
-class ForecastQueries:
+class ForecastQueries(StorePart):
     """The method of `Store` for forecasts. It changes nothing."""
-
-    _core: _core.Store
 
     def forecast(
         self,
@@ -154,13 +153,6 @@ class ForecastQueries:
         wanted = forecast_filter(subject, due_from, due_before, seconds=seconds)
         packed, hidden_rows = _core.forecast(self._core, wanted)
         return forecast_of(packed, hidden_rows, seconds=seconds)
-
-
-def forecast_queries(core: _core.Store) -> ForecastQueries:
-    """The method alone, over the core of a store."""
-    queries = ForecastQueries()
-    queries._core = core  # noqa: SLF001 - an object with this part of a store only
-    return queries
 
 
 def forecast_filter(

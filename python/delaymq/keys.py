@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq._store.parts import StorePart
 from delaymq.durations import Duration
 from delaymq.receipt import Moved, Outcome, Receipt
 
@@ -75,10 +76,8 @@ def new_ids(count: int) -> list[str]:
     return [random_hex[start : start + 2 * ID_BYTES] for start in range(0, len(random_hex), 2 * ID_BYTES)]
 
 
-class KeyCommands:
+class KeyCommands(StorePart):
     """The methods of `Store` that address pending messages by their keys."""
-
-    _core: _core.Store
 
     def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Cancels the message of a subject that is pending under a key. The answer is durable.

@@ -10,6 +10,7 @@ from typing import Self, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
+from delaymq._store.parts import StorePart
 from delaymq.durations import due_ms
 from delaymq.receipt import Receipt
 
@@ -157,10 +158,8 @@ class PendingList(PendingRows, Iterator[Pending]):
         return found
 
 
-class PendingQueries:
+class PendingQueries(StorePart):
     """The methods of `Store` that look up, list and count pending messages. None of them changes anything."""
-
-    _core: _core.Store
 
     def look_up(self, receipt: Receipt) -> LookedUp:
         """Looks up the state of a message by its receipt, without reading from disk.
@@ -235,13 +234,6 @@ class PendingQueries:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return _core.pending_counts(self._core, subject, prefix)
-
-
-def pending_queries(core: _core.Store) -> PendingQueries:
-    """The methods alone, over the core of a store."""
-    queries = PendingQueries()
-    queries._core = core  # noqa: SLF001 - an object with this part of a store only
-    return queries
 
 
 def looked_up(receipts: list[Receipt], answers: list[tuple[str, str]]) -> list[LookedUp]:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._store.parts import StorePart
 from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.keys import CODES, IfExists, is_text
 from delaymq.message import NO_TAGS, meta_of
@@ -57,10 +58,8 @@ class Recurring:
         return None if self.receipt is None else self.receipt.due
 
 
-class RecurringCommands:
+class RecurringCommands(StorePart):
     """The methods of `Store` for recurring messages."""
-
-    _core: _core.Store
 
     def recur(
         self,
@@ -146,13 +145,6 @@ class RecurringCommands:
             found += page
             if len(page) < PAGE:
                 return [series_of(row) for row in found]
-
-
-def recurring_commands(core: _core.Store) -> RecurringCommands:
-    """The methods alone, over the core of a store."""
-    commands = RecurringCommands()
-    commands._core = core  # noqa: SLF001 - an object with this part of a store only
-    return commands
 
 
 def series_request(

@@ -8,7 +8,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
@@ -16,6 +15,7 @@ from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
 from delaymq._arguments.publishes import publish_all
 from delaymq._store import recovery
+from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
@@ -43,7 +43,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
-class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads):
+class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads, Closing):
     """A folder of durable messages, each of which is delivered when it is due.
 
     Threads may share a store; a forked child may not use it. Close it, or use it as a context manager.
@@ -366,14 +366,6 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         self._lifecycle.stop()
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - the core gave its messages back
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         lifecycle = getattr(self, "_lifecycle", None)

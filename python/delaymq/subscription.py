@@ -8,11 +8,11 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from delaymq._arguments.argument_errors import checked_int
 from delaymq._arguments.batches import checked_messages, checked_reason
+from delaymq._store.closing import Closing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.message import Message, Settling
 
@@ -56,7 +56,7 @@ class Openable(Protocol):
         """True until it is closed, in the process that opened it."""
 
 
-class Subscription:
+class Subscription(Closing):
     """Delivers the messages of a subject to one consumer of a group, each once it is due.
 
     ::
@@ -282,17 +282,6 @@ class Subscription:
         """Drops the buffer, whose messages go back to the group, and disarms the warning of `__del__`."""
         self._closed = True
         self._waiting.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._store is not None and self._store.is_open:

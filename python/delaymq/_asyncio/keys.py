@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
 
 from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq._store.parts import AsyncStorePart
 from delaymq.durations import Duration
 from delaymq.receipt import Moved, Outcome, Receipt
 
 __all__ = ["AsyncKeyCommands"]
 
-Answer = TypeVar("Answer")
 
-
-class AsyncKeyCommands:
+class AsyncKeyCommands(AsyncStorePart):
     """The methods of `AsyncStore` that address pending messages by their keys.
 
     Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
     and WrongLoop.
     """
-
-    _core: _core.Store
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Cancels the message that is pending under a key, as `delaymq.Store.cancel_key`."""
@@ -64,7 +60,3 @@ class AsyncKeyCommands:
     async def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`."""
         return await self._call(_core.look_up_key, self._core, subject, key)
-
-    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Makes a blocking call on a thread of the store."""
-        raise NotImplementedError

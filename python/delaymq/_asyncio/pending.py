@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from delaymq import _core
-from delaymq.forecast import Forecast, forecast_queries
-from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, pending_filter, pending_queries
+from delaymq._store.parts import AsyncStorePart, part_of
+from delaymq.forecast import Forecast, ForecastQueries
+from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, pending_filter
 from delaymq.receipt import Receipt
 
 __all__ = ["AsyncPendingList", "AsyncPendingQueries"]
-
-Answer = TypeVar("Answer")
 
 
 class AsyncPendingList(PendingRows, AsyncIterator[Pending]):
@@ -35,22 +34,20 @@ class AsyncPendingList(PendingRows, AsyncIterator[Pending]):
         return found
 
 
-class AsyncPendingQueries:
+class AsyncPendingQueries(AsyncStorePart):
     """The methods of `AsyncStore` that look up, list and count pending messages.
 
     Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
     and WrongLoop.
     """
 
-    _core: _core.Store
-
     async def look_up(self, receipt: Receipt) -> LookedUp:
         """Looks up the state of a message by its receipt, as `delaymq.Store.look_up`."""
-        return await self._call(pending_queries(self._core).look_up, receipt)
+        return await self._call(part_of(PendingQueries, self._core).look_up, receipt)
 
     async def look_up_many(self, receipts: Iterable[Receipt]) -> list[LookedUp]:
         """Looks up many messages, as `delaymq.Store.look_up_many`."""
-        return await self._call(pending_queries(self._core).look_up_many, receipts)
+        return await self._call(part_of(PendingQueries, self._core).look_up_many, receipts)
 
     def pending(
         self,
@@ -77,7 +74,7 @@ class AsyncPendingQueries:
 
     async def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
         """How many messages are pending, by subject, as `delaymq.Store.pending_counts`."""
-        return await self._call(PendingQueries.pending_counts, pending_queries(self._core), subject, prefix=prefix)
+        return await self._call(part_of(PendingQueries, self._core).pending_counts, subject, prefix=prefix)
 
     async def forecast(
         self,
@@ -88,9 +85,5 @@ class AsyncPendingQueries:
         seconds: bool = False,
     ) -> Forecast:
         """Counts the messages that become due in each minute or second, as `delaymq.Store.forecast`."""
-        queries = forecast_queries(self._core).forecast
+        queries = part_of(ForecastQueries, self._core).forecast
         return await self._call(queries, subject, due_from=due_from, due_before=due_before, seconds=seconds)
-
-    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Makes a blocking call on a thread of the store."""
-        raise NotImplementedError

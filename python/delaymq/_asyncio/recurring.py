@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
 
-from delaymq import _core
+from delaymq._store.parts import AsyncStorePart, part_of
 from delaymq.durations import Duration
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
-from delaymq.recurring import CatchUp, Recurring, RecurringCommands, recurring_commands
+from delaymq.recurring import CatchUp, Recurring, RecurringCommands
 
 __all__ = ["AsyncRecurringCommands"]
 
-Answer = TypeVar("Answer")
 
-
-class AsyncRecurringCommands:
+class AsyncRecurringCommands(AsyncStorePart):
     """The methods of `AsyncStore` for recurring messages.
 
     Each does what the method of `delaymq.Store` does, on a thread of the store. It raises the same errors,
     and WrongLoop.
     """
-
-    _core: _core.Store
 
     async def recur(
         self,
@@ -43,7 +38,7 @@ class AsyncRecurringCommands:
     ) -> Recurring:
         """Publishes a message again and again, as `delaymq.Store.recur`."""
         return await self._call(
-            recurring_commands(self._core).recur,
+            part_of(RecurringCommands, self._core).recur,
             subject,
             body,
             name=name,
@@ -59,12 +54,8 @@ class AsyncRecurringCommands:
 
     async def end_recurring(self, subject: str, name: str) -> bool:
         """Ends a series, as `delaymq.Store.end_recurring`."""
-        return await self._call(RecurringCommands.end_recurring, recurring_commands(self._core), subject, name)
+        return await self._call(part_of(RecurringCommands, self._core).end_recurring, subject, name)
 
     async def recurring(self, subject: str | None = None) -> list[Recurring]:
         """Lists the series of one subject, or of all, as `delaymq.Store.recurring`."""
-        return await self._call(RecurringCommands.recurring, recurring_commands(self._core), subject)
-
-    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
-        """Makes a blocking call on a thread of the store."""
-        raise NotImplementedError
+        return await self._call(part_of(RecurringCommands, self._core).recurring, subject)

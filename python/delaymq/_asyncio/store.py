@@ -9,8 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, overload
 
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
@@ -27,6 +26,7 @@ from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.upkeep import abandon, schedule_expiry
 from delaymq._asyncio.wakeups import Wakeups
 from delaymq._store import recovery
+from delaymq._store.closing import AsyncClosing
 from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
@@ -44,10 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncStore", "open_async"]
 
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
 TURN = 64  # publishes after which other tasks of the loop run
 
 
-class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, AsyncRecurringCommands, AsyncBulkLoads):
+class AsyncStore(
+    AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, AsyncRecurringCommands, AsyncBulkLoads, AsyncClosing
+):
     """A folder of durable messages, each delivered when it is due, for the coroutines of one event loop.
 
     The methods are those of `delaymq.Store`. A coroutine that waits needs no thread, and none polls.
@@ -337,7 +342,9 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         """
         return await self._call(pinned, self._core, self.path, duration)
 
-    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
+    async def _call(
+        self, function: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Answer:
         """Makes a blocking call on a thread of the store."""
         self._event_loop.check()
         if self._closing is not None:
@@ -368,14 +375,6 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
         self._event_loop.wakeups.end()
         self._event_loop.blocking.end()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def __del__(self) -> None:
         if getattr(self, "_closing", self) is not None or not self.is_open:
             return
@@ -392,8 +391,6 @@ class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, Asy
     def __repr__(self) -> str:
         return f"AsyncStore({self.path!r})"
 
-
-Answer = TypeVar("Answer")
 
 open_async = AsyncStore.open
 """Opens a store: `AsyncStore.open` as a function, which is `delaymq.open_async`."""

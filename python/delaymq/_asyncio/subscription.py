@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterable
-from types import TracebackType
 from typing import Self
 
 from delaymq._arguments.batches import checked_messages, checked_reason
@@ -13,6 +12,7 @@ from delaymq._asyncio.delivery import MessageDelivery, Settling
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
 from delaymq._core import Subscription as CoreSubscription
+from delaymq._store.closing import AsyncClosing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
 from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
@@ -20,7 +20,7 @@ from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 __all__ = ["AsyncSubscription"]
 
 
-class AsyncSubscription:
+class AsyncSubscription(AsyncClosing):
     """Delivers the messages of a subject to one consumer of a group, each once it is due.
 
     ::
@@ -249,17 +249,6 @@ class AsyncSubscription:
         if self._closing is None:
             self._closing = self._event_loop.loop.create_future()
             self._closing.set_result(None)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_closing", self) is None and self._store.is_open:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
+from delaymq._store.closing import Closing
 from delaymq._store.recovery import folder_of
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment, moment_or_none
 from delaymq.errors import Closed, StoreError
@@ -49,7 +49,7 @@ SPLIT_BYTES: Final = 64 << 20
 """Default size of a range, in bytes of files."""
 
 
-class Snapshot:
+class Snapshot(Closing):
     """The state of a store as of one fact. Close it, or use it in a `with`: until then no file of the store is removed.
 
     Attributes:
@@ -253,14 +253,6 @@ class Snapshot:
         if self._core is None:
             raise Closed("the snapshot is closed")
         return self._core
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Snapshot({self.path!r}, end_sequence={self.end_sequence})"

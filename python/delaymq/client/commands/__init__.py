@@ -4,5 +4,5 @@ Enter: the arguments of a method. Leave: requests of at most 10,000 messages eac
 `delaymq.Store` gives them.
 
 Read `publishing` first, then `batches` (how a call for many messages is divided), then `keys`, `recurring` and
-`loading`, which hold the methods of both clients for these commands.
+`loading`, which hold the methods of both clients for these commands. `calls` has the bases of the classes with methods.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,8 +11,8 @@ from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq._core import Request
 from delaymq.client.commands.batches import KeyParts, renamed_due
+from delaymq.client.commands.calls import AsyncClientPart, ClientPart
 from delaymq.client.commands.publishing import RETRY_FOR_S
-from delaymq.client.session.options import ClientOptions
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import new_ids
@@ -22,10 +21,8 @@ from delaymq.receipt import Moved, Outcome, Receipt
 __all__ = ["AsyncClientKeyCommands", "ClientKeyCommands"]
 
 
-class ClientKeyCommands:
+class ClientKeyCommands(ClientPart):
     """The methods of `Client` that address pending messages by their keys."""
-
-    _options: ClientOptions
 
     def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Cancels the message that is pending under a key, as `delaymq.Store.cancel_key`.
@@ -133,20 +130,12 @@ class ClientKeyCommands:
                 raise
             return self._call(request_of(None))
 
-    def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
-    ) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError
 
-
-class AsyncClientKeyCommands:
+class AsyncClientKeyCommands(AsyncClientPart):
     """The methods of `AsyncClient` that address pending messages by their keys.
 
     Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
     """
-
-    _options: ClientOptions
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Cancels the message that is pending under a key, as `delaymq.Client.cancel_key`."""
@@ -210,12 +199,6 @@ class AsyncClientKeyCommands:
             if command_id is not None:
                 raise
             return await self._call(request_of(None))
-
-    async def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
-    ) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError
 
 
 def _id_or_new(command_id: str | None) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.bulk_load import Loaded, run_rows
+from delaymq.client.commands.calls import AsyncClientPart, ClientPart
 
 if TYPE_CHECKING:
-    from delaymq._core import Request
     from delaymq.loading import StagedRun
 
 __all__ = ["AsyncClientBulkLoads", "ClientBulkLoads"]
 
 
-class ClientBulkLoads:
+class ClientBulkLoads(ClientPart):
     """The methods of `Client` for bulk loads."""
 
     def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
@@ -35,12 +35,8 @@ class ClientBulkLoads:
         rows: tuple[int, int, bool] = self._call(_core.load_request(job, run_rows(runs)), retry=True)
         return Loaded(*rows)
 
-    def _call(self, request: Request, *, retry: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError
 
-
-class AsyncClientBulkLoads:
+class AsyncClientBulkLoads(AsyncClientPart):
     """The methods of `AsyncClient` for bulk loads."""
 
     async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
@@ -53,7 +49,3 @@ class AsyncClientBulkLoads:
         """
         rows: tuple[int, int, bool] = await self._call(_core.load_request(job, run_rows(runs)), retry=True)
         return Loaded(*rows)
-
-    async def _call(self, request: Request, *, retry: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError

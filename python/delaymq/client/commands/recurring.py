@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from delaymq import _core
-from delaymq._core import Request
+from delaymq.client.commands.calls import AsyncClientPart, ClientPart
 from delaymq.durations import Duration
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
@@ -16,7 +15,7 @@ from delaymq.recurring import CatchUp, Recurring, Row, series_meta, series_of, s
 __all__ = ["AsyncClientRecurringCommands", "ClientRecurringCommands"]
 
 
-class ClientRecurringCommands:
+class ClientRecurringCommands(ClientPart):
     """The methods of `Client` for recurring messages."""
 
     def recur(
@@ -71,12 +70,8 @@ class ClientRecurringCommands:
             if not after:
                 return [series_of(row) for row in found]
 
-    def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError
 
-
-class AsyncClientRecurringCommands:
+class AsyncClientRecurringCommands(AsyncClientPart):
     """The methods of `AsyncClient` for recurring messages.
 
     Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
@@ -116,7 +111,3 @@ class AsyncClientRecurringCommands:
             found += rows
             if not after:
                 return [series_of(row) for row in found]
-
-    async def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError

@@ -16,6 +16,7 @@ from delaymq.administration import (
     dead_letter_of,
     subject_of,
 )
+from delaymq.client.commands.calls import AsyncClientPart
 from delaymq.client.threads.administration import by_subject
 from delaymq.durations import Duration, delay_ms
 from delaymq.store import Start
@@ -23,7 +24,7 @@ from delaymq.store import Start
 __all__ = ["AsyncClientAdministration"]
 
 
-class AsyncClientAdministration:
+class AsyncClientAdministration(AsyncClientPart):
     """The methods of `AsyncClient` for operators.
 
     Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
@@ -90,7 +91,3 @@ class AsyncClientAdministration:
             rows += more
             if not after:
                 return rows
-
-    async def _call(self, request: Request, *, reads: bool = False, retry: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError

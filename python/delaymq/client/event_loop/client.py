@@ -9,7 +9,6 @@ import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self, cast, overload
 
 from delaymq import _core
@@ -21,6 +20,7 @@ from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.wakeups import Wakeups
 from delaymq._core import Request
+from delaymq._store.closing import AsyncClosing
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import AsyncClientKeyCommands
 from delaymq.client.commands.loading import AsyncClientBulkLoads
@@ -52,6 +52,7 @@ class AsyncClient(
     AsyncClientKeyCommands,
     AsyncClientRecurringCommands,
     AsyncClientBulkLoads,
+    AsyncClosing,
 ):
     """A connection to a delaymq server, for the coroutines of one event loop.
 
@@ -337,17 +338,6 @@ class AsyncClient(
         await self._transport.end()
         if failures:
             raise failures[0]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_closing", self) is not None or not self.is_open:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._asyncio.pending import AsyncPendingList
 from delaymq._core import Request
 from delaymq.client.commands.batches import look_ups
+from delaymq.client.commands.calls import AsyncClientPart
 from delaymq.forecast import Forecast, forecast_filter, forecast_of
 from delaymq.pending import PAGE, LookedUp, Page, looked_up, pending_filter
 from delaymq.receipt import Receipt
@@ -17,7 +17,7 @@ from delaymq.receipt import Receipt
 __all__ = ["AsyncClientPendingQueries"]
 
 
-class AsyncClientPendingQueries:
+class AsyncClientPendingQueries(AsyncClientPart):
     """The methods of `AsyncClient` that look up, list and count pending messages.
 
     Each does what the method of `delaymq.Client` does. It raises the same errors, and WrongLoop.
@@ -80,11 +80,3 @@ class AsyncClientPendingQueries:
             pieces.append(piece)
             if not begins:
                 return forecast_of(b"".join(pieces), hidden_rows, seconds=seconds)
-
-    def _stream(self) -> bytes:
-        """The stream of the server's store."""
-        raise NotImplementedError
-
-    async def _call(self, request: Request, *, reads: bool = False, retry: bool = False) -> Any:  # noqa: ANN401
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError

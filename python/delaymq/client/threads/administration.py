@@ -16,13 +16,14 @@ from delaymq.administration import (
     dead_letter_of,
     subject_of,
 )
+from delaymq.client.commands.calls import ClientPart
 from delaymq.durations import Duration, delay_ms
 from delaymq.store import Start
 
 __all__ = ["ClientAdministration"]
 
 
-class ClientAdministration:
+class ClientAdministration(ClientPart):
     """The methods of `Client` for operators.
 
     Each does what the method of `delaymq.Store` does. A method that changes something raises AmbiguousError
@@ -140,10 +141,6 @@ class ClientAdministration:
             rows += more
             if not after:
                 return rows
-
-    def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401 - whatever it is answered with
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError
 
 
 def by_subject(groups: list[Group]) -> list[Group]:

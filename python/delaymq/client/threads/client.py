@@ -8,12 +8,12 @@ import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self, overload
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._core import Request
+from delaymq._store.closing import Closing
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import ClientKeyCommands
 from delaymq.client.commands.loading import ClientBulkLoads
@@ -40,7 +40,9 @@ __all__ = ["Client", "connect"]
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
-class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, ClientRecurringCommands, ClientBulkLoads):
+class Client(
+    ClientAdministration, ClientPendingQueries, ClientKeyCommands, ClientRecurringCommands, ClientBulkLoads, Closing
+):
     """A connection to a delaymq server, with the methods of a `Store`.
 
     Threads may share a client; a forked child may not use it. Close it, or use it as a context manager. If
@@ -335,17 +337,6 @@ class Client(ClientAdministration, ClientPendingQueries, ClientKeyCommands, Clie
                 failures.append(failure)
         if failures:
             raise failures[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)

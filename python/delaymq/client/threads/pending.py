@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._core import Request
 from delaymq.client.commands.batches import look_ups
+from delaymq.client.commands.calls import ClientPart
 from delaymq.forecast import Forecast, forecast_filter, forecast_of
 from delaymq.pending import PAGE, LookedUp, Page, PendingList, looked_up, pending_filter
 from delaymq.receipt import Receipt
@@ -16,7 +16,7 @@ from delaymq.receipt import Receipt
 __all__ = ["ClientPendingQueries"]
 
 
-class ClientPendingQueries:
+class ClientPendingQueries(ClientPart):
     """The methods of `Client` that look up, list and count pending messages. None of them changes anything."""
 
     def look_up(self, receipt: Receipt) -> LookedUp:
@@ -103,11 +103,3 @@ class ClientPendingQueries:
             pieces.append(piece)
             if not begins:
                 return forecast_of(b"".join(pieces), hidden_rows, seconds=seconds)
-
-    def _stream(self) -> bytes:
-        """The stream of the server's store."""
-        raise NotImplementedError
-
-    def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401 - whatever it is answered with
-        """Sends the request and waits for its answer."""
-        raise NotImplementedError

@@ -1,0 +1,43 @@
+"""The bases of the classes that each have a part of the methods of a client."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from delaymq._core import Request
+from delaymq.client.session.options import ClientOptions
+
+__all__ = ["AsyncClientPart", "ClientPart"]
+
+
+class ClientPart:
+    """A part of the methods of `Client`."""
+
+    _options: ClientOptions
+
+    def _stream(self) -> bytes:
+        """The stream of the server's store."""
+        raise NotImplementedError
+
+    def _call(
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401 - whatever it is answered with
+        """Sends the request and waits for its answer."""
+        raise NotImplementedError
+
+
+class AsyncClientPart:
+    """A part of the methods of `AsyncClient`."""
+
+    _options: ClientOptions
+
+    def _stream(self) -> bytes:
+        """The stream of the server's store."""
+        raise NotImplementedError
+
+    async def _call(
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401 - as above
+        """Sends the request and waits for its answer."""
+        raise NotImplementedError
