@@ -9,23 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from delaymq.bench.cases import (
-    append,
     asyncio_client,
     backlog,
     burst,
     changes,
     commit,
     event_loop,
-    forecast,
-    hour,
     lateness,
     listing,
     loopback,
-    memory,
-    publish,
     restart,
     standing,
-    subjects,
     wheel,
 )
 from delaymq.bench.machine import Moment, meanwhile
@@ -34,22 +28,22 @@ from delaymq.bench.row import Case, Row, summary
 __all__ = ["BENCHES", "SCALED", "planned", "run"]
 
 BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
-    "append": append.cases,
+    "append": commit.cases_append,
     "commit": commit.cases,
-    "publish": publish.cases_one,
-    "publish_many": publish.cases_many,
+    "publish": commit.cases_one,
+    "publish_many": commit.cases_many,
     "wheel": wheel.cases,
     "lateness": lateness.cases,
     "restart": restart.cases,
     "listing": listing.cases,
-    "forecast": forecast.cases,
+    "forecast": listing.cases_forecast,
     "changes": changes.cases,
     "room": changes.cases_room,
-    "memory": memory.cases,
+    "memory": wheel.cases_memory,
     "burst": burst.cases,
-    "hour": hour.cases,
+    "hour": burst.cases_hour,
     "asyncio": event_loop.cases,
-    "subjects": subjects.cases,
+    "subjects": burst.cases_subjects,
     "backlog": backlog.cases,
     "loopback": loopback.cases,
     "connections": loopback.cases_of_connections,
@@ -65,11 +59,11 @@ SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
     "lateness": lateness.cases,
     "restart": restart.cases,
     "listing": listing.cases,
-    "forecast": forecast.cases,
+    "forecast": listing.cases_forecast,
     "changes": changes.cases,
     "room": changes.cases_room,
     "burst": burst.cases,
-    "hour": hour.cases,
+    "hour": burst.cases_hour,
     "backlog": backlog.cases,
 }
 """The benches that run at any size."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from delaymq import _core
 from delaymq.bench.row import Figures, Measurement
 
-__all__ = ["beside", "killed_afterwards", "measurement", "own_process", "together"]
+__all__ = ["beside", "in_process", "killed_afterwards", "measurement", "own_process", "together"]
 
 PATIENCE_S = 120.0  # timeout of processes that measure together
 POLL_S = 0.02
@@ -32,6 +32,11 @@ def measurement(name: str, **numbers: float) -> Measurement:
 def own_process(name: str, folder: Path, **numbers: float) -> Figures:
     """One measurement in a new process, which exits normally."""
     return _child(name, folder, numbers, kill=False)
+
+
+def in_process(name: str, **numbers: float) -> Measurement:
+    """As `measurement`, in a new process, so that its memory can be measured."""
+    return lambda folder: own_process(name, folder, **numbers)
 
 
 def killed_afterwards(name: str, folder: Path, **numbers: float) -> Figures:

@@ -1,21 +1,25 @@
-"""Seconds until one consumer has received a burst of messages that are due in the same millisecond."""
+"""How fast consumers in one process receive messages: a burst, an hour passed at full speed, and many subjects.
+
+A burst is due in the same millisecond; the figure is the seconds until one consumer has received it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.machine import anonymous_bytes
 from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case, Figures, Measurement
-from delaymq.bench.rust import measurement, own_process
+from delaymq.bench.rust import in_process, measurement
 from delaymq.message import Message, Publish
 from delaymq.store import Store
 
-__all__ = ["cases"]
+__all__ = ["cases", "cases_hour", "cases_subjects"]
 
 LEAD_MS = 10_000  # time to publish all messages before they are due
 LEAD_QUICK_MS = 3000
@@ -29,6 +33,10 @@ SUBJECTS = (6, 16, 40)  # subjects that share the burst
 SUBJECTS_QUICK = (16,)
 SECONDS_OF_A_MILLION_MOST = {"rust": 2.0, "python": 5.0}
 NEIGHBOUR_MS_MOST = 50.0
+HOUR_ANONYMOUS_BYTES_MOST = 1 << 30  # of the whole process
+TURNS = (1, 100, 1000, 10_000)  # subjects that are published to in turn
+TURNS_QUICK = (1, 1000)
+TURN_BATCH = 1000
 LOOK_EVERY = 20_000  # messages between two measurements of the memory
 
 
@@ -44,23 +52,18 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
     messages = scale or (50_000 if quick else 1_000_000)
     lead_ms = LEAD_QUICK_MS if quick else LEAD_MS + (scale or 0) // LEAD_MESSAGES_EACH_MS
     numbers = {"messages": messages, "lead_ms": lead_ms, "disk": 1}
-    rust_limit = measurement("burst_limit", **numbers)
+    in_rust, rust_limit = partial(in_process, "burst", **numbers), measurement("burst_limit", **numbers)
+    counts = SUBJECTS_QUICK if quick else SUBJECTS
     words = "ready facts and acknowledgements written with a sync for each 1,024, every message read once"
-
-    def in_rust(subjects: int) -> Measurement:
-        return lambda folder: own_process("burst", folder, subjects=subjects, **numbers)
-
-    def in_python(folder: Path) -> Figures:
-        return _consumed(folder, numbers)
 
     def python_limit(folder: Path) -> Figures:
         return {"value": rust_limit(folder)["value"] + _objects(messages)}
 
     python_words = words + "; then as many Message objects made from ready tuples"
-    rows = [
-        ("rust", 1, in_rust(1), rust_limit, words),
-        *([] if scale else [("python", 1, in_python, python_limit, python_words)]),
-        *(("rust", count, in_rust(count), rust_limit, words) for count in (SUBJECTS_QUICK if quick else SUBJECTS)),
+    rows: list[tuple[str, int, Measurement, Measurement, str]] = [
+        ("rust", 1, in_rust(subjects=1), rust_limit, words),
+        *([] if scale else [("python", 1, partial(_consumed, numbers), python_limit, python_words)]),
+        *(("rust", count, in_rust(subjects=count), rust_limit, words) for count in counts),
     ]
     return [
         Case(
@@ -81,7 +84,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
     ]
 
 
-def _consumed(folder: Path, numbers: dict[str, int]) -> Figures:
+def _consumed(numbers: dict[str, int], folder: Path) -> Figures:
     """Seconds from the due time until Python code has the last message, all acknowledged."""
     left, early, last_ms = numbers["messages"], 0, 0.0
     due = datetime.now(UTC) + timedelta(milliseconds=numbers["lead_ms"])
@@ -115,3 +118,53 @@ def _objects(messages: int) -> float:
         kept = [Message(None, fields, 0) for fields in tuples]  # type: ignore[arg-type]
         del kept
     return time.perf_counter() - started
+
+
+def cases_hour(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """An hour of evenly spread messages at full speed: one row, published and consumed in Rust, in its own process.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: The number of messages within the hour, in one run.
+    """
+    messages = scale or (50_000 if quick else 2_000_000)
+    seconds = measurement("burst_limit", step_messages=IN_FLIGHT_MAX, messages=messages, disk=1)
+
+    def limit(folder: Path) -> Figures:
+        return {"value": messages / seconds(folder)["value"]}
+
+    return [
+        Case(
+            bench="hour",
+            unit="messages/s",
+            durability="disk",
+            n=messages,
+            pairs=interleaved(in_process("hour", messages=messages, disk=1), limit, quick=quick or scale is not None),
+            limit_words="ready facts and acknowledgements written with a sync for each 16,384, each message read once",
+            detail={"pending": messages, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX, "from": "rust"},
+            must=at_most(anonymous_bytes=HOUR_ANONYMOUS_BYTES_MOST),
+        )
+    ]
+
+
+def cases_subjects(quick: bool) -> Sequence[Case]:
+    """A row for each number of subjects with the same traffic; one thread consumes for all their groups."""
+    messages = 50_000 if quick else 1_000_000
+    numbers = {"messages": messages, "body_bytes": len(BODY), "batch": TURN_BATCH, "disk": 1}
+    return [
+        Case(
+            bench="subjects",
+            unit="messages/s",
+            durability="disk",
+            n=messages,
+            pairs=interleaved(
+                in_process("subjects", subjects=subjects, **numbers),
+                measurement("subjects_limit", subjects=subjects, **numbers),
+                quick=quick,
+            ),
+            limit_words="the messages of each batch written with a sync and read once, then as many assignments "
+            "and acknowledgements written with a sync",
+            detail={"subjects": subjects, "batch": TURN_BATCH, "body_bytes": len(BODY), "from": "rust"},
+        )
+        for subjects in (TURNS_QUICK if quick else TURNS)
+    ]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved, runs_of
 from delaymq.bench.marks import at_least, at_most
-from delaymq.bench.row import Case, Figures, Measurement, Pairs
-from delaymq.bench.rust import measurement, own_process
+from delaymq.bench.row import Case, Figures, Pairs
+from delaymq.bench.rust import in_process, measurement, own_process
 
 __all__ = ["cases", "cases_room", "disk_bytes"]
 
@@ -45,15 +45,16 @@ def _case(call: str, quick: bool, scale: int | None) -> Case:
     if by_key:
         pending = min(pending, KEYS_MAX)
     changes = min(pending // 2, CHANGES_MAX)
-    numbers = {"pending": pending, "changes": changes, "batch": BATCH, "disk": 1}
     asked = {"moves": int(call.startswith("move")), "by_key": int(by_key)}
+    numbers = {**asked, "pending": pending, "changes": changes, "batch": BATCH, "disk": 1}
     return Case(
         bench="changes",
         unit="messages/s",
         durability="disk",
         n=changes,
         pairs=interleaved(
-            _in_a_process_of_its_own(**asked, **numbers) if by_key else measurement("changes", **asked, **numbers),
+            # In a new process, the memory of keys can be measured.
+            in_process("changes", **numbers) if by_key else measurement("changes", **numbers),
             measurement("append_limit", messages=changes, batch=BATCH, body_bytes=RECORD_BYTES[call], disk=1),
             quick=quick or scale is not None,
         ),
@@ -61,15 +62,6 @@ def _case(call: str, quick: bool, scale: int | None) -> Case:
         detail={"call": call, "pending": pending, "in_a_call": BATCH, "from": "rust"},
         must=at_least(value=CHANGES_PER_S_LEAST),
     )
-
-
-def _in_a_process_of_its_own(**numbers: float) -> Measurement:
-    """Measures in a new process, so that the memory of keys can be measured."""
-
-    def measure(folder: Path) -> Figures:
-        return own_process("changes", folder, **numbers)
-
-    return measure
 
 
 def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:

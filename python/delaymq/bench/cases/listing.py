@@ -1,4 +1,4 @@
-"""Entries a second of a list of all pending messages: in the core, in Python, and over TCP."""
+"""Entries a second of a list of all pending messages, in the core, in Python and over TCP, and forecasts a second."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
-from delaymq.bench.marks import at_least
+from delaymq.bench.marks import at_least, at_most
 from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import measurement
 from delaymq.bench.served import served
 from delaymq.client.threads.client import connect
 from delaymq.store import Store
 
-__all__ = ["ENTRIES_PER_S_LEAST", "cases"]
+__all__ = ["ENTRIES_PER_S_LEAST", "cases", "cases_forecast"]
 
 ENTRIES_PER_S_LEAST = 1_000_000
+SUBJECT_MS_MOST = 50.0
+TOTALS_MS_MOST = 1.0
 SUBJECT = "bench.listed"
 BODY = bytes(64)
 BATCH = 10_000
@@ -81,3 +83,29 @@ def _listed(entries: Iterable[object], pending: int) -> Figures:
     if count != pending:
         raise RuntimeError(f"{count} of {pending} were listed")
     return {"value": pending / passed}
+
+
+def cases_forecast(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """Forecasts of one subject: one row, from Rust; some messages are in memory, the rest in cached runs.
+
+    In addition to the subject and the totals it reports the subject after a quarter was cancelled: immediately
+    (``cancelled_ms``), and when the store is idle again (``rested_ms``, after ``rest_s``).
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: The number of pending messages.
+    """
+    pending = scale or (100_000 if quick else 1_000_000)
+    ours, limit = (measurement(name, pending=pending) for name in ("forecast", "forecast_limit"))
+    return [
+        Case(
+            bench="forecast",
+            unit="forecasts/s",
+            durability="os",
+            n=pending,
+            pairs=interleaved(ours, limit, quick=quick or scale is not None),
+            limit_words="cells read from a file, checked, and added up by minute",
+            detail={"pending": pending, "from": "rust"},
+            must=at_most(subject_ms=SUBJECT_MS_MOST, totals_ms=TOTALS_MS_MOST, rested_ms=SUBJECT_MS_MOST),
+        )
+    ]

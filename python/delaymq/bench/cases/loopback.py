@@ -75,7 +75,7 @@ def cases_of_connections(quick: bool) -> Sequence[Case]:
 def _many(connections: int, in_flight: int, *, quick: bool) -> Case:
     messages = MANY[connections, in_flight] // (QUICK_SHARE if quick else 1)
     numbers = _numbers(
-        messages, "disk", batch=1, connections=connections, in_flight=in_flight, delay_ms=600_000, gathers=1
+        messages, "disk", batch=1, connections=connections, in_flight=in_flight, delay_ms=DELAY_MS, gathers=1
     )
 
     def ours(folder: Path) -> Figures:
