@@ -15,16 +15,20 @@ __all__ = ["SHELLS", "add_to", "run", "script"]
 SHELLS = ("bash", "zsh", "fish")
 FILES = {"DIR", "FILE", "NEWFOLDER"}
 
-EXAMPLES = (
-    "delaymq completion bash >~/.local/share/bash-completion/completions/delaymq",
-    'delaymq completion zsh >"${fpath[1]}/_delaymq"',
-    "delaymq completion fish >~/.config/fish/completions/delaymq.fish",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = add_verb(verbs, "completion", run, summary="print the completion script for a shell", examples=EXAMPLES)
+    verb = add_verb(
+        verbs,
+        "completion",
+        run,
+        summary="print the completion script for a shell",
+        examples=(
+            "delaymq completion bash >~/.local/share/bash-completion/completions/delaymq",
+            'delaymq completion zsh >"${fpath[1]}/_delaymq"',
+            "delaymq completion fish >~/.config/fish/completions/delaymq.fish",
+        ),
+    )
     verb.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
 
 

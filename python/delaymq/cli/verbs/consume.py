@@ -23,13 +23,6 @@ IN_FLIGHT_MAX = 256
 BATCH_MESSAGES = 256
 IDLE = timedelta(milliseconds=500)
 
-EXAMPLES = (
-    "delaymq consume order.timeout --group billing --store ./data",
-    "delaymq consume order.timeout --group billing --count 10 --timeout 1m --server delaymq://127.0.0.1:20801",
-    "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
-    "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -39,7 +32,12 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="print messages as they become due, and acknowledge printed messages",
         details="A message is acknowledged after it was written. Ctrl-C gives the others back.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq consume order.timeout --group billing --store ./data",
+            "delaymq consume order.timeout --group billing --count 10 --timeout 1m --server delaymq://127.0.0.1:20801",
+            "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
+            "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
+        ),
     )
     verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
     verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")

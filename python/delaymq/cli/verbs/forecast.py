@@ -32,12 +32,6 @@ WIDTHS = tuple(
 """The spans of time that a line may cover."""
 BAR_COLUMNS_MIN = 10
 
-EXAMPLES = (
-    "delaymq forecast --store ./data",
-    "delaymq forecast order.timeout --due-before 2030-01-01T00:00:00Z --server delaymq://127.0.0.1:20801",
-    "delaymq forecast --seconds --json --store ./data",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -48,7 +42,11 @@ def add_to(verbs: Verbs) -> None:
         summary="show how many messages and bytes are due when",
         details="Exact, by minutes for all pending messages, or by seconds for an hour. The chart joins "
         "minutes to fit its lines; --json prints each. Changes nothing, and delays no message.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq forecast --store ./data",
+            "delaymq forecast order.timeout --due-before 2030-01-01T00:00:00Z --server delaymq://127.0.0.1:20801",
+            "delaymq forecast --seconds --json --store ./data",
+        ),
     )
     verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="only this subject")
     verb.add_argument(

@@ -26,12 +26,6 @@ EVERY_SECONDS_MAX = 10 * 365 * 86_400.0  # the system refuses to sleep much long
 BUSY_SHARE = 4  # an inspection takes at most a quarter of the time
 ROWS_MAX = 20
 
-EXAMPLES = (
-    "delaymq inspect --store ./data",
-    "delaymq inspect --store ./data --watch",
-    "delaymq inspect --store ./data --json | jq .groups",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -41,7 +35,11 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="show what is in a store: messages, groups, files, and what holds space and why",
         details="Takes no lock, so another process may have the store open, and changes nothing.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq inspect --store ./data",
+            "delaymq inspect --store ./data --watch",
+            "delaymq inspect --store ./data --json | jq .groups",
+        ),
     )
     verb.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     verb.add_argument(

@@ -13,12 +13,6 @@ from delaymq.pending import Fate, LookedUp
 
 __all__ = ["add_to", "run"]
 
-EXAMPLES = (
-    'delaymq look-up "$(cat receipt)" --store ./data',
-    "delaymq look-up --subject order.timeout --key 17 --store ./data",
-    "delaymq look-up - --json --server delaymq://127.0.0.1:20801 <receipts",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -28,7 +22,11 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="show what became of messages, by their receipts or by their keys",
         details="Prints whether each message is pending, dispatched, cancelled or not_found. Changes nothing.",
-        examples=EXAMPLES,
+        examples=(
+            'delaymq look-up "$(cat receipt)" --store ./data',
+            "delaymq look-up --subject order.timeout --key 17 --store ./data",
+            "delaymq look-up - --json --server delaymq://127.0.0.1:20801 <receipts",
+        ),
     )
     add_names(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object a line")

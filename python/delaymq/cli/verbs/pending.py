@@ -17,12 +17,6 @@ __all__ = ["add_to", "run"]
 
 LIMIT = 100
 
-EXAMPLES = (
-    "delaymq pending order.timeout --store ./data",
-    "delaymq pending --prefix order. --due-before 2030-01-01T00:00:00Z --json --limit 1000 --store ./data",
-    "delaymq pending --counts --server delaymq://127.0.0.1:20801",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -33,7 +27,11 @@ def add_to(verbs: Verbs) -> None:
         summary="list pending messages, the earliest first, or count them by subject",
         details="Changes nothing, and delays no message. Without SUBJECT and --prefix, lists the messages "
         "that users published; --prefix % lists retries, and --prefix '' everything.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq pending order.timeout --store ./data",
+            "delaymq pending --prefix order. --due-before 2030-01-01T00:00:00Z --json --limit 1000 --store ./data",
+            "delaymq pending --counts --server delaymq://127.0.0.1:20801",
+        ),
     )
     verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="only this subject")
     verb.add_argument("--prefix", metavar="TEXT", help="only subjects whose names begin with this")

@@ -29,12 +29,6 @@ DETAILS = (
     "store. If a message may or may not have been finished, it is kept, so some messages may come twice."
 )
 
-EXAMPLES = (
-    "delaymq salvage --store ./data",
-    "delaymq salvage --store ./data --json >salvage.json",
-    "delaymq salvage --store ./data --into ./saved --yes",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -44,7 +38,11 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="list the losses of a damaged store, and save the rest into a new one",
         details=DETAILS,
-        examples=EXAMPLES,
+        examples=(
+            "delaymq salvage --store ./data",
+            "delaymq salvage --store ./data --json >salvage.json",
+            "delaymq salvage --store ./data --into ./saved --yes",
+        ),
     )
     verb.add_argument("--into", type=Path, metavar="NEWFOLDER", help="folder of the new store; new or empty")
     verb.add_argument("--yes", action="store_true", help="write the new store")

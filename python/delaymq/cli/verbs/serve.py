@@ -45,12 +45,6 @@ SILENCE = "server.silence_seconds"
 SILENCE_SECONDS_MIN = 20  # clients send something every 15 s at least
 SILENCE_SECONDS_MAX = 30 * DAY_SECONDS
 
-EXAMPLES = (
-    "delaymq serve --store ./data",
-    "delaymq serve --store ./data --set server.port=0 --set http.port=0 --json",
-    "delaymq serve --config delaymq.toml --log json",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -60,7 +54,11 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="serve a store to other processes until it is stopped",
         details="SIGTERM or Ctrl-C finishes the requests under way and ends. A second signal ends the waiting.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq serve --store ./data",
+            "delaymq serve --store ./data --set server.port=0 --set http.port=0 --json",
+            "delaymq serve --config delaymq.toml --log json",
+        ),
     )
     verb.add_argument("--json", action="store_true", help="print the addresses as one JSON object")
     verb.add_argument(

@@ -16,12 +16,6 @@ from delaymq.status import Status
 
 __all__ = ["add_to", "run"]
 
-EXAMPLES = (
-    "delaymq status --server delaymq://127.0.0.1:20801",
-    "delaymq status --server delaymq://127.0.0.1:20801 --json | jq .pending",
-    "delaymq status --store ./data",
-)
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -31,7 +25,11 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="show how many messages a store holds, and its state",
         details="Opens a store in a folder. Use `delaymq inspect` for a store that another process has open.",
-        examples=EXAMPLES,
+        examples=(
+            "delaymq status --server delaymq://127.0.0.1:20801",
+            "delaymq status --server delaymq://127.0.0.1:20801 --json | jq .pending",
+            "delaymq status --store ./data",
+        ),
     )
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_place(verb)

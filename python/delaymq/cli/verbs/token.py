@@ -15,8 +15,6 @@ __all__ = ["add_to", "hash_of", "run"]
 PREFIX = "dmqt_"  # secret scanners find this prefix
 RANDOM_BYTES = 32
 
-EXAMPLES = ("delaymq token", "delaymq token --admin", "delaymq token --json")
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -27,7 +25,7 @@ def add_to(verbs: Verbs) -> None:
         summary="make a token for a server's clients",
         details="The token is shown only once. The server's configuration has its hash, from which the "
         "token cannot be computed.",
-        examples=EXAMPLES,
+        examples=("delaymq token", "delaymq token --admin", "delaymq token --json"),
     )
     verb.add_argument(
         "--admin", action="store_true", help="make the administrator's token, which switches consumers on and off"

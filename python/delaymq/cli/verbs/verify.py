@@ -15,8 +15,6 @@ from delaymq.cli.output.terminal import Bar, alarming, byte_words, count_words
 
 __all__ = ["add_to", "run"]
 
-EXAMPLES = ("delaymq verify --store ./data", "delaymq verify --store ./data --json")
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
@@ -26,7 +24,7 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="read and check every byte of a store that no process has open",
         details="Changes nothing. Names damage by file and offset.",
-        examples=EXAMPLES,
+        examples=("delaymq verify --store ./data", "delaymq verify --store ./data --json"),
     )
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_files(verb, "give --store DIR where they lie, when the server has ended")
