@@ -24,7 +24,7 @@ from delaymq.cli.input.json_lines import body_of, message_of
 from delaymq.cli.input.settings import KEYS, load
 from delaymq.client.session.address import Address
 from delaymq.demo.frames import HEADER, Deliveries, FrameReader, Kind
-from delaymq.demo.histogram import bars, percentile
+from delaymq.demo.summary import bars, percentile
 from delaymq.durations import LEVELS_S, MILLISECONDS_MAX, delay_ms, due_ms, due_of, level_ms, moment
 from delaymq.errors import DelaymqError, InvalidArgument, TooLarge, WrongType
 from delaymq.message import Publish

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from delaymq.demo.histogram import bars, percentile
+from delaymq.demo.summary import bars, percentile
 
 
 def test_a_percentile_is_a_value_that_was_seen() -> None:

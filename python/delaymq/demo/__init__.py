@@ -3,7 +3,7 @@
 Enter: settings. Leave: the result line by line, and an exit code. `conductor` is the parent of the demo in one process:
 it kills the process that has the store, publishes and consumes (`child`). `served_conductor` kills a server
 (`served`), while other processes publish and consume (`remote`). `publishers` and `consumers` are their work, `plan`
-has the messages, `orders` the instructions of a process, `frames` its reports, `ledger` the account and the verdict,
+has the messages, `settings` the orders of a process, `frames` its reports, `ledger` the account and the verdict,
 `account` adds reports to the ledger, and `summary` prints the `result`.
 """
 

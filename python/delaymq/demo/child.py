@@ -8,8 +8,8 @@ import time
 
 from delaymq.demo.consumers import Consumers
 from delaymq.demo.frames import FrameWriter, Kind
-from delaymq.demo.orders import Orders
 from delaymq.demo.publishers import PUBLISHERS, Publishers
+from delaymq.demo.settings import Orders
 from delaymq.demo.worker import reporting_failures, start_threads
 from delaymq.receipt import Receipt
 from delaymq.store import Store

@@ -13,58 +13,35 @@ from delaymq.demo.result import Result
 from delaymq.demo.settings import QUIET_S, Settings
 from delaymq.store import Store
 
-__all__ = ["Conductor"]
+__all__ = ["Conducting", "Conductor"]
 
 
-class Conductor:
-    """Runs the demo over one store."""
+class Conducting:
+    """The parts that the parents of both demos share: the account, and the reports of the workers."""
 
-    def __init__(self, settings: Settings, store: str) -> None:
+    def __init__(self, settings: Settings, folder: str) -> None:
         self._settings = settings
-        self._orders = settings.orders(store)
+        self._folder = folder
+        self._orders = settings.orders(folder)
         self._ledger = Ledger(self._orders.plan(), settings.in_flight_max)
         self._account = Account(self._ledger)
-        self._child: Worker
+        self._workers: list[Worker] = []
 
-    def run(self) -> Result:
-        """Publishes, kills, waits until no message is missing, and judges."""
-        started = time.perf_counter()
-        self._start()
-        try:
-            while not self._over():
-                self._read_frames()
-                if not self._account.published_all and self._settings.kill_is_due(self._account):
-                    self._kill()
-                    self._start()
-            self._stop()
-        finally:
-            self._child.close()
-        return self._account.result(self._settings, time.perf_counter() - started, unfinished_in(self._orders.store))
+    def _result(self, seconds: float) -> Result:
+        """The result of a run. The store is opened once more, to count pending and unfinished messages."""
+        with Store.open(self._folder) as opened:
+            status = opened.status()
+        return self._account.result(self._settings, seconds, status.pending + status.ready)
 
-    def _start(self) -> None:
-        """Starts a child with the remaining work."""
-        self._orders.resend = self._ledger.take_unanswered()
-        self._orders.fresh_from = self._ledger.next_fresh
-        self._orders.cancels = self._ledger.cancels_wanted()
-        self._account.begin(time.time_ns() // 1000)
-        self._child = Worker.start("delaymq.demo.child", self._orders)
+    def _read_frames(self) -> None:
+        """Reads the workers' reports of the next few milliseconds."""
+        for _, frame in heard(self._workers):
+            self._account.record(frame)
+            self._handle(frame)
 
-    def _kill(self) -> None:
-        """Kills the child with SIGKILL, reads its last reports, and counts the messages in flight."""
-        self._child.process.send_signal(signal.SIGKILL)
-        self._child.process.wait()
-        while not self._child.ended:
-            self._read_frames()
-        self._child.close()
-        self._account.killed()
-
-    def _stop(self) -> None:
-        """Ends the child normally."""
-        self._child.close_input()
-        until = time.monotonic() + GRACE_S
-        while not self._child.ended and time.monotonic() < until:
-            self._read_frames()
-        self._account.failures += self._child.failures()
+    def _handle(self, frame: Frame) -> None:
+        """Handles a report that is on the account already."""
+        raise NotImplementedError
 
     def _over(self) -> bool:
         """True once no message is missing, or no more can be expected."""
@@ -72,25 +49,65 @@ class Conductor:
         quiet_s = time.monotonic() - account.heard
         if self._ledger.complete and account.published_all:
             return quiet_s > QUIET_S
-        if self._child.ended:
-            account.failures.append(f"the child ended by itself with {self._child.process.wait()}")
+        account.failures += self._unexpected_ends()
         return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
 
-    def _read_frames(self) -> None:
-        """Reads the child's reports of the next few milliseconds."""
-        for _, frame in heard([self._child]):
-            self._handle(frame)
+    def _unexpected_ends(self) -> list[str]:
+        """Descriptions of processes that ended by themselves."""
+        raise NotImplementedError
+
+    def _end_workers(self) -> None:
+        """Ends the workers normally."""
+        for worker in self._workers:
+            worker.close_input()
+        until = time.monotonic() + GRACE_S
+        while any(not worker.ended for worker in self._workers) and time.monotonic() < until:
+            self._read_frames()
+        for worker in self._workers:
+            self._account.failures += worker.failures()
+
+
+class Conductor(Conducting):
+    """Runs the demo over one store."""
+
+    def run(self) -> Result:
+        """Publishes, kills, waits until no message is missing, and judges."""
+        started = time.perf_counter()
+        child = self._start()
+        try:
+            while not self._over():
+                self._read_frames()
+                if not self._account.published_all and self._settings.kill_is_due(self._account):
+                    self._kill(child)
+                    child = self._start()
+            self._end_workers()
+        finally:
+            child.close()
+        return self._result(time.perf_counter() - started)
+
+    def _start(self) -> Worker:
+        """Starts a child with the remaining work."""
+        self._orders.resend = self._ledger.take_unanswered()
+        self._orders.fresh_from = self._ledger.next_fresh
+        self._orders.cancels = self._ledger.cancels_wanted()
+        self._account.begin(time.time_ns() // 1000)
+        self._workers = [Worker.start("delaymq.demo.child", self._orders)]
+        return self._workers[0]
+
+    def _kill(self, child: Worker) -> None:
+        """Kills the child with SIGKILL, reads its last reports, and counts the messages in flight."""
+        child.process.send_signal(signal.SIGKILL)
+        child.process.wait()
+        while not child.ended:
+            self._read_frames()
+        child.close()
+        self._account.killed()
+
+    def _unexpected_ends(self) -> list[str]:
+        return [f"the child ended by itself with {child.process.wait()}" for child in self._workers if child.ended]
 
     def _handle(self, frame: Frame) -> None:
-        self._account.record(frame)
         if frame.kind is Kind.OPENED:
             life = self._account.life
             life.started_us = frame.time_us - int(life.open_ms * 1000)  # the beginning of the open
             self._ledger.opened(frame.time_us)
-
-
-def unfinished_in(store: str) -> int:
-    """The number of pending or unfinished messages in the store, which is opened once more."""
-    with Store.open(store) as opened:
-        status = opened.status()
-    return status.pending + status.ready

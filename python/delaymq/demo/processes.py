@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from delaymq.demo.frames import Frame, FrameReader
-from delaymq.demo.orders import Orders
+from delaymq.demo.settings import Orders
 
 __all__ = ["GRACE_S", "Server", "ServerFailed", "Worker", "heard"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from delaymq.demo.frames import FrameWriter, Kind
-from delaymq.demo.orders import Orders
 from delaymq.demo.plan import Plan
+from delaymq.demo.settings import Orders
 from delaymq.demo.worker import Queue
 from delaymq.errors import AmbiguousError
 from delaymq.message import Publish

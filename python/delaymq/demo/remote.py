@@ -12,8 +12,8 @@ import threading
 from delaymq.client.threads.client import Client, connect
 from delaymq.demo.consumers import WAIT_S, Consumers
 from delaymq.demo.frames import FrameWriter, Kind
-from delaymq.demo.orders import Orders
 from delaymq.demo.publishers import PUBLISHERS, Publishers
+from delaymq.demo.settings import Orders
 from delaymq.demo.worker import reporting_failures, start_threads
 
 __all__ = ["main"]

@@ -6,13 +6,11 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 
-from delaymq.demo.account import Account
-from delaymq.demo.conductor import unfinished_in
+from delaymq.demo.conductor import Conducting
 from delaymq.demo.frames import Frame, Kind
-from delaymq.demo.ledger import Ledger
-from delaymq.demo.processes import GRACE_S, Server, ServerFailed, Worker, heard
+from delaymq.demo.processes import GRACE_S, Server, ServerFailed, Worker
 from delaymq.demo.result import Result
-from delaymq.demo.settings import QUIET_S, Settings
+from delaymq.demo.settings import Settings
 
 __all__ = ["ServedConductor"]
 
@@ -20,7 +18,7 @@ CONSUMING = 2  # processes that share the subjects
 ALL_PUBLISHED = "all is published"
 
 
-class ServedConductor:
+class ServedConductor(Conducting):
     """Runs the demo over one store behind `delaymq serve`.
 
     A kill is a barrier: the server is started again only after every worker has reported that its connection is
@@ -29,12 +27,8 @@ class ServedConductor:
     """
 
     def __init__(self, settings: Settings, folder: str) -> None:
-        self._settings = settings
-        self._folder = folder
-        self._ledger = Ledger(settings.orders(folder).plan(), settings.in_flight_max)
-        self._account = Account(self._ledger)
+        super().__init__(settings, folder)
         self._server: Server
-        self._workers: list[Worker] = []
         self._opened = 0  # workers with a connection to this server
         self._lost = 0  # workers that have reported a lost connection
         self._expects_losses = False
@@ -54,7 +48,7 @@ class ServedConductor:
                 self._stop()
             except ServerFailed as failure:
                 self._account.failures.append(str(failure))
-        return self._account.result(self._settings, time.perf_counter() - began, unfinished_in(self._folder))
+        return self._result(time.perf_counter() - began)
 
     def _serve(self, ending: ExitStack, port: int = 0) -> None:
         self._opened = 0
@@ -90,37 +84,21 @@ class ServedConductor:
 
     def _stop(self) -> None:
         """Ends the workers and then the server normally."""
-        for worker in self._workers:
-            worker.close_input()
-        until = time.monotonic() + GRACE_S
-        while any(not worker.ended for worker in self._workers) and time.monotonic() < until:
-            self._read_frames()
-        for worker in self._workers:
-            self._account.failures += worker.failures()
+        self._end_workers()
         code = self._server.code
         code = self._server.stop() if code is None else code
         if code != 0:
             self._account.failures.append(f"the server ended with {code}")
 
-    def _over(self) -> bool:
-        """True once no message is missing, or no more can be expected."""
-        account = self._account
-        quiet_s = time.monotonic() - account.heard
-        if self._ledger.complete and account.published_all:
-            return quiet_s > QUIET_S
+    def _unexpected_ends(self) -> list[str]:
+        failures = []
         if self._server.code is not None:
-            account.failures.append(f"the server ended by itself with {self._server.code}")
+            failures.append(f"the server ended by itself with {self._server.code}")
         if any(worker.ended for worker in self._workers):
-            account.failures.append("a process that worked ended by itself")
-        return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
-
-    def _read_frames(self) -> None:
-        """Reads the workers' reports of the next few milliseconds."""
-        for _, frame in heard(self._workers):
-            self._handle(frame)
+            failures.append("a process that worked ended by itself")
+        return failures
 
     def _handle(self, frame: Frame) -> None:
-        self._account.record(frame)
         match frame.kind:
             case Kind.OPENED:
                 self._opened += 1
