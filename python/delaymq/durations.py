@@ -10,8 +10,8 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, checked_int, refused, shown, wrong_type
-from delaymq.errors import InvalidArgument, TooLarge
+from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, checked_int, refused, shown, unexpected, wrong_type
+from delaymq.errors import TooLarge
 
 __all__ = [
     "LEVELS_S",
@@ -119,10 +119,7 @@ def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tu
         return (0 if delay is None else delay_ms(delay)), False
     given = [name for name, value in (("delay", delay), ("at", at), ("level", level)) if value is not None]
     if len(given) > 1:
-        expected, found = "one of delay, at and level", " and ".join(given)
-        raise InvalidArgument(
-            f"{given[1]}: expected {expected}, found {found}", argument=given[1], expected=expected, found=found
-        )
+        raise unexpected(given[1], "one of delay, at and level", " and ".join(given))
     return (level_ms(level), False) if level is not None else (due_ms(cast("datetime", at)), True)
 
 

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from delaymq import _core
-from delaymq._store.recovery import KEEP_FINISHED, folder_of
+from delaymq._store.recovery import KEEP_FINISHED, errors_named, folder_of
 from delaymq._store.retention import RetentionPolicy
 from delaymq.durations import Duration, moment, moment_or_none
-from delaymq.errors import StoreError
 
 __all__ = ["HeldSpace", "Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
 
@@ -247,12 +246,8 @@ def inspect(
     """
     folder = folder_of(path)
     keep = RetentionPolicy.made(keep_finished, None, keep_finished_of)
-    try:
+    with errors_named(folder, with_note=True):
         found = _core.inspect(folder, keep.keep_finished_ms, keep.keep_finished_of_ms)
-    except StoreError as error:
-        error.store = folder
-        error.add_note(f"the store is {folder}")
-        raise
     return Inspection(
         path=folder,
         seen=moment(found.pop("seen_ms")),

@@ -24,8 +24,8 @@ from typing import Final, Literal, Self, cast
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int, refused, wrong_type
-from delaymq._store.recovery import folder_of
-from delaymq.errors import StorageError, StoreError, WouldVanish
+from delaymq._store.recovery import errors_named, folder_of
+from delaymq.errors import StorageError, WouldVanish
 from delaymq.loading import RUN_ROWS_MAX, StagedRun, checked_run, discard
 
 __all__ = [
@@ -221,7 +221,7 @@ def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES
     expected = f"a multiple of {SEQUENCES_OF_WORD} up to {PIECE_SEQUENCES}"
     if checked_int("piece_sequences", piece_sequences, 1, PIECE_SEQUENCES, expected=expected) % SEQUENCES_OF_WORD:
         raise refused("piece_sequences", expected, piece_sequences)
-    with _NamedErrors(folder):
+    with errors_named(folder):
         content, checkpoint, pieces, kept = _core.rebuild_plan(folder, piece_sequences)
     return Plan(
         content, checkpoint, tuple(Piece(*piece) for piece in pieces), tuple(KeptWindow(*window) for window in kept)
@@ -248,7 +248,7 @@ def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool
     checked = _plan_of(plan)
     count = len(checked.pieces)
     checked_int("index", index, 0, count - 1, expected=f"a piece of the plan, which has {count}")
-    with _NamedErrors(folder):
+    with errors_named(folder):
         return RebuiltPiece.told(index, *_core.rebuild_piece(folder, checked.content, index, stage))
 
 
@@ -290,7 +290,7 @@ def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiec
     folder, checked, checked_pieces = folder_of(path), _plan_of(plan), _checked(pieces)
     try:
         refuse_vanishing(checked_pieces)
-        with _NamedErrors(folder):
+        with errors_named(folder):
             runs, messages = _core.adopt_rebuilt(folder, checked.content, [_named(piece) for piece in checked_pieces])
     except BaseException:
         _discard_quietly(folder, checked_pieces)
@@ -308,7 +308,7 @@ def refuse_open(path: str | os.PathLike[str]) -> None:
         NotAStore, StorageError: As `plan`.
     """
     folder = folder_of(path)
-    with _NamedErrors(folder):
+    with errors_named(folder):
         _core.refuse_open(folder)
 
 
@@ -364,17 +364,3 @@ def _checked(found: Iterable[RebuiltPiece]) -> Sequence[RebuiltPiece]:
 def _named(piece: RebuiltPiece) -> tuple[int, tuple[str, int, int, int] | None]:
     run = piece.staged
     return piece.index, None if run is None else (run.name, run.bytes, run.digest, run.rows)
-
-
-class _NamedErrors:
-    """Adds the folder to errors of the core."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, StoreError):
-            error.store = self._folder

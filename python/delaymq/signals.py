@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from delaymq._arguments.argument_errors import wrong_type
-from delaymq.errors import InvalidArgument
+from delaymq._arguments.argument_errors import unexpected, wrong_type
 
 __all__ = ["Stoppable", "stop_on_signals"]
 
@@ -81,17 +80,7 @@ def _check(stoppables: Sequence[Stoppable], signals: Sequence[signal.Signals]) -
         if not isinstance(number, signal.Signals):
             raise wrong_type("signals", "signals, such as signal.SIGTERM", number)
         if number in UNCATCHABLE:
-            raise InvalidArgument(
-                f"signals: expected signals that a process may handle, found {number.name}",
-                argument="signals",
-                expected="signals that a process may handle",
-                found=number.name,
-            )
+            raise unexpected("signals", "signals that a process may handle", number.name)
     if threading.current_thread() is not threading.main_thread():
-        found = "another thread"
-        raise InvalidArgument(
-            f"signals: expected the main thread, found {found}; call it there, and stop() from anywhere",
-            argument="signals",
-            expected="the main thread",
-            found=found,
-        )
+        hint = "; call it there, and stop() from anywhere"
+        raise unexpected("signals", "the main thread", "another thread", hint)

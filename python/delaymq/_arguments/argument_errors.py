@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delaymq.errors import InvalidArgument, WrongType
 
-__all__ = ["WHOLE_BITS_SHOWN", "checked_int", "refused", "shown", "wrong_type"]
+__all__ = ["WHOLE_BITS_SHOWN", "checked_int", "refused", "shown", "unexpected", "wrong_type"]
 
 WHOLE_BITS_SHOWN = 256
 
@@ -17,12 +17,13 @@ def wrong_type(argument: str, expected: str, found: object) -> WrongType:
 
 def refused(argument: str, expected: str, found: object) -> InvalidArgument:
     """The error for an argument of the right type with another value than expected."""
-    return InvalidArgument(
-        f"{argument}: expected {expected}, found {shown(found)}",
-        argument=argument,
-        expected=expected,
-        found=shown(found),
-    )
+    return unexpected(argument, expected, shown(found))
+
+
+def unexpected(argument: str, expected: str, found: str, hint: str = "") -> InvalidArgument:
+    """As `refused`, for what was found in words, with a hint at the end."""
+    words = f"{argument}: expected {expected}, found {found}{hint}"
+    return InvalidArgument(words, argument=argument, expected=expected, found=found)
 
 
 def checked_int(

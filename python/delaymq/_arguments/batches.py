@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from delaymq._arguments.argument_errors import wrong_type
-from delaymq.errors import InvalidArgument, TooLarge
+from delaymq._arguments.argument_errors import unexpected, wrong_type
+from delaymq.errors import TooLarge
 from delaymq.message import Received, Settling
 from delaymq.receipt import Receipt
 
@@ -42,14 +42,10 @@ def checked_messages(
             error.argument, error.index = "messages", index
             raise error
         if message._subscription is not subscription:  # noqa: SLF001 - a message belongs to its subscription
-            expected, found = "a message of this subscription", "one of another"
-            raise InvalidArgument(
-                f"messages[{index}]: expected {expected}, found {found}; settle each where it was handed over",
-                argument="messages",
-                index=index,
-                expected=expected,
-                found=found,
-            )
+            expected, hint = "a message of this subscription", "; settle each where it was handed over"
+            foreign = unexpected(f"messages[{index}]", expected, "one of another", hint)
+            foreign.argument, foreign.index = "messages", index
+            raise foreign
         if not message._settled:  # noqa: SLF001
             unsettled[message.key] = message
     return unsettled

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, unexpected, wrong_type
 from delaymq._arguments.batches import listed, receipt_list
 from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.errors import InvalidArgument, WrongType
@@ -108,10 +108,7 @@ def moved(answers: Answers) -> list[Moved]:
 
 def _not_one(delay: object) -> InvalidArgument:
     argument, found = ("delay", "neither") if delay is None else ("at", "delay and at")
-    expected = "one of delay and at"
-    return InvalidArgument(
-        f"{argument}: expected {expected}, found {found}", argument=argument, expected=expected, found=found
-    )
+    return unexpected(argument, "one of delay and at", found)
 
 
 def _times(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from delaymq.status import Progress
 if TYPE_CHECKING:
     from delaymq.testing import Clock
 
-__all__ = ["Claims", "Durability", "OpenOptions", "folder_of", "recover"]
+__all__ = ["Claims", "Durability", "OpenOptions", "errors_named", "folder_of", "recover"]
 
 Durability = Literal["disk", "os"]
 """When a call is answered: once the disk has the data, or once the operating system has it."""
@@ -148,6 +149,18 @@ def recover(opened: OpenOptions) -> _core.Store:
         raise _with_folder(twice, opened.folder) from None
     except StoreError as error:
         raise _with_folder(error, opened.folder) from None
+
+
+@contextmanager
+def errors_named(folder: str, *, with_note: bool = False) -> Iterator[None]:
+    """Adds the folder of the store to errors of the block."""
+    try:
+        yield
+    except StoreError as error:
+        error.store = folder
+        if with_note:
+            error.add_note(f"the store is {folder}")
+        raise
 
 
 def _with_folder(error: StoreError, folder: str) -> StoreError:

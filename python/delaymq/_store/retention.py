@@ -19,7 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import NamedTuple, Self
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._store.reports import log
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
 from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError
@@ -113,12 +113,7 @@ class Pin:
         """
         until_ms = now_ms + delay_ms(duration, "duration")
         if until_ms > MOMENT_MS_MAX:
-            raise InvalidArgument(
-                f"duration: expected an end before the year 10000, found {duration!r}",
-                argument="duration",
-                expected="an end before the year 10000",
-                found=repr(duration),
-            )
+            raise refused("duration", "an end before the year 10000", duration)
         self.until = moment(until_ms)
         name = f"{until_ms}-{os.getpid()}-{next(self._numbers)}"
         self._path = os.path.join(folder, PINS, name)

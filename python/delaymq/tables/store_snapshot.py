@@ -10,9 +10,9 @@ from typing import Final
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
 from delaymq._store.closing import Closing
-from delaymq._store.recovery import folder_of
+from delaymq._store.recovery import errors_named, folder_of
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment, moment_or_none
-from delaymq.errors import Closed, StoreError
+from delaymq.errors import Closed
 from delaymq.tables.arguments import (
     SEQUENCE_MAX,
     checked_name,
@@ -277,12 +277,8 @@ def snapshot(path: str | os.PathLike[str], *, pinned_for: Duration = 3_600, name
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
-    try:
+    with errors_named(folder, with_note=True):
         core = _core.table_store(folder, delay_ms(pinned_for, "pinned_for"), checked_name(name))
-    except StoreError as error:
-        error.store = folder
-        error.add_note(f"the store is {folder}")
-        raise
     return Snapshot(folder, core)
 
 

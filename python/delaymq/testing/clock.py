@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from delaymq import _core
+from delaymq._arguments.argument_errors import unexpected
 from delaymq.durations import Duration, delay_ms, due_ms, moment
-from delaymq.errors import InvalidArgument
 
 __all__ = ["Clock"]
 
@@ -79,12 +79,7 @@ class Clock:
         """
         by_ms = due_ms(at) - self._core.now_ms
         if by_ms < 0:
-            raise InvalidArgument(
-                f"at: expected {self.now.isoformat()} or later, found {at.isoformat()}",
-                argument="at",
-                expected=f"{self.now.isoformat()} or later",
-                found=at.isoformat(),
-            )
+            raise unexpected("at", f"{self.now.isoformat()} or later", at.isoformat())
         self._core.advance(by_ms, self._patience_ms)
 
     def await_consumers(self, count: int = 1, *, timeout: Duration = timedelta(seconds=10)) -> None:

@@ -49,31 +49,28 @@ class Server:
 
     def stop(self) -> None:
         """Stops the server after answering requests in progress. No server listens at the address until `restart`."""
-        core, self._core = self._core, None
-        if core is not None:
-            core.stop(STOP_MS)
-            core.wait(2 * STOP_MS)
+        self._end(STOP_MS)
 
     def restart(self) -> None:
         """Stops the server without waiting, like a network failure, and starts it again at its address.
 
         The store stays open. Clients reconnect; their requests in progress may have been executed or not.
         """
-        core, self._core = self._core, None
-        if core is not None:
-            core.stop(0)
-            core.wait(2 * STOP_MS)
+        self._end(0)
         self._core = self._started()
 
     def crash(self) -> None:
         """Ends server and store like `kill -9`, and starts them again: see `delaymq.testing.crash`."""
-        core, self._core = self._core, None
         reopened = crash(self._store)
-        if core is not None:
-            core.stop(0)
-            core.wait(2 * STOP_MS)
+        self._end(0)
         self._store = reopened
         self._core = self._started()
+
+    def _end(self, patience_ms: int) -> None:
+        core, self._core = self._core, None
+        if core is not None:
+            core.stop(patience_ms)
+            core.wait(2 * STOP_MS)
 
     def _started(self) -> _core.Server:
         options: ServerOptions = {

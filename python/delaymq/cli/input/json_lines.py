@@ -6,17 +6,15 @@ import argparse
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import delay, moment
 from delaymq.message import Message, Publish
 
 __all__ = ["READ_NAMES", "line_of", "message_of"]
-
-Kind = TypeVar("Kind")
 
 
 def message_of(line: bytes, number: int, subject: str | None) -> Publish:
@@ -54,72 +52,48 @@ def _object(line: bytes, place: str) -> dict[str, object]:
     return said
 
 
-def _delay(value: object, place: str) -> timedelta:
-    return _parsed(delay, value, place)
-
-
-def _at(value: object, place: str) -> datetime:
-    return _parsed(moment, value, place)
-
-
-def _parsed(read: Callable[[str], Kind], value: object, place: str) -> Kind:
+def _parsed(read: Callable[[str], Any], value: object, place: str) -> Any:  # noqa: ANN401 - a duration or a time
     try:
         return read(value if isinstance(value, str) else json.dumps(value))
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{place}: {error}") from None
 
 
-def _level(value: object, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError(f"{place}: expected a whole number, found {json.dumps(value)}")
-    return value
+def _reader(expected: str, is_valid: Callable[[Any], bool]) -> Callable[[object, str], Any]:
+    """Returns a function that takes only such values."""
+
+    def read(value: object, place: str) -> object:
+        if not is_valid(value):
+            raise UsageError(f"{place}: expected {expected}, found {json.dumps(value)}")
+        return value
+
+    return read
 
 
-def _tags(value: object, place: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
-        raise UsageError(f"{place}: expected a list of text, found {json.dumps(value)}")
-    return tuple(value)
+def _are_text(values: Iterable[object]) -> bool:
+    return all(isinstance(one, str) for one in values)
 
 
-def _attributes(value: object, place: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise UsageError(f"{place}: expected an object of text, found {json.dumps(value)}")
-    return dict(value)
-
-
-def _word(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"{place}: expected text, found {json.dumps(value)}")
-    return value
-
-
-def _switch(value: object, place: str) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{place}: expected true or false, found {json.dumps(value)}")
-    return value
-
-
+WORD = _reader("text", lambda value: isinstance(value, str))
+TEXTS = _reader("a list of text", lambda value: isinstance(value, list) and _are_text(value))
 OPTIONAL: dict[str, Callable[[object, str], Any]] = {
-    "delay": _delay,
-    "at": _at,
-    "level": _level,
-    "tags": _tags,
-    "attributes": _attributes,
-    "message_id": _word,
-    "key": _word,
-    "if_exists": _word,
-    "deduplicate": _switch,
-    "jitter": _delay,
+    "delay": partial(_parsed, delay),
+    "at": partial(_parsed, moment),
+    "level": _reader("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "tags": lambda value, place: tuple(TEXTS(value, place)),
+    "attributes": _reader("an object of text", lambda value: isinstance(value, dict) and _are_text(value.values())),
+    "message_id": WORD,
+    "key": WORD,
+    "if_exists": WORD,
+    "deduplicate": _reader("true or false", lambda value: isinstance(value, bool)),
+    "jitter": partial(_parsed, delay),
 }
 READ_NAMES = ("subject", "body", "body_base64", *OPTIONAL)
 """The names that a line may have. Any other name is refused, so that a typing error is not lost."""
 
 
 def _text(said: Mapping[str, object], name: str, place: str) -> str | None:
-    value = said.get(name)
-    if value is None or isinstance(value, str):
-        return value
-    raise UsageError(f"{place}: {name}: expected text, found {json.dumps(value)}")
+    return None if said.get(name) is None else str(WORD(said[name], f"{place}: {name}"))
 
 
 def _body(said: Mapping[str, object], place: str) -> bytes:

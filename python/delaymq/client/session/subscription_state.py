@@ -11,10 +11,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
-from delaymq._arguments.argument_errors import shown
+from delaymq._arguments.argument_errors import shown, unexpected
 from delaymq.client.session.pending_request import OnAnswer, PendingRequest
 from delaymq.client.session.session import Session
-from delaymq.errors import AmbiguousError, Closed, InvalidArgument
+from delaymq.errors import AmbiguousError, Closed
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
@@ -207,10 +207,7 @@ class SubscriptionState:
         self._check_open()
         longest = self._session.delay_ms_max
         if delay_ms > longest:
-            expected, found = f"at most {longest} ms", f"{shown(delay_ms)} ms"
-            raise InvalidArgument(
-                f"delay: expected {expected}, found {found}", argument="delay", expected=expected, found=found
-            )
+            raise unexpected("delay", f"at most {longest} ms", f"{shown(delay_ms)} ms")
         with self._session.lock:
             if self._is_current(key):
                 self._nacks.append((key, delay_ms))
