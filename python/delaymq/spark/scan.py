@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow
 from pyspark import RDD, SparkContext
@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 
 from delaymq.spark.plan import Part, TableOptions, planned
 from delaymq.spark.schemas import schema_of
-from delaymq.spark.worker import batches_of, damages_of
+from delaymq.spark.worker import DAMAGES, batches_of, damages_of
 from delaymq.tables import Snapshot
 
-__all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
+__all__ = ["DAMAGES", "collected", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 
 WITH_FUNCTION_BYTES = 1 << 20
 """The maximum size of pickled parts that are sent to each task with its function; under Connect they are in the plan.
@@ -25,9 +25,6 @@ WITH_FUNCTION_BYTES = 1 << 20
 
 Found = TypeVar("Found")
 Item = TypeVar("Item")
-
-DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
-"""The columns of `damages`. Each may be null."""
 
 
 def segment_rdd(
@@ -124,6 +121,15 @@ def map_parts(
     # An empty range has no task, but its number of partitions must be at least one.
     numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     return numbers.mapInArrow(partial(_each_numbered, function, pickled), schema)
+
+
+def collected(
+    spark: SparkSession, schema: str, parts: list[Item], function: Callable[[Item], Iterable[pyarrow.RecordBatch]]
+) -> list[dict[str, Any]]:
+    """The rows of all tasks of `map_parts`."""
+    table: Any = map_parts(spark, parts, function, schema).toArrow()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def _batches_given(

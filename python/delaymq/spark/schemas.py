@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -19,7 +20,7 @@ from delaymq._arguments.argument_errors import refused
 from delaymq.spark.plan import STORE
 from delaymq.tables import columns_of
 
-__all__ = ["names_of", "schema_of"]
+__all__ = ["arrow_of", "names_of", "schema_of"]
 
 TYPES: dict[str, DataType] = {
     "bool": BooleanType(),
@@ -33,6 +34,15 @@ TYPES: dict[str, DataType] = {
 
 SQL = {"timestamp[us, tz=UTC]": "timestamp_ltz"}
 """Types with another name in SQL: plain `timestamp` depends on the session, and in Sail has no zone."""
+
+
+ARROW = {"string": pyarrow.string(), "bigint": pyarrow.int64(), "timestamp": pyarrow.timestamp("us", tz="UTC")}
+"""Arrow's type for each type in SQL of the rows that tasks return."""
+
+
+def arrow_of(columns: str) -> pyarrow.Schema:
+    """The Arrow schema of columns that are written as SQL."""
+    return pyarrow.schema([(name, ARROW[kind]) for name, kind in map(str.split, columns.split(", "))])
 
 
 def schema_of(log: str, columns: Iterable[str] | None = None, *, tells_store: bool = False) -> str:

@@ -11,20 +11,13 @@ from dataclasses import asdict
 import pyarrow
 
 from delaymq.spark.plan import STORE, Part
+from delaymq.spark.schemas import arrow_of
 from delaymq.tables import read_range
 
-__all__ = ["batches_of", "damages_of", "warm"]
+__all__ = ["DAMAGES", "batches_of", "damages_of", "warm"]
 
-
-DAMAGED = pyarrow.schema(
-    [
-        ("path", pyarrow.string()),
-        ("offset", pyarrow.int64()),
-        ("expected", pyarrow.string()),
-        ("found", pyarrow.string()),
-        ("sequence", pyarrow.int64()),
-    ]
-)
+DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
+"""The columns of `damages`. Each may be null."""
 
 
 @functools.cache
@@ -63,7 +56,7 @@ def damages_of(part: Part) -> pyarrow.RecordBatch:
     rows = read_range(part.path, part.range, columns=_columns_of(part), on_damage="report")
     for _ in rows:
         pass
-    return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=DAMAGED)
+    return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=arrow_of(DAMAGES))
 
 
 def _with_store_column(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:

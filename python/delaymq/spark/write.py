@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from delaymq._arguments.argument_errors import refused
 from delaymq.bulk_load import check_job
-from delaymq.spark.destination import TIMEOUT_S, Destination
+from delaymq.spark.destination import Destination
 from delaymq.spark.plan import Named, taken, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 
@@ -29,14 +29,10 @@ OF_SPARK = ("checkpointlocation", "queryname")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadOptions:
-    """Where messages go, and what happens to invalid rows.
+class LoadOptions(Destination):
+    """Where messages go, and what happens to invalid rows. The paths are those that the driver sees.
 
     Attributes:
-        path: The store's folder, under the path that executors see.
-        address: The server that has it open; None opens it for the time of a load.
-        token_file: The file with the token of the server, as the driver sees it.
-        timeout_s: How long to wait for the answer of the server, in seconds.
         job: Identifies the load; None makes each write a load of its own.
         sink: Identifies a stream, together with the numbers of its micro-batches.
         bad_rows: The folder for invalid rows, as Parquet; None fails at the first one.
@@ -44,10 +40,6 @@ class LoadOptions:
         due_before: Rows that are due later are invalid; None is ten years from now.
     """
 
-    path: str
-    address: str | None = None
-    token_file: str | None = None
-    timeout_s: float = TIMEOUT_S
     job: str | None = None
     sink: str | None = None
     bad_rows: str | None = None
@@ -83,12 +75,6 @@ class LoadOptions:
             ignore_others=self.ignore_others,
             due_before=self.due_before,
         )
-
-    @property
-    def destination(self) -> Destination:
-        """The destination of the load."""
-        address, token_file = self.address, self.token_file
-        return Destination(path=self.path, address=address, token_file=token_file, timeout_s=self.timeout_s)
 
 
 def _text(_: str, text: str) -> str:
@@ -153,7 +139,7 @@ class _Load:
         """Loads the staged runs of all tasks."""
         parts = _staged_in(messages)
         put_in_place(self._options.rules, job, parts)
-        self._options.destination.load_new(job, [run for part in parts for run in part.runs[0]])
+        self._options.load_new(job, [run for part in parts for run in part.runs[0]])
 
     def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # If every task has succeeded, a load may have been requested whose answer was lost: the store may need the

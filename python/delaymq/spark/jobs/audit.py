@@ -24,7 +24,7 @@ from delaymq.spark.jobs.retention_gap import retired_from
 from delaymq.spark.jobs.retry_findings import Moment, of_given_back
 from delaymq.spark.jobs.tally import ACCOUNTED, FOUND_SCHEMA, READ
 from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part
-from delaymq.spark.scan import map_parts
+from delaymq.spark.scan import collected
 from delaymq.tables import Snapshot
 
 __all__ = ["FINDINGS", "KINDS", "PERCENTILES", "STUCK_AFTER", "Audit", "Finding", "audit", "audited", "findings_frame"]
@@ -127,7 +127,7 @@ def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration =
         InvalidArgument: `options` excludes a part of the store, or there is no such snapshot of it.
         StoreError, StorageError: As `delaymq.snapshot`; raised here, not in a task.
     """
-    return audited(options, partial(_collected, spark), stuck_after=stuck_after)
+    return audited(options, partial(collected, spark, FOUND_SCHEMA), stuck_after=stuck_after)
 
 
 def findings_frame(spark: SparkSession, found: Audit) -> DataFrame:
@@ -166,13 +166,6 @@ def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> 
         size = max(options.split_bytes, SPLIT_BYTES) if table in FOLLOWED else options.split_bytes
         found += parts_of(snapshot, replace(options, log=table, columns=READ[table], split_bytes=size))
     return found
-
-
-def _collected(spark: SparkSession, parts: list[Part], task: Task) -> list[dict[str, Any]]:
-    """The rows of all tasks."""
-    table: Any = map_parts(spark, parts, task, FOUND_SCHEMA).toArrow()
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
 
 
 def _audit(path: str, snapshot: Snapshot, tallied: Sequence[dict[str, Any]], wrong: Sequence[dict[str, Any]]) -> Audit:

@@ -15,6 +15,7 @@ from delaymq._arguments.argument_errors import refused
 from delaymq.durations import moment
 from delaymq.spark.plan import TableOptions
 from delaymq.spark.scan import map_segments
+from delaymq.spark.schemas import arrow_of
 from delaymq.tables import Snapshot
 
 __all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
@@ -22,16 +23,6 @@ __all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
 COLUMNS = ("subject", "due", "body_bytes")
 SCHEMA = "minute timestamp, subject string, messages bigint, bytes bigint"
 """The columns of a forecast."""
-
-COUNTED = pyarrow.schema(
-    [
-        ("minute", pyarrow.timestamp("us", tz="UTC")),
-        ("subject", pyarrow.string()),
-        ("messages", pyarrow.int64()),
-        ("bytes", pyarrow.int64()),
-    ]
-)
-"""The same as an Arrow schema, for the tasks."""
 
 Place = TypeVar("Place", datetime, str)
 
@@ -108,4 +99,4 @@ def _counted(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordB
         {"minute": minute, "subject": subject, "messages": messages, "bytes": size}
         for (minute, subject), (messages, size) in found.items()
     )
-    yield pyarrow.RecordBatch.from_pylist(list(rows), schema=COUNTED)
+    yield pyarrow.RecordBatch.from_pylist(list(rows), schema=arrow_of(SCHEMA))

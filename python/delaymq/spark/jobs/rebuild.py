@@ -31,7 +31,7 @@ from delaymq.rebuilding import (
     refuse_open,
 )
 from delaymq.rebuilding import rebuild as rebuild_piece
-from delaymq.spark.scan import map_parts
+from delaymq.spark.scan import collected
 
 __all__ = ["PIECES", "Rebuild", "pieces_frame", "rebuild", "rebuilt"]
 
@@ -155,11 +155,7 @@ def _adopted(path: str, planned: Plan, results: Sequence[RebuiltPiece]) -> Adopt
 
 def _collected(spark: SparkSession, indexes: list[int], task: Task) -> list[dict[str, Any]]:
     """The rows of all tasks."""
-    if not indexes:
-        return []
-    table: Any = map_parts(spark, indexes, task, RESULT_SCHEMA).toArrow()
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    return collected(spark, RESULT_SCHEMA, indexes, task) if indexes else []
 
 
 def _rebuilt(path: str, plan: Plan, stage: bool, index: int) -> Iterator[pyarrow.RecordBatch]:

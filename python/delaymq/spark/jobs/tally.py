@@ -9,6 +9,8 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
+from delaymq.spark.schemas import arrow_of
+
 __all__ = [
     "ACCOUNTED",
     "BLOCK_BITS",
@@ -32,19 +34,10 @@ BLOCK_BITS = 20
 LISTED = 1_000
 """The maximum of findings of one kind that a task lists; it counts the rest."""
 
-FOUND = pyarrow.schema(
-    [
-        ("kind", pyarrow.string()),
-        ("words", pyarrow.string()),
-        ("sequence", pyarrow.int64()),
-        ("subject", pyarrow.string()),
-        ("group", pyarrow.string()),
-        ("count", pyarrow.int64()),
-        ("value", pyarrow.int64()),
-    ]
-)
 FOUND_SCHEMA = "kind string, words string, sequence bigint, subject string, group string, count bigint, value bigint"
 """The rows of a task: a finding, or a number under its kind and words."""
+
+FOUND = arrow_of(FOUND_SCHEMA)
 
 READ = {
     "deliveries": (
