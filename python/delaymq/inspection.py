@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from delaymq import _core
 from delaymq._store.recovery import KEEP_FINISHED, errors_named, folder_of
@@ -14,6 +14,8 @@ from delaymq._store.retention import RetentionPolicy
 from delaymq.durations import Duration, moment, moment_or_none
 
 __all__ = ["HeldSpace", "Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +255,12 @@ def inspect(
         seen=moment(found.pop("seen_ms")),
         trusted=moment(found.pop("trusted_ms")),
         next_due=moment_or_none(found.pop("next_due_ms")),
-        files=tuple(_file(fields) for fields in found.pop("files")),
-        subjects=tuple(_subject(fields) for fields in found.pop("subjects")),
-        groups=tuple(_group(fields) for fields in found.pop("groups")),
-        holders=tuple(_holder(fields) for fields in found.pop("holders")),
+        files=tuple(_made(InspectedFile, fields, held_by=tuple(fields["held_by"])) for fields in found.pop("files")),
+        subjects=tuple(_made(InspectedSubject, fields) for fields in found.pop("subjects")),
+        groups=tuple(
+            _made(InspectedGroup, row, consumers=tuple(map(tuple, row["consumers"]))) for row in found.pop("groups")
+        ),
+        holders=tuple(_made(Holder, fields) for fields in found.pop("holders")),
         space=tuple(HeldSpace(**fields) for fields in found.pop("space")),
         pins=tuple(fields["name"] for fields in found.pop("pins")),
         damaged=tuple(found.pop("damaged")),
@@ -264,22 +268,8 @@ def inspect(
     )
 
 
-def _file(fields: dict[str, Any]) -> InspectedFile:
-    held_by = tuple(fields.pop("held_by"))
-    for name in ("written", "kept_until"):
-        fields[name] = moment_or_none(fields.pop(f"{name}_ms"))
-    return InspectedFile(held_by=held_by, **fields)
-
-
-def _holder(fields: dict[str, Any]) -> Holder:
-    for name in ("consumer_ended", "expires", "begun"):
-        fields[name] = moment_or_none(fields.pop(f"{name}_ms"))
-    return Holder(**fields)
-
-
-def _subject(fields: dict[str, Any]) -> InspectedSubject:
-    return InspectedSubject(next_due=moment_or_none(fields.pop("next_due_ms")), **fields)
-
-
-def _group(fields: dict[str, Any]) -> InspectedGroup:
-    return InspectedGroup(consumers=tuple(map(tuple, fields.pop("consumers"))), **fields)
+def _made(kind: Callable[..., Made], fields: dict[str, Any], **more: object) -> Made:
+    """An object from a row of the core, whose times are in milliseconds."""
+    times = {name: moment_or_none(value) for name, value in fields.items() if name.endswith("_ms")}
+    others = {name: value for name, value in fields.items() if name not in times}
+    return kind(**others | {name.removesuffix("_ms"): time for name, time in times.items()} | more)

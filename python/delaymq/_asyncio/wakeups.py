@@ -16,7 +16,7 @@ from delaymq import _core
 from delaymq._store.reports import Reports
 from delaymq.errors import StoreError
 
-__all__ = ["Wakeups", "Watcher"]
+__all__ = ["Wakeups", "Watcher", "Watchers"]
 
 
 class Watcher(Protocol):
@@ -26,7 +26,27 @@ class Watcher(Protocol):
         """Serves its waiters."""
 
 
-class Wakeups:
+class Watchers:
+    """Watchers by the tokens under which the core, or a session, refers to them."""
+
+    def __init__(self) -> None:
+        self._tokens = itertools.count(1)
+        self._watchers: weakref.WeakValueDictionary[int, Watcher] = weakref.WeakValueDictionary()
+
+    def watch(self, watcher: Watcher) -> int:
+        """Registers a watcher, and returns its token."""
+        token = next(self._tokens)
+        self._watchers[token] = watcher
+        return token
+
+    def notify(self, token: int) -> None:
+        """Notifies the watcher of this token, if it still exists."""
+        watcher = self._watchers.get(token)
+        if watcher is not None:
+            watcher.on_news()
+
+
+class Wakeups(Watchers):
     """The coroutines of one loop that wait for one store."""
 
     def __init__(self, core: _core.Unblocked, reports: Reports, loop: asyncio.AbstractEventLoop) -> None:
@@ -35,22 +55,15 @@ class Wakeups:
         Raises:
             StorageError: The process has no more descriptors.
         """
+        super().__init__()
         self._core = core
         self._reports = reports
         self._loop = loop
-        self._tokens = itertools.count(1)
-        self._watchers: weakref.WeakValueDictionary[int, Watcher] = weakref.WeakValueDictionary()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._descriptor = core.fileno()
         # A weak reference: the loop must not keep alive a store that the user has dropped.
         loop.add_reader(self._descriptor, _woken, weakref.ref(self))
-
-    def watch(self, watcher: Watcher) -> int:
-        """Registers a watcher, and returns the token by which the core refers to it."""
-        token = next(self._tokens)
-        self._watchers[token] = watcher
-        return token
 
     async def reached(self, position: int) -> None:
         """Waits until everything below the position is visible.
@@ -72,9 +85,7 @@ class Wakeups:
             _finish(heapq.heappop(self._waiting)[2], None)
         self._settle_reached()
         for token in tokens:
-            watcher = self._watchers.get(token)
-            if watcher is not None:
-                watcher.on_news()
+            self.notify(token)
         if reports:
             self._reports.log_waiting()
 

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from delaymq.bench.row import Figures, Measurement
 from delaymq.store import Store
 
-__all__ = ["Served", "grow", "served"]
+__all__ = ["Served", "grow", "on_server", "served"]
 
 PREFIX = "DELAYMQ_"  # prefix of environment variables that configure the command line
 GIVEN_BODIES = 40
@@ -85,6 +86,18 @@ def grow(store: Store) -> None:
     """Publishes 40 MiB, due in a day: the segments of a new store are small and grow with what it is given."""
     for _ in range(GIVEN_BODIES):
         store.publish("before", bytes(GIVEN_BODY_BYTES), delay=GIVEN_DELAY_S)
+
+
+def on_server(
+    measure: Callable[[Served, Path], Figures], durability: str = "disk", *, settled: bool = False
+) -> Measurement:
+    """Measures in a folder whose store is served meanwhile."""
+
+    def measured(folder: Path) -> Figures:
+        with served(folder / "store", durability, settled=settled) as server:
+            return measure(server, folder)
+
+    return measured
 
 
 def _allow_many_descriptors() -> None:

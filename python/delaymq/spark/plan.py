@@ -24,6 +24,7 @@ __all__ = [
     "planned",
     "refuse_part",
     "taken",
+    "text_option",
     "time_option",
     "truth_option",
 ]
@@ -264,7 +265,8 @@ def _bytes(parts: list[Part]) -> int:
     return sum(part.range.bytes for part in parts)
 
 
-def _text(_name: str, text: str) -> str:
+def text_option(_name: str, text: str) -> str:
+    """Takes any text."""
     return text
 
 
@@ -333,8 +335,8 @@ def _hours(name: str, text: str) -> timedelta:
 
 
 NAMES: dict[str, Named] = {
-    "path": ("path", _text),
-    "log": ("log", _text),
+    "path": ("path", text_option),
+    "log": ("log", text_option),
     "columns": ("columns", _names),
     "subject": ("subjects", _names),
     "sequenceFrom": ("first_sequence", _whole),
@@ -344,10 +346,10 @@ NAMES: dict[str, Named] = {
     "dueFrom": ("due_from", time_option),
     "dueTo": ("due_before", time_option),
     "splitBytes": ("split_bytes", _whole),
-    "verification": ("verification", _text),
+    "verification": ("verification", text_option),
     "onCorrupt": ("on_damage", _on_damage),
     "pinHours": ("pinned_for", _hours),
-    "snapshot": ("snapshot", _text),
+    "snapshot": ("snapshot", text_option),
     "pushdown": ("pushes_filters", truth_option),
 }
 """The options of a Spark reader, with their fields and parsers."""

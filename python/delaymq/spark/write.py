@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from delaymq._arguments.argument_errors import refused
 from delaymq.bulk_load import check_job
 from delaymq.spark.destination import Destination
-from delaymq.spark.plan import Named, taken, time_option, truth_option
+from delaymq.spark.plan import Named, taken, text_option, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 
 __all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "number_of_task", "stream_writer_of", "writer_of"]
@@ -77,10 +77,6 @@ class LoadOptions(Destination):
         )
 
 
-def _text(_: str, text: str) -> str:
-    return text
-
-
 def _name(option: str, text: str) -> str:
     if not text:
         raise refused(option, "a name", text)
@@ -102,9 +98,9 @@ def _seconds(name: str, text: str) -> float:
 
 
 NAMES: dict[str, Named] = {
-    "path": ("path", _text),
-    "address": ("address", _text),
-    "tokenFile": ("token_file", _text),
+    "path": ("path", text_option),
+    "address": ("address", text_option),
+    "tokenFile": ("token_file", text_option),
     "timeoutSeconds": ("timeout_s", _seconds),
     "jobId": ("job", _name),
     "sinkId": ("sink", _name),

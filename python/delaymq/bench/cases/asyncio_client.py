@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import beside, own_process
-from delaymq.bench.served import served
+from delaymq.bench.served import Served, on_server
 from delaymq.client.event_loop.client import connect_async
 
 __all__ = ["cases"]
@@ -37,14 +37,12 @@ def cases(quick: bool) -> Sequence[Case]:
     """Published, published with deduplication, and consumed; the limit is an event loop that only counts the bytes."""
     messages = MESSAGES_QUICK if quick else MESSAGES
 
-    def publishing(folder: Path, *, deduplicate: bool = False) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            return {"value": messages / asyncio.run(_publish(server.port, messages, deduplicate=deduplicate))}
+    def publishing(server: Served, _: Path, *, deduplicate: bool = False) -> Figures:
+        return {"value": messages / asyncio.run(_publish(server.port, messages, deduplicate=deduplicate))}
 
-    def consuming(folder: Path) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            own_process("producing", folder, port=server.port, **_numbers(messages))
-            return {"value": messages / asyncio.run(_consume(server.port, messages))}
+    def consuming(server: Served, folder: Path) -> Figures:
+        own_process("producing", folder, port=server.port, **_numbers(messages))
+        return {"value": messages / asyncio.run(_consume(server.port, messages))}
 
     def sending(folder: Path) -> Figures:
         with beside(folder, {"relay_limit": _numbers(messages)}):
@@ -55,24 +53,24 @@ def cases(quick: bool) -> Sequence[Case]:
         with beside(folder, {"relay_limit": numbers, "producing_limit": numbers}):
             return {"value": messages / asyncio.run(_receive(_port_of(folder), folder, messages))}
 
-    return [
-        _case("publish", messages, publishing, sending, quick=quick),
-        _case("deduplicated", messages, partial(publishing, deduplicate=True), sending, quick=quick),
-        _case("consume", messages, consuming, receiving, quick=quick),
-    ]
-
-
-def _case(call: str, messages: int, ours: Measurement, limit: Measurement, *, quick: bool) -> Case:
-    return Case(
-        bench="asyncio_client",
-        unit="messages/s",
-        durability="disk",
-        n=messages,
-        pairs=interleaved(ours, limit, quick=quick),
-        limit_words=COUNTED,
-        detail={"call": call, "batch": BATCH, "in_flight": IN_FLIGHT, "body_bytes": len(BODY), "from": "python"},
-        is_served=True,
+    calls: tuple[tuple[str, Callable[[Served, Path], Figures], Measurement], ...] = (
+        ("publish", publishing, sending),
+        ("deduplicated", partial(publishing, deduplicate=True), sending),
+        ("consume", consuming, receiving),
     )
+    return [
+        Case(
+            bench="asyncio_client",
+            unit="messages/s",
+            durability="disk",
+            n=messages,
+            pairs=interleaved(on_server(ours, settled=not quick), limit, quick=quick),
+            limit_words=COUNTED,
+            detail={"call": call, "batch": BATCH, "in_flight": IN_FLIGHT, "body_bytes": len(BODY), "from": "python"},
+            is_served=True,
+        )
+        for call, ours, limit in calls
+    ]
 
 
 def _numbers(messages: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from delaymq.bench.interleaving import interleaved
 from delaymq.bench.marks import Mark, at_least, at_most
 from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import measurement, own_process
-from delaymq.bench.served import served
+from delaymq.bench.served import Served, on_server
 
 __all__ = ["cases"]
 
@@ -94,12 +94,11 @@ def _served(*, quick: bool) -> Case:
     """From a server to a consuming process."""
     numbers = _numbers(SERVED_RATE_PER_S, quick=quick)
 
-    def ours(folder: Path) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            return own_process("served_lateness", folder, port=server.port, **numbers)
+    def ours(server: Served, folder: Path) -> Figures:
+        return own_process("served_lateness", folder, port=server.port, **numbers)
 
-    must = _must(MS_SERVED_MOST)
-    return replace(_beside_its_limit(ours, numbers, {"over": "tcp"}, quick=quick, must=must), is_served=True)
+    must, measured = _must(MS_SERVED_MOST), on_server(ours, settled=not quick)
+    return replace(_beside_its_limit(measured, numbers, {"over": "tcp"}, quick=quick, must=must), is_served=True)
 
 
 def _beside_its_limit(

@@ -8,7 +8,7 @@ from pathlib import Path
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import together
-from delaymq.bench.served import served
+from delaymq.bench.served import Served, on_server
 
 __all__ = ["cases", "cases_of_connections"]
 
@@ -37,10 +37,9 @@ def _through(batch: int, durability: str, *, quick: bool) -> Case:
     shape = {"batch": batch, "connections": 1, "in_flight": IN_FLIGHT[batch]}
     numbers = _numbers(messages, durability, **shape, meets=1)
 
-    def ours(folder: Path) -> Figures:
-        with served(folder / "store", durability, settled=not quick) as server:
-            orders = {"consuming": {**numbers, "port": server.port}, "producing": {**numbers, "port": server.port}}
-            return _from_first_to_last(together(folder, orders), messages)
+    def ours(server: Served, folder: Path) -> Figures:
+        orders = {name: {**numbers, "port": server.port} for name in ("consuming", "producing")}
+        return _from_first_to_last(together(folder, orders), messages)
 
     def limit(folder: Path) -> Figures:
         orders = dict.fromkeys(("relay_limit", "consuming_limit", "producing_limit"), numbers)
@@ -51,7 +50,7 @@ def _through(batch: int, durability: str, *, quick: bool) -> Case:
         unit="messages/s",
         durability=durability,
         n=messages,
-        pairs=interleaved(ours, limit, quick=quick),
+        pairs=interleaved(on_server(ours, durability, settled=not quick), limit, quick=quick),
         limit_words=f"{RELAYED} for each frame, all of it to a consumer",
         detail={"batch": batch, "in_flight": IN_FLIGHT[batch], "body_bytes": BODY_BYTES, "from": "rust"},
         is_served=True,
@@ -78,9 +77,8 @@ def _many(connections: int, in_flight: int, *, quick: bool) -> Case:
         messages, "disk", batch=1, connections=connections, in_flight=in_flight, delay_ms=DELAY_MS, gathers=1
     )
 
-    def ours(folder: Path) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            found = together(folder, {"producing": {**numbers, "port": server.port}})["producing"]
+    def ours(server: Served, folder: Path) -> Figures:
+        found = together(folder, {"producing": {**numbers, "port": server.port}})["producing"]
         return {name: found[name] for name in ("value", "p50_ms", "p99_ms", "p999_ms")}
 
     def limit(folder: Path) -> Figures:
@@ -92,7 +90,7 @@ def _many(connections: int, in_flight: int, *, quick: bool) -> Case:
         unit="acks/s",
         durability="disk",
         n=messages,
-        pairs=interleaved(ours, limit, quick=quick),
+        pairs=interleaved(on_server(ours, settled=not quick), limit, quick=quick),
         limit_words=f"{RELAYED} for each frame",
         detail={"connections": connections, "in_flight": in_flight, "body_bytes": BODY_BYTES, "from": "rust"},
         is_served=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
-from delaymq.bench.row import Case, Figures, Measurement
-from delaymq.bench.rust import own_process, together
-from delaymq.bench.served import served
+from delaymq.bench.row import Case, Figures
+from delaymq.bench.rust import in_process, own_process, together
+from delaymq.bench.served import Served, on_server, served
 
 __all__ = ["cases_held", "cases_idle", "cases_neighbour", "cases_ready"]
 
@@ -30,45 +30,30 @@ ARRAY_WORDS = "80 bytes each in one array"
 def cases_held(quick: bool) -> Sequence[Case]:
     """Memory of parked pulls, and how soon after the due time one is woken."""
     pulls, wakes = (PULLS // QUICK_SHARE, WAKES // QUICK_SHARE) if quick else (PULLS, WAKES)
-
-    def ours(folder: Path) -> Figures:
-        with served(folder / "store", "disk") as server:
-            return own_process(
-                "held",
-                folder,
-                port=server.port,
-                pid=server.pid,
-                pulls=pulls,
-                wakes=wakes,
-                lead_ms=WAKE_LEAD_MS,
-            )
-
     detail = {"pulls": pulls, "subjects": 100, "wakes": wakes, "from": "rust"}
-    return [_in_memory("held_pulls", ours, pulls, quick=quick, detail=detail)]
+    numbers = {"pulls": pulls, "wakes": wakes, "lead_ms": WAKE_LEAD_MS}
+    return [_in_memory("held_pulls", "held", numbers, pulls, quick=quick, detail=detail)]
 
 
 def cases_idle(quick: bool) -> Sequence[Case]:
     """Memory of idle connections."""
     connections = IDLE // (QUICK_SHARE if quick else 1)
-
-    def ours(folder: Path) -> Figures:
-        with served(folder / "store", "disk") as server:
-            return own_process("idle", folder, port=server.port, pid=server.pid, connections=connections)
-
     detail = {"connections": connections, "from": "rust"}
-    return [_in_memory("idle", ours, connections, quick=quick, detail=detail)]
+    return [_in_memory("idle", "idle", {"connections": connections}, connections, quick=quick, detail=detail)]
 
 
-def _in_memory(bench: str, ours: Measurement, standing: int, *, quick: bool, detail: dict[str, object]) -> Case:
-    def limit(folder: Path) -> Figures:
-        return own_process("standing_limit", folder, standing=standing)
+def _in_memory(
+    bench: str, name: str, numbers: Mapping[str, float], standing: int, *, quick: bool, detail: dict[str, object]
+) -> Case:
+    def ours(server: Served, folder: Path) -> Figures:
+        return own_process(name, folder, port=server.port, pid=server.pid, **numbers)
 
     return Case(
         bench=bench,
         unit="MiB",
         durability="disk",
         n=standing,
-        pairs=interleaved(ours, limit, quick=quick),
+        pairs=interleaved(on_server(ours), in_process("standing_limit", standing=standing), quick=quick),
         limit_words=ARRAY_WORDS,
         higher_is_better=False,
         detail=detail,
@@ -115,14 +100,14 @@ def cases_neighbour(quick: bool) -> Sequence[Case]:
     messages = GOOD_SECONDS * 1_000_000 // GOOD_EVERY_US // (QUICK_SHARE if quick else 1)
     numbers = {**GOOD, "messages": messages, "every_us": GOOD_EVERY_US}
 
-    def alone(folder: Path) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            return _answers(together(folder, {"producing": {**numbers, "port": server.port}}))
+    def alone(server: Served, folder: Path) -> Figures:
+        return _answers(together(folder, {"producing": {**numbers, "port": server.port}}))
 
-    def beside(folder: Path) -> Figures:
-        with served(folder / "store", "disk", settled=not quick) as server:
-            orders = {"hostile": {"port": server.port}, "producing": {**numbers, "port": server.port, "beside": 1}}
-            return _answers(together(folder, orders))
+    def beside(server: Served, folder: Path) -> Figures:
+        orders = {"hostile": {"port": server.port}, "producing": {**numbers, "port": server.port, "beside": 1}}
+        return _answers(together(folder, orders))
+
+    ours, limit = (on_server(measure, settled=not quick) for measure in (beside, alone))
 
     return [
         Case(
@@ -130,7 +115,7 @@ def cases_neighbour(quick: bool) -> Sequence[Case]:
             unit="ms",
             durability="disk",
             n=messages,
-            pairs=interleaved(beside, alone, quick=quick),
+            pairs=interleaved(ours, limit, quick=quick),
             limit_words="the same client alone",
             higher_is_better=False,
             detail={"rate_per_s": 1_000_000 // GOOD_EVERY_US, "beside": "hostile", "figure": "p99_ms", "from": "rust"},

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import itertools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
-from delaymq._asyncio.wakeups import Watcher
 from delaymq.client.session.pending_request import PendingRequest
 from delaymq.client.session.session import Session
 
-__all__ = ["LoopCalls", "Watchers", "await_answer"]
+__all__ = ["LoopCalls", "await_answer"]
 
 
 async def await_answer(session: Session, pending: PendingRequest, answer: asyncio.Future[Any], timeout_s: float) -> Any:  # noqa: ANN401
@@ -55,23 +52,3 @@ class LoopCalls:
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
         return task
-
-
-class Watchers:
-    """Takes the place of `Wakeups` in a client: the watchers of its subscriptions."""
-
-    def __init__(self) -> None:
-        self._tokens = itertools.count(1)
-        self._watchers: weakref.WeakValueDictionary[int, Watcher] = weakref.WeakValueDictionary()
-
-    def watch(self, watcher: Watcher) -> int:
-        """Registers a watcher, and returns its token."""
-        token = next(self._tokens)
-        self._watchers[token] = watcher
-        return token
-
-    def on_news(self, token: int) -> None:
-        """Notifies the watcher of this token."""
-        watcher = self._watchers.get(token)
-        if watcher is not None:
-            watcher.on_news()

@@ -18,7 +18,7 @@ from delaymq._asyncio.blocking_calls import BlockingCalls
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
-from delaymq._asyncio.wakeups import Wakeups
+from delaymq._asyncio.wakeups import Wakeups, Watchers
 from delaymq._core import Request
 from delaymq._store.closing import AsyncClosing
 from delaymq.client.commands.batches import cancels, moves, refused_move
@@ -27,7 +27,7 @@ from delaymq.client.commands.loading import AsyncClientBulkLoads
 from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
 from delaymq.client.commands.recurring import AsyncClientRecurringCommands
 from delaymq.client.event_loop.administration import AsyncClientAdministration
-from delaymq.client.event_loop.calls import LoopCalls, Watchers, await_answer
+from delaymq.client.event_loop.calls import LoopCalls, await_answer
 from delaymq.client.event_loop.pending import AsyncClientPendingQueries
 from delaymq.client.event_loop.subscription_state import AsyncSubscriptionState
 from delaymq.client.event_loop.transport import LoopTransport

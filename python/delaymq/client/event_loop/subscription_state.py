@@ -7,7 +7,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
-from delaymq.client.event_loop.calls import Watchers, await_answer
+from delaymq._asyncio.wakeups import Watchers
+from delaymq.client.event_loop.calls import await_answer
 from delaymq.client.session.pending_request import PendingRequest
 from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
@@ -41,7 +42,7 @@ class AsyncSubscriptionState(SubscriptionState):
 
     def _run_scheduled(self) -> None:
         self._is_scheduled = False
-        self._watchers.on_news(self._token)
+        self._watchers.notify(self._token)
 
     def watch(self, token: int, /) -> None:
         """Sets the token by which its watcher is known."""
