@@ -9,8 +9,6 @@ import sys
 
 from delaymq import _core
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Makes one measurement, prints its figures, and exits or kills itself as requested."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from delaymq.bench.row import Figures, Measurement, Pairs
 
-__all__ = ["interleaved", "runs_of"]
-
 RUNS = 5
 RUNS_QUICK = 1
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Moment", "anonymous_bytes", "meanwhile"]
-
 STAT = Path("/proc/stat")
 STATUS = Path("/proc/self/status")
 LOADAVG = Path("/proc/loadavg")

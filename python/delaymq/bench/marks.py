@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Judged", "Mark", "at_least", "at_most"]
-
 
 @dataclass(frozen=True)
 class Mark:

@@ -12,8 +12,6 @@ from typing import Any
 
 from delaymq.bench.marks import Judged, Mark
 
-__all__ = ["Case", "Row", "case_words", "summary"]
-
 Figures = Mapping[str, float]
 """The figures of one measurement; `value` is the row's main figure."""
 

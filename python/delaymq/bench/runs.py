@@ -25,8 +25,6 @@ from delaymq.bench.cases import (
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
-__all__ = ["BENCHES", "SCALED", "planned", "run"]
-
 BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "append": commit.cases_append,
     "commit": commit.cases,

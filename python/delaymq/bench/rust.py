@@ -14,8 +14,6 @@ from pathlib import Path
 from delaymq import _core
 from delaymq.bench.row import Figures, Measurement
 
-__all__ = ["beside", "in_process", "killed_afterwards", "measurement", "own_process", "together"]
-
 PATIENCE_S = 120.0  # timeout of processes that measure together
 POLL_S = 0.02
 

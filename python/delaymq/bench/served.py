@@ -17,7 +17,6 @@ from pathlib import Path
 from delaymq.bench.row import Figures, Measurement
 from delaymq.store import Store
 
-__all__ = ["Served", "grow", "on_server", "served"]
 
 PREFIX = "DELAYMQ_"  # prefix of environment variables that configure the command line
 GIVEN_BODIES = 40

@@ -41,8 +41,6 @@ from delaymq.cli.verbs import (
 )
 from delaymq.errors import DelaymqError
 
-__all__ = ["main", "parser"]
-
 VERBS = (
     serve,
     publish,

@@ -25,8 +25,6 @@ from delaymq.errors import (
     WrongType,
 )
 
-__all__ = ["MEANINGS", "Exit", "code_of"]
-
 
 class Exit(IntEnum):
     """How the command ended."""

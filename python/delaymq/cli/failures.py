@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["NoOutput", "UsageError"]
-
 
 class UsageError(DelaymqError):
     """The command line, the configuration or a line of the input is wrong; nothing was done."""

@@ -10,8 +10,6 @@ from delaymq.demo.ledger import Kill, Ledger
 from delaymq.demo.result import Result
 from delaymq.demo.settings import Settings
 
-__all__ = ["Account", "Life"]
-
 
 @dataclass
 class Life:

@@ -14,8 +14,6 @@ from delaymq.demo.worker import reporting_failures, start_threads
 from delaymq.receipt import Receipt
 from delaymq.store import Store
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Runs one life of the child."""

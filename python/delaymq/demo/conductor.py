@@ -13,8 +13,6 @@ from delaymq.demo.result import Result
 from delaymq.demo.settings import QUIET_S, Settings
 from delaymq.store import Store
 
-__all__ = ["Conducting", "Conductor"]
-
 
 class Conducting:
     """The parts that the parents of both demos share: the account, and the reports of the workers."""

@@ -13,8 +13,6 @@ from delaymq.durations import due_ms
 from delaymq.errors import AmbiguousError
 from delaymq.message import Message
 
-__all__ = ["GROUP", "WAIT_S", "Consumers"]
-
 GROUP = "demo"
 PULL_MESSAGES = 256
 WAIT_S = 0.1  # how long a consumer waits before it checks whether to stop

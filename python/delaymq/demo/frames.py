@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["Deliveries", "Frame", "FrameReader", "FrameWriter", "Kind"]
-
 HEADER = struct.Struct("<BIQ")
 
 

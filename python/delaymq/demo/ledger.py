@@ -10,8 +10,6 @@ from enum import IntEnum
 from delaymq.demo.frames import Deliveries
 from delaymq.demo.plan import Plan
 
-__all__ = ["UNACKNOWLEDGED_MIN", "Cancel", "Kill", "Ledger", "Verdict"]
-
 UNACKNOWLEDGED_MIN = 1000  # a kill counts only with at least this many unacknowledged messages
 NEVER_US = 2**63  # the time of the next open, while it is unknown
 

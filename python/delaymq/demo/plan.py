@@ -8,8 +8,6 @@ import zlib
 from array import array
 from dataclasses import dataclass, field
 
-__all__ = ["Plan"]
-
 BODY_BYTES_MIN = 20
 BODY_BYTES_MAX = 4096
 DUE_NOW_SHARE = 0.3  # the other messages are due evenly between now and the longest delay

@@ -17,8 +17,6 @@ from typing import Self
 from delaymq.demo.frames import Frame, FrameReader
 from delaymq.demo.settings import Orders
 
-__all__ = ["GRACE_S", "Server", "ServerFailed", "Worker", "heard"]
-
 GRACE_S = 15.0  # how long a process may take to react
 READ_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20

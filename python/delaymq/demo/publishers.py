@@ -15,8 +15,6 @@ from delaymq.errors import AmbiguousError
 from delaymq.message import Publish
 from delaymq.receipt import Receipt, Receipts
 
-__all__ = ["PUBLISHERS", "Publishers"]
-
 PUBLISHERS = 2
 
 

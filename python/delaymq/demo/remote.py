@@ -16,8 +16,6 @@ from delaymq.demo.publishers import PUBLISHERS, Publishers
 from delaymq.demo.settings import Orders
 from delaymq.demo.worker import reporting_failures, start_threads
 
-__all__ = ["main"]
-
 
 class LostConnections(logging.Handler):
     """Counts lost connections, which a client logs before any caller notices."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from delaymq.demo.ledger import Kill, Verdict
 from delaymq.demo.settings import Settings
 
-__all__ = ["Result"]
-
 
 @dataclass
 class Result:

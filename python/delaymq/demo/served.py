@@ -8,8 +8,6 @@ import threading
 
 from delaymq.cli import main as delaymq
 
-__all__ = ["main"]
-
 ORPHANED = 70
 
 

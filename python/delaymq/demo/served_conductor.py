@@ -12,8 +12,6 @@ from delaymq.demo.processes import GRACE_S, Server, ServerFailed, Worker
 from delaymq.demo.result import Result
 from delaymq.demo.settings import Settings
 
-__all__ = ["ServedConductor"]
-
 CONSUMING = 2  # processes that share the subjects
 ALL_PUBLISHED = "all is published"
 

@@ -12,8 +12,6 @@ from delaymq.demo.plan import Plan
 if TYPE_CHECKING:
     from delaymq.demo.account import Account
 
-__all__ = ["QUIET_S", "Orders", "Settings"]
-
 
 @dataclass
 class Orders:

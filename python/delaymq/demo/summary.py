@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from delaymq.demo.result import Result
 
-__all__ = ["bars", "lines", "percentile"]
-
 EDGES_MS: tuple[float, ...] = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 BAR_CHARACTERS = 40
 

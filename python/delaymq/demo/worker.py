@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from delaymq.client.threads.client import Client
     from delaymq.store import Store
 
-__all__ = ["Queue", "reporting_failures", "start_threads"]
-
 Queue: TypeAlias = "Store | Client"
 
 

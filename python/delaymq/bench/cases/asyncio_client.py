@@ -14,8 +14,6 @@ from delaymq.bench.rust import beside, own_process
 from delaymq.bench.served import Served, on_server
 from delaymq.client.event_loop.client import connect_async
 
-__all__ = ["cases"]
-
 HOST = "127.0.0.1"
 SUBJECT = "bench.served"  # the subject that the processes of the benches use
 BODY = bytes(256)

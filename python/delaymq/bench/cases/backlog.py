@@ -11,8 +11,6 @@ from delaymq.bench.interleaving import runs_of
 from delaymq.bench.row import Case, Figures, Pairs
 from delaymq.bench.rust import own_process
 
-__all__ = ["cases", "disk_bytes"]
-
 READY = 10_000_000
 READY_LARGE = 2_000_000
 READY_QUICK = 100_000

@@ -19,8 +19,6 @@ from delaymq.bench.rust import in_process, measurement
 from delaymq.message import Message, Publish
 from delaymq.store import Store
 
-__all__ = ["cases", "cases_hour", "cases_subjects"]
-
 LEAD_MS = 10_000  # time to publish all messages before they are due
 LEAD_QUICK_MS = 3000
 LEAD_MESSAGES_EACH_MS = 250  # the lowest rate of publishing, in messages a millisecond

@@ -10,8 +10,6 @@ from delaymq.bench.marks import at_least, at_most
 from delaymq.bench.row import Case, Figures, Pairs
 from delaymq.bench.rust import in_process, measurement, own_process
 
-__all__ = ["cases", "cases_room", "disk_bytes"]
-
 PENDING = 2_000_000
 PENDING_QUICK = 50_000
 CHANGES_MAX = 500_000

@@ -12,8 +12,6 @@ from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import measurement
 from delaymq.store import Durability, Store
 
-__all__ = ["cases", "cases_append", "cases_many", "cases_one"]
-
 BODY = bytes(256)
 BATCH = 1000
 RECORDS_PER_S_LEAST = {False: 3_000_000, True: 2_000_000}  # near, and far

@@ -14,8 +14,6 @@ from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case, Figures
 
-__all__ = ["cases"]
-
 SUBJECT = "bench.asyncio"
 BODY = bytes(64)
 BATCH = 1000

@@ -15,8 +15,6 @@ from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import measurement, own_process
 from delaymq.bench.served import Served, on_server
 
-__all__ = ["cases"]
-
 CASES = ((1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"))
 SERVED_RATE_PER_S = 1000
 RATE_AT_SCALE_PER_S = 20_000

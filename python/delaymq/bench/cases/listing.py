@@ -14,8 +14,6 @@ from delaymq.bench.served import served
 from delaymq.client.threads.client import connect
 from delaymq.store import Store
 
-__all__ = ["ENTRIES_PER_S_LEAST", "cases", "cases_forecast"]
-
 ENTRIES_PER_S_LEAST = 1_000_000
 SUBJECT_MS_MOST = 50.0
 TOTALS_MS_MOST = 1.0

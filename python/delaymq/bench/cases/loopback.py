@@ -10,8 +10,6 @@ from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import together
 from delaymq.bench.served import Served, on_server
 
-__all__ = ["cases", "cases_of_connections"]
-
 BODY_BYTES = 256
 DELAY_MS = 600_000  # for messages that are not consumed
 FRAME_HEAD_BYTES = 47  # of a publish: frame header, counts and subject

@@ -12,8 +12,6 @@ from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case, Figures, Pairs
 from delaymq.bench.rust import killed_afterwards
 
-__all__ = ["cases"]
-
 PENDING = (1_000_000, 10_000_000)
 PENDING_QUICK = (200_000,)
 BODY_BYTES = 64

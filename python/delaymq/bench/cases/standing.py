@@ -13,8 +13,6 @@ from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import in_process, own_process, together
 from delaymq.bench.served import Served, on_server, served
 
-__all__ = ["cases_held", "cases_idle", "cases_neighbour", "cases_ready"]
-
 PULLS = 10_000
 WAKES = 500
 WAKE_LEAD_MS = 200

@@ -8,8 +8,6 @@ from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case
 from delaymq.bench.rust import in_process, measurement
 
-__all__ = ["cases", "cases_memory"]
-
 EACH = "bytes each in one array"
 CHECKPOINT_FACTS = 1_048_576  # facts after which a checkpoint is taken, docs/limits.md
 

@@ -10,19 +10,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from delaymq.cli.failures import UsageError
 
-__all__ = [
-    "CommandParser",
-    "Verbs",
-    "add_attributes",
-    "add_times",
-    "add_verb",
-    "attributes_of",
-    "count",
-    "delay",
-    "duration",
-    "moment",
-]
-
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF001 - argparse names it nowhere else
 
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}

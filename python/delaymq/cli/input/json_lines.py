@@ -14,8 +14,6 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import delay, moment
 from delaymq.message import Message, Publish
 
-__all__ = ["READ_NAMES", "line_of", "message_of"]
-
 
 def message_of(line: bytes, number: int, subject: str | None) -> Publish:
     """Returns the message of one line.

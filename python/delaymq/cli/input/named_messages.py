@@ -13,8 +13,6 @@ from delaymq.cli.output.streams import standard_input
 from delaymq.errors import InvalidArgument
 from delaymq.receipt import Receipt
 
-__all__ = ["Given", "Named", "add_id", "add_names", "line_of", "named_keys", "naming", "parts_of", "read_receipts"]
-
 BATCH_RECEIPTS = 10_000
 """The largest number of receipts in one request."""
 

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple, TypeGuard
 
 from delaymq.cli.failures import UsageError
 
-__all__ = ["KEYS", "PREFIX", "Key", "Setting", "Settings", "load"]
-
 PREFIX = "DELAYMQ_"
 FILE_VARIABLE = "DELAYMQ_CONFIG"
 NAME_PARTS = "__"

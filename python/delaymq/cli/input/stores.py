@@ -17,20 +17,6 @@ from delaymq.store import Progress, Store
 if TYPE_CHECKING:
     from delaymq.client.threads.client import Client
 
-__all__ = [
-    "Queue",
-    "add_files",
-    "add_place",
-    "add_settings",
-    "folder_of",
-    "is_served",
-    "kept_of",
-    "open_queue",
-    "open_store",
-    "server_of",
-    "settings_of",
-]
-
 Queue: TypeAlias = "Store | Client"
 
 TOKEN_BYTES_MAX = 1024

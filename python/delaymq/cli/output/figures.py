@@ -12,8 +12,6 @@ from delaymq.bench.marks import Judged
 from delaymq.bench.row import Case, Row, case_words
 from delaymq.cli.output.terminal import alarming, can_show, green, strong
 
-__all__ = ["FigureTable"]
-
 COLUMNS_PIPED = 120  # without a terminal
 BAR_COLUMNS_MAX = 30
 BAR_COLUMNS_MIN = 6  # a shorter bar shows nothing

@@ -8,8 +8,6 @@ from typing import TextIO
 from delaymq.cli.output.terminal import byte_words, cut, span_words, strong, table
 from delaymq.inspection import Holder, InspectedFile, Inspection
 
-__all__ = ["held_space", "named"]
-
 REASONS = {
     "dead_group": "groups that nobody consumes for now",
     "group": "groups with consumers, by name: who has a lasting name may be gone",

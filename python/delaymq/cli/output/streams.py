@@ -11,8 +11,6 @@ from typing import BinaryIO
 
 from delaymq.cli.failures import NoOutput, UsageError
 
-__all__ = ["abandon_output", "prepare", "require_output", "standard_input", "standard_input_is_a_terminal"]
-
 ERRORS = "delaymq.escaped"
 """Writes characters that a stream's encoding lacks with the escapes of JSON, so that a line of JSON stays valid."""
 

@@ -11,21 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import IO, Self, TextIO, TypeVar
 
-__all__ = [
-    "Bar",
-    "byte_words",
-    "can_show",
-    "clear",
-    "cut",
-    "green",
-    "is_lively",
-    "message_words",
-    "print_list",
-    "span_words",
-    "strong",
-    "table",
-]
-
 Found = TypeVar("Found")
 
 FIRST_AFTER_SECONDS = 0.5  # shorter work needs no bar

@@ -10,8 +10,6 @@ from delaymq._arguments.server_options import ConsumerOptions
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.settings import Settings
 
-__all__ = ["consuming_of"]
-
 DAY_SECONDS = 86_400
 SECONDS_MAX = 30 * DAY_SECONDS
 COUNT_MAX = 2**31 - 1

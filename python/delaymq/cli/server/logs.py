@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-__all__ = ["FORMATS", "JsonLines", "Lines", "event", "told_as"]
-
 FORMATS = ("text", "json")
 LOGGER = logging.getLogger("delaymq")
 # C0, DEL and C1, and characters that some readers take for the end of a line.

@@ -6,8 +6,6 @@ import contextlib
 import socket
 from collections.abc import Mapping
 
-__all__ = ["Service"]
-
 VARIABLE = "NOTIFY_SOCKET"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.spark import archive, audit, forecast, load, rebuild
 
-__all__ = ["add_to"]
-
 EXAMPLES = tuple(part.EXAMPLES[0] for part in (forecast, audit, archive, rebuild, load))
 
 

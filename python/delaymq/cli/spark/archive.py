@@ -20,8 +20,6 @@ from delaymq.durations import moment
 if TYPE_CHECKING:
     from delaymq.spark.jobs import Archived
 
-__all__ = ["EXAMPLES", "add_archive"]
-
 EXAMPLES = (
     "delaymq spark archive --parquet ./archive --store ./data",
     "delaymq spark archive --parquet ./archive --before-retire --master 'local[2]' --json --store ./data",

@@ -18,8 +18,6 @@ from delaymq.cli.spark.session import add_running, add_snapshot, new_folder, ses
 if TYPE_CHECKING:
     from delaymq.spark.jobs.audit import Audit
 
-__all__ = ["EXAMPLES", "add_audit"]
-
 ROWS = 20
 
 EXAMPLES = (

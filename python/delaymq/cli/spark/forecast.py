@@ -25,8 +25,6 @@ from delaymq.forecast import Forecast, Slots
 if TYPE_CHECKING:
     from delaymq.spark.jobs import Due
 
-__all__ = ["EXAMPLES", "add_forecast"]
-
 SUBJECTS = 20
 """The number of subjects in the table."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from delaymq.spark.destination import Destination
     from delaymq.spark.jobs import BulkLoad, Format
 
-__all__ = ["EXAMPLES", "add_load"]
-
 SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".csv": "csv",

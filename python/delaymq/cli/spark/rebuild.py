@@ -18,8 +18,6 @@ from delaymq.rebuilding import PIECE_SEQUENCES, plan, refuse_open
 if TYPE_CHECKING:
     from delaymq.spark.jobs import Rebuild
 
-__all__ = ["EXAMPLES", "add_rebuild"]
-
 ROWS = 20
 
 MEANINGS = {

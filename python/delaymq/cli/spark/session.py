@@ -15,8 +15,6 @@ from delaymq.cli.input.stores import add_files
 from delaymq.cli.output.terminal import count_words
 from delaymq.errors import DelaymqError, StoreError
 
-__all__ = ["add_master", "add_running", "add_snapshot", "new_folder", "session", "stretches"]
-
 STRETCHES_SHOWN = 5
 
 RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")

@@ -16,8 +16,6 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.output.figures import FigureTable
 
-__all__ = ["add_to", "run"]
-
 MESSAGES_MAX = 1_000_000_000
 
 

@@ -20,8 +20,6 @@ from delaymq.cli.input.named_messages import (
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.receipt import Moved, Outcome
 
-__all__ = ["add_to", "change", "run"]
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 
-__all__ = ["SHELLS", "add_to", "run", "script"]
-
 SHELLS = ("bash", "zsh", "fish")
 FILES = {"DIR", "FILE", "NEWFOLDER"}
 

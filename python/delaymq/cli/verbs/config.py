@@ -14,8 +14,6 @@ from delaymq.cli.input.settings import KEYS, environment, load
 from delaymq.cli.input.stores import add_settings
 from delaymq.cli.output.terminal import print_list, table
 
-__all__ = ["add_to", "run"]
-
 EXAMPLES = (
     "delaymq config check delaymq.toml",
     "DELAYMQ_STORE__PATH=./data delaymq config check --set store.durability=os",

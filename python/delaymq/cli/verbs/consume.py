@@ -17,8 +17,6 @@ from delaymq.message import Message
 from delaymq.store import Store
 from delaymq.subscription import Subscription
 
-__all__ = ["add_to", "run"]
-
 IN_FLIGHT_MAX = 256
 BATCH_MESSAGES = 256
 IDLE = timedelta(milliseconds=500)

@@ -13,8 +13,6 @@ from delaymq.cli.input.json_lines import body_of
 from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import print_list
 
-__all__ = ["add_to"]
-
 LIMIT = 100
 BODY_COLUMNS = 40
 

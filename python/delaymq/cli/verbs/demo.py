@@ -6,8 +6,6 @@ import argparse
 
 from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
 
-__all__ = ["add_to", "run"]
-
 MESSAGES_MIN = 10_000  # with fewer messages, too few are in flight at a kill
 
 

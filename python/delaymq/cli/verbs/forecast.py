@@ -16,8 +16,6 @@ from delaymq.cli.output.terminal import byte_words, can_show, message_words, str
 from delaymq.durations import begin_of
 from delaymq.forecast import Forecast
 
-__all__ = ["ROWS", "add_to", "drawn", "print_picture", "run"]
-
 ROWS = 24
 """The number of lines of a chart."""
 WIDTHS = tuple(

@@ -17,8 +17,6 @@ from delaymq.inspection import InspectedGroup, inspect
 if TYPE_CHECKING:
     from delaymq.client.threads.client import Client
 
-__all__ = ["add_to"]
-
 EXAMPLES = (
     "delaymq groups list --store ./data",
     "delaymq groups list --json --server delaymq://127.0.0.1:20801",

@@ -19,8 +19,6 @@ from delaymq.cli.output.terminal import alarming, byte_words, clear, count_words
 from delaymq.inspection import Inspection
 from delaymq.inspection import inspect as look
 
-__all__ = ["add_to", "run"]
-
 EVERY = timedelta(seconds=2)
 EVERY_SECONDS_MAX = 10 * 365 * 86_400.0  # the system refuses to sleep much longer
 BUSY_SHARE = 4  # an inspection takes at most a quarter of the time

@@ -11,8 +11,6 @@ from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import print_list
 from delaymq.pending import Fate, LookedUp
 
-__all__ = ["add_to", "run"]
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""

@@ -9,8 +9,6 @@ from delaymq.cli.input.named_messages import add_id, add_names
 from delaymq.cli.input.stores import add_place
 from delaymq.cli.verbs.cancel import change
 
-__all__ = ["add_to", "run"]
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""

@@ -13,8 +13,6 @@ from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import print_list
 from delaymq.pending import Pending, PendingList
 
-__all__ = ["add_to", "run"]
-
 LIMIT = 100
 
 

@@ -20,8 +20,6 @@ from delaymq.errors import DelaymqError
 from delaymq.message import Publish
 from delaymq.receipt import Receipt
 
-__all__ = ["add_to", "run"]
-
 READ_BYTES = 1 << 20
 BATCH_MESSAGES = 1000
 BATCH_BYTES = 7 << 20  # with the options of each message, it fits into a frame to a server

@@ -14,8 +14,6 @@ from delaymq.cli.output.streams import standard_input
 from delaymq.cli.output.terminal import print_list
 from delaymq.recurring import Recurring
 
-__all__ = ["add_to"]
-
 EXAMPLES = (
     "delaymq recur add checks disks --name disks --every 15m --store ./data",
     "delaymq recur add reports sales --name daily --cron '30 9 * * mon-fri' --zone Europe/Berlin --store ./data",

@@ -19,8 +19,6 @@ from delaymq.cli.output.terminal import Bar, alarming, count_words, message_word
 from delaymq.durations import moment
 from delaymq.errors import StoreError
 
-__all__ = ["add_to", "run"]
-
 ROWS_MAX = 20
 
 DETAILS = (

@@ -29,8 +29,6 @@ from delaymq.cli.server.systemd import Service
 from delaymq.errors import DelaymqError
 from delaymq.store import Progress, Store
 
-__all__ = ["Recovering", "add_to", "run"]
-
 HOST = "127.0.0.1"
 PORT = 20_801
 HTTP_PORT = 20_880

@@ -16,8 +16,6 @@ from delaymq.cli.input.stores import add_files, folder_of, settings_of
 from delaymq.cli.output.terminal import Bar, message_words, print_list
 from delaymq.simulate import RECURRING_MAX, Predicted, simulate
 
-__all__ = ["add_to", "run"]
-
 MINUTE_S = 60
 
 EXAMPLES = (

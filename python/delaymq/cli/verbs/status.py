@@ -14,8 +14,6 @@ from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.terminal import alarming, byte_words, count_words, message_words
 from delaymq.status import Status
 
-__all__ = ["add_to", "run"]
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""

@@ -10,8 +10,6 @@ import secrets
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.arguments import Verbs, add_verb
 
-__all__ = ["add_to", "hash_of", "run"]
-
 PREFIX = "dmqt_"  # secret scanners find this prefix
 RANDOM_BYTES = 32
 

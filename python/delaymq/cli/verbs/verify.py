@@ -13,8 +13,6 @@ from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.stores import add_files, folder_of, settings_of
 from delaymq.cli.output.terminal import Bar, alarming, byte_words, count_words
 
-__all__ = ["add_to", "run"]
-
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
