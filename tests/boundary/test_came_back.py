@@ -14,7 +14,7 @@ import pytest
 import delaymq
 from boundary.remote import Remote
 from delaymq import Unreachable
-from delaymq.client.session.address import Address
+from delaymq.client.session.options import Address
 from delaymq.client.session.self_connection import self_connection_error
 from ports import lone_port
 from serving import Served

@@ -13,7 +13,7 @@ import pytest
 from boundary.remote import Remote
 from delaymq import AmbiguousError
 from delaymq.client.session import session
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import SubscriptionState
 from proxies import GROUPS, HELLO, SUBSCRIBE, UNSUBSCRIBE, answer, error_body, frames, hello_answer, played

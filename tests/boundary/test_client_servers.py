@@ -31,7 +31,7 @@ from delaymq import (
     WrongType,
 )
 from delaymq.client.session import options, session
-from delaymq.client.session.address import Address
+from delaymq.client.session.options import Address
 from ports import lone_port
 from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 

@@ -22,7 +22,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input import arguments
 from delaymq.cli.input.json_lines import body_of, message_of
 from delaymq.cli.input.settings import KEYS, load
-from delaymq.client.session.address import Address
+from delaymq.client.session.options import Address
 from delaymq.demo.frames import HEADER, Deliveries, FrameReader, Kind
 from delaymq.demo.summary import bars, percentile
 from delaymq.durations import LEVELS_S, MILLISECONDS_MAX, delay_ms, due_ms, due_of, level_ms, moment

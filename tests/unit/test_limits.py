@@ -22,7 +22,7 @@ from delaymq import (
     store,
     subscription,
 )
-from delaymq._asyncio.blocking_calls import THREADS_MAX
+from delaymq._asyncio.event_loop import THREADS_MAX
 from delaymq._store.recovery import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli.verbs import publish as publish_verb

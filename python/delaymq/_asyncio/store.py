@@ -16,8 +16,7 @@ from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
 from delaymq._arguments.publishes import publish_all
 from delaymq._asyncio.administration import AsyncAdministration
-from delaymq._asyncio.blocking_calls import BlockingCalls
-from delaymq._asyncio.event_loop import EventLoop
+from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.keys import AsyncKeyCommands
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.pending import AsyncPendingQueries

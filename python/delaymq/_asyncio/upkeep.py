@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from delaymq._store.retention import SWEEP_INTERVAL_S
 
 if TYPE_CHECKING:
-    from delaymq._asyncio.blocking_calls import BlockingCalls
+    from delaymq._asyncio.event_loop import BlockingCalls
     from delaymq._asyncio.store import AsyncStore
     from delaymq._store.lifecycle import Lifecycle
 

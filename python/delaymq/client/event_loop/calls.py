@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
 
 __all__ = ["LoopCalls", "await_answer"]

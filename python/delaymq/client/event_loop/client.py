@@ -14,8 +14,7 @@ from typing import Any, Self, cast, overload
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
-from delaymq._asyncio.blocking_calls import BlockingCalls
-from delaymq._asyncio.event_loop import EventLoop
+from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.wakeups import Wakeups, Watchers
@@ -32,7 +31,7 @@ from delaymq.client.event_loop.pending import AsyncClientPendingQueries
 from delaymq.client.event_loop.subscription_state import AsyncSubscriptionState
 from delaymq.client.event_loop.transport import LoopTransport
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.client.threads.waiting import callback_for
 from delaymq.durations import Duration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from delaymq import _core
 from delaymq._asyncio.wakeups import Watchers
 from delaymq.client.event_loop.calls import await_answer
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
 from delaymq.client.threads.waiting import callback_for

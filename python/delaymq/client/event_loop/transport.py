@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from delaymq.client.session.options import ClientOptions
-from delaymq.client.session.pending_request import OnAnswer
+from delaymq.client.session.requests import OnAnswer
 from delaymq.client.session.self_connection import self_connection_error
 from delaymq.client.session.session import Session
 from delaymq.client.threads.transport import PIECE_BYTES, RETRY_AFTER

@@ -11,7 +11,7 @@ from delaymq.errors import Unreachable
 if TYPE_CHECKING:  # a plain client does not bring asyncio
     from asyncio.trsock import TransportSocket
 
-    from delaymq.client.session.address import Address
+    from delaymq.client.session.options import Address
 
 __all__ = ["self_connection_error"]
 

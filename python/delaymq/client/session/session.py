@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from delaymq import _core
 from delaymq._store.reports import log
 from delaymq.client.session.options import ClientOptions
-from delaymq.client.session.pending_request import OnAnswer, PendingRequest
-from delaymq.client.session.requests import PERMANENT, Requests
+from delaymq.client.session.requests import PERMANENT, OnAnswer, PendingRequest, Requests
 from delaymq.errors import (
     AmbiguousError,
     Closed,

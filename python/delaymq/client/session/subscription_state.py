@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import shown, unexpected
-from delaymq.client.session.pending_request import OnAnswer, PendingRequest
+from delaymq.client.session.requests import OnAnswer, PendingRequest
 from delaymq.client.session.session import Session
 from delaymq.errors import AmbiguousError, Closed
 

@@ -20,7 +20,7 @@ from delaymq.client.commands.loading import ClientBulkLoads
 from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
 from delaymq.client.commands.recurring import ClientRecurringCommands
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
 from delaymq.client.threads.subscription_state import BlockingSubscriptionState

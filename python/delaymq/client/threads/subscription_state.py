@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from delaymq import _core
-from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
 from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
 from delaymq.client.threads.waiting import Answer, Wakeup, callback_for, wait_for

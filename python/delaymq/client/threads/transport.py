@@ -10,7 +10,7 @@ import threading
 import time
 
 from delaymq.client.session.options import ClientOptions
-from delaymq.client.session.pending_request import OnAnswer
+from delaymq.client.session.requests import OnAnswer
 from delaymq.client.session.self_connection import self_connection_error
 from delaymq.client.session.session import Session
 from delaymq.errors import StoreError, Unreachable

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from delaymq.client.session.pending_request import OnAnswer, PendingRequest
+from delaymq.client.session.requests import OnAnswer, PendingRequest
 from delaymq.client.session.session import Session
 
 __all__ = ["Answer", "Reply", "Wakeup", "callback_for", "wait_for"]
