@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from delaymq.cli.spark.session import stretches
-from delaymq.spark.jobs.retention_gap import retired_from
+from delaymq.spark.plan import retired_from
 
 
 @dataclass(frozen=True)

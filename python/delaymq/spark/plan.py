@@ -23,6 +23,7 @@ __all__ = [
     "parts_of",
     "planned",
     "refuse_part",
+    "retired_from",
     "taken",
     "text_option",
     "time_option",
@@ -238,6 +239,16 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
     )
     wanted, checked_by = options.wanted, options.checked_by
     return [Part(options.path, found, wanted, options.on_damage, checked_by, options.store) for found in ranges]
+
+
+def retired_from(snapshot: Snapshot, first: int) -> tuple[tuple[int, int], ...]:
+    """Ranges of facts from `first` on that are not kept any more, below the log or in holes of it.
+
+    Returns:
+        The first sequence of each range and the one after its last, in order.
+    """
+    stretches = ((1, snapshot.first_sequence), *snapshot.retired)
+    return tuple((max(begin, first), end) for begin, end in stretches if max(begin, first) < end)
 
 
 def explain(options: TableOptions) -> str:

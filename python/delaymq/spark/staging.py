@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -96,7 +97,10 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: in
     rows = bad_rows = 0
     runs = list[tuple[StagedRun, ...]]()
     with ExitStack() as stack:
-        stagers = [stack.enter_context(_stager(rules, path)) for path in rules.paths]
+        # Always collected: the first invalid row is known only once all stores have their rows.
+        due_before, ignore_others = rules.due_before, rules.ignore_others
+        begun = partial(Stager, due_before=due_before, ignore_others=ignore_others, on_bad_row="collect")
+        stagers = [stack.enter_context(begun(path)) for path in rules.paths]
         aside = None if rules.bad_rows is None else stack.enter_context(BadRowFile(Path(rules.bad_rows), task))
         for batch in batches:
             bad = sorted(_added(rules, stagers, batch), key=lambda one: one.place)
@@ -115,11 +119,6 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: in
             with suppress(StorageError):  # the rest is removed after a day; the original error matters more
                 discard_staged(rules, [StagedRows(tuple(runs), rows, bad_rows, None)])
             raise
-
-
-def _stager(rules: StagingRules, path: str) -> Stager:
-    # Always collected: the first invalid row is known only once all stores have their rows.
-    return Stager(path, due_before=rules.due_before, ignore_others=rules.ignore_others, on_bad_row="collect")
 
 
 def _added(rules: StagingRules, stagers: Sequence[Stager], batch: pyarrow.RecordBatch) -> Iterator[BadRow]:

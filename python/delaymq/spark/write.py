@@ -193,8 +193,7 @@ def writer_of(
     Raises:
         InvalidArgument: The mode is not append, or the options or columns are refused.
     """
-    _refuse_mode(overwrite, "mode", "overwrite")
-    found = LoadOptions.parsed(options)
+    found = _appending(options, overwrite, "mode", "overwrite")
     if found.sink is not None:
         raise refused("sinkId", "jobId: this is no stream", found.sink)
     return BatchLoad(found, schema)
@@ -210,8 +209,7 @@ def stream_writer_of(
     Raises:
         InvalidArgument: The mode is not append, or the options or columns are refused.
     """
-    _refuse_mode(overwrite, "outputMode", "complete")
-    found = LoadOptions.parsed(options)
+    found = _appending(options, overwrite, "outputMode", "complete")
     if found.job is not None:
         raise refused("jobId", "sinkId: the numbers of a stream's micro-batches are put behind it", found.job)
     if found.sink is None:
@@ -219,6 +217,7 @@ def stream_writer_of(
     return StreamLoad(found, schema)
 
 
-def _refuse_mode(overwrites: bool, option: str, found: str) -> None:
+def _appending(options: Mapping[str, str], overwrites: bool, option: str, found: str) -> LoadOptions:
     if overwrites:
         raise refused(option, "append: a load adds to what is stored", found)
+    return LoadOptions.parsed(options)

@@ -62,18 +62,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _check_room(messages: int, folder: Path | None) -> None:
-    needed, free = disk_bytes(messages), shutil.disk_usage(folder or tempfile.gettempdir()).free
-    if needed > free:
-        raise UsageError(f"{messages} messages need {needed} bytes on the disk, of which {free} are free")
-
-
 def run(chosen: argparse.Namespace) -> int:
     """Measures, and prints each row as it is ready."""
     if chosen.scale is not None:
         if not chosen.names or not set(chosen.names) <= SCALED.keys():
             raise UsageError(f"--scale is for {', '.join(SCALED)} alone")
-        _check_room(chosen.scale, chosen.folder)
+        needed = disk_bytes(chosen.scale)
+        if needed > (free := shutil.disk_usage(chosen.folder or tempfile.gettempdir()).free):
+            raise UsageError(f"{chosen.scale} messages need {needed} bytes on the disk, of which {free} are free")
     cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, scale=chosen.scale)
     if not cases:
         raise UsageError(f"none of {', '.join(chosen.names)} goes through a server")

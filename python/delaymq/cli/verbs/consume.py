@@ -84,7 +84,7 @@ def _consume(chosen: argparse.Namespace, store: Queue, messages: Subscription) -
     end = None if chosen.timeout is None else time.monotonic() + chosen.timeout.total_seconds()
     while left is None or left > 0:
         most = BATCH_MESSAGES if left is None else min(left, BATCH_MESSAGES)
-        batch = _next(messages, most, _wait(chosen, end, looks))
+        batch = next(messages.batches(most, _wait(chosen, end, looks)), [])
         _write(chosen, batch)
         if not chosen.no_ack:
             messages.ack(batch)
@@ -109,10 +109,6 @@ def _wait(chosen: argparse.Namespace, end: float | None, looks: int) -> timedelt
     if end is not None:
         waits.append(timedelta(seconds=max(0.0, end - time.monotonic())))
     return min(waits, default=None)
-
-
-def _next(messages: Subscription, most: int, wait: timedelta | None) -> list[Message]:
-    return next(messages.batches(most, wait), [])
 
 
 def _write(chosen: argparse.Namespace, batch: Sequence[Message]) -> None:

@@ -92,9 +92,10 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
     places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
     has_bar = not is_json and is_lively(sys.stderr)
     tell = None if has_bar else Recovering(service).tell
+    drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
     # The store is closed while signals are handled: a further signal must not interrupt the close.
     with (
-        _Stopping(_drain_ms(settings), service) as stopping,
+        _Stopping(drain_ms, service) as stopping,
         open_store(chosen, settings, create=True, tell=tell) as store,
     ):
         if is_json:
@@ -161,10 +162,6 @@ def _choices(settings: Settings, consuming: ConsumerOptions, switched_off: str) 
         "silence_ms": _silence_ms(settings),
         "consuming": consuming,
     }
-
-
-def _drain_ms(settings: Settings) -> int:
-    return int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
 
 
 def _silence_ms(settings: Settings) -> int | None:

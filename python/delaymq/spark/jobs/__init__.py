@@ -2,7 +2,7 @@
 
 Enter: a session, and the options of a store. Leave: results of the job, and DataFrames of them. Each job has a module
 of its own name; `accounting`, `tally`, `discrepancies` and the two `retry_…` modules are parts of `audit`,
-`archive_folder` is part of `archive`, `retention_gap` of both, and `forecast_page` writes a forecast as HTML.
+`archive_folder` is part of `archive`, and `forecast_page` writes a forecast as HTML.
 """
 
 from delaymq.spark.jobs.archive import Archived, archive, archived

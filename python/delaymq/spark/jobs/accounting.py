@@ -77,7 +77,8 @@ class Deliveries:
         _note_early(tally, batch)
         _note_stuck(tally, batch)
         retry_tally.take_deliveries(tally, batch)
-        _note_lost(tally, batch)
+        is_lost = pyarrow.compute.equal(column("outcome"), "unknown")
+        tally.note("lost", "nothing says what became of it", batch.filter(is_lost))
         _take_lateness(tally, "delivered", numbers(batch, "lateness_ms", None))
         _take_lateness(tally, "dispatched", _late_ms(batch, "ready"))
 
@@ -106,11 +107,6 @@ def _note_stuck(tally: Tally, batch: pyarrow.RecordBatch) -> None:
         is_so = compute.and_(compute.equal(outcome, word), compute.less(since, before))
         # Without a group, a ready message waits for no consumer.
         tally.note("stuck", what, batch.filter(compute.and_(is_so, has_group) if word == "ready" else is_so))
-
-
-def _note_lost(tally: Tally, batch: pyarrow.RecordBatch) -> None:
-    is_lost = pyarrow.compute.equal(batch.column("outcome"), "unknown")
-    tally.note("lost", "nothing says what became of it", batch.filter(is_lost))
 
 
 def _take_message(tally: Tally, batch: pyarrow.RecordBatch) -> None:

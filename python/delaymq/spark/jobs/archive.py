@@ -16,8 +16,7 @@ import delaymq
 from delaymq._arguments.argument_errors import refused
 from delaymq.durations import due_ms
 from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
-from delaymq.spark.jobs.retention_gap import retired_from
-from delaymq.spark.plan import TableOptions, refuse_part
+from delaymq.spark.plan import TableOptions, refuse_part, retired_from
 from delaymq.spark.scan import read_table
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead

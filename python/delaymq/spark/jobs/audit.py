@@ -20,10 +20,9 @@ import delaymq
 from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.spark.jobs.accounting import accounted, listed
 from delaymq.spark.jobs.discrepancies import discrepancies
-from delaymq.spark.jobs.retention_gap import retired_from
 from delaymq.spark.jobs.retry_findings import Moment, of_given_back
 from delaymq.spark.jobs.tally import ACCOUNTED, FOUND_SCHEMA, READ
-from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part
+from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part, retired_from
 from delaymq.spark.scan import collected
 from delaymq.tables import Snapshot
 

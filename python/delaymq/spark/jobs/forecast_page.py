@@ -43,7 +43,9 @@ def page(found: Sequence[Due], *, title: str) -> str:
     messages, size = sum(one.messages for one in found), sum(one.bytes for one in found)
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{messages:,} messages with {size:,} bytes are due.</p>"]
     if found:
-        parts += [_chart(found, "messages", 0), _chart(found, "bytes", 1), _hottest(found), _largest(found)]
+        minutes = islice(summed(found, lambda one: one.start).items(), ROWS)
+        hottest = _table("The hottest minutes (UTC)", ((_words(start), *sums) for start, sums in minutes))
+        parts += [_chart(found, "messages", 0), _chart(found, "bytes", 1), hottest, _largest(found)]
     body = "\n".join(parts)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -74,13 +76,6 @@ def _chart(found: Sequence[Due], what: str, of: int) -> str:
     words = f"{what} due, by {_span(minutes)}; the highest bar is {most:,}"
     svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT + LABELS}" role="img" aria-label="{escape(words)}">'
     return f"<h2>{escape(words)}</h2>\n{svg}{''.join(drawn)}{labels}</svg>"
-
-
-def _hottest(found: Sequence[Due]) -> str:
-    minutes = summed(found, lambda one: one.start)
-    return _table(
-        "The hottest minutes (UTC)", ((_words(start), *sums) for start, sums in islice(minutes.items(), ROWS))
-    )
 
 
 def _largest(found: Sequence[Due]) -> str:
