@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from delaymq.errors import InvalidArgument, WrongType
 
-__all__ = ["WHOLE_BITS_SHOWN", "checked_int", "refused", "shown", "unexpected", "wrong_type"]
-
 WHOLE_BITS_SHOWN = 256
 
 

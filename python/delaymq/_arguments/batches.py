@@ -10,8 +10,6 @@ from delaymq.errors import TooLarge
 from delaymq.message import Received, Settling
 from delaymq.receipt import Receipt
 
-__all__ = ["checked_messages", "checked_reason", "listed", "receipt_list"]
-
 REASON_BYTES_MAX = 1024  # as in the core, which would not check the reason of a call without messages
 
 Received_ = TypeVar("Received_", bound="Received")

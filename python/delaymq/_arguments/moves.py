@@ -12,8 +12,6 @@ from delaymq.durations import Duration, delay_ms, due_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.receipt import Moved, Outcome, Receipt
 
-__all__ = ["Answers", "KeyRow", "Row", "key_moves_of", "keys_of", "move_of", "moved", "moves_of", "time_of"]
-
 Row: TypeAlias = tuple[Receipt, int, bool]
 """A receipt, milliseconds, and True if they are since 1970 rather than from now."""
 

@@ -12,8 +12,6 @@ from delaymq.errors import InvalidArgument, WrongType
 from delaymq.keys import Terms, id_for, new_ids, terms_of
 from delaymq.message import NO_TAGS, Publish, meta_of
 
-__all__ = ["publish_all"]
-
 Answer_co = TypeVar("Answer_co", covariant=True)
 Body: TypeAlias = bytes | bytearray | memoryview
 Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["ConsumerOptions", "ServerOptions"]
-
 
 class ConsumerOptions(TypedDict, total=False):
     """Options for clients of QMQ. A missing one has its default.

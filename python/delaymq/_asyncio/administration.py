@@ -7,8 +7,6 @@ from delaymq.administration import DEAD_LETTERS, Administration, Consumer, DeadL
 from delaymq.durations import Duration
 from delaymq.store import Start
 
-__all__ = ["AsyncAdministration"]
-
 
 class AsyncAdministration(AsyncStorePart):
     """The methods of `AsyncStore` for operators.

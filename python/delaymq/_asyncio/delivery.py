@@ -20,8 +20,6 @@ from delaymq.errors import Closed, StoreError
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
 
-__all__ = ["MessageDelivery", "Settling"]
-
 Waiter: TypeAlias = "asyncio.Future[list[AsyncMessage]]"
 
 

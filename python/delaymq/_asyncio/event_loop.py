@@ -15,8 +15,6 @@ from typing import ParamSpec, TypeVar
 from delaymq._asyncio.wakeups import Wakeups
 from delaymq.errors import ForkedProcess, WrongLoop
 
-__all__ = ["BlockingCalls", "EventLoop"]
-
 THREADS_MAX = 2
 
 Arguments = ParamSpec("Arguments")

@@ -11,8 +11,6 @@ from delaymq._store.parts import AsyncStorePart
 from delaymq.durations import Duration
 from delaymq.receipt import Moved, Outcome, Receipt
 
-__all__ = ["AsyncKeyCommands"]
-
 
 class AsyncKeyCommands(AsyncStorePart):
     """The methods of `AsyncStore` that address pending messages by their keys.

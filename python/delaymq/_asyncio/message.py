@@ -7,8 +7,6 @@ from typing import Self
 
 from delaymq.message import Received
 
-__all__ = ["AsyncMessage"]
-
 
 class AsyncMessage(Received):
     """A message that is due, delivered to a consumer on an event loop.

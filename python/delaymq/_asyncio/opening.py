@@ -6,8 +6,6 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Opening"]
-
 
 class Closable(Protocol):
     """An object with an asynchronous `close`."""

@@ -12,8 +12,6 @@ from delaymq.forecast import Forecast, ForecastQueries
 from delaymq.pending import PAGE, LookedUp, Page, Pending, PendingQueries, PendingRows, pending_filter
 from delaymq.receipt import Receipt
 
-__all__ = ["AsyncPendingList", "AsyncPendingQueries"]
-
 
 class AsyncPendingList(PendingRows, AsyncIterator[Pending]):
     """As `delaymq.pending.PendingList`, for `async for`."""

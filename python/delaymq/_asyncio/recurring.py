@@ -11,8 +11,6 @@ from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
 from delaymq.recurring import CatchUp, Recurring, RecurringCommands
 
-__all__ = ["AsyncRecurringCommands"]
-
 
 class AsyncRecurringCommands(AsyncStorePart):
     """The methods of `AsyncStore` for recurring messages.

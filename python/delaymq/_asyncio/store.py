@@ -41,8 +41,6 @@ from delaymq.store import IN_FLIGHT_MAX, Start
 if TYPE_CHECKING:
     from delaymq.testing import Clock
 
-__all__ = ["AsyncStore", "open_async"]
-
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 

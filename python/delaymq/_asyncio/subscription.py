@@ -17,8 +17,6 @@ from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
 from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 
-__all__ = ["AsyncSubscription"]
-
 
 class AsyncSubscription(AsyncClosing):
     """Delivers the messages of a subject to one consumer of a group, each once it is due.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from delaymq._asyncio.store import AsyncStore
     from delaymq._store.lifecycle import Lifecycle
 
-__all__ = ["abandon", "schedule_expiry"]
-
 
 def schedule_expiry(reference: weakref.ref[AsyncStore]) -> None:
     """Runs expiry on a thread of the store, once a minute while the store is open."""

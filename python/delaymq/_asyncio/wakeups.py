@@ -16,8 +16,6 @@ from delaymq import _core
 from delaymq._store.reports import Reports
 from delaymq.errors import StoreError
 
-__all__ = ["Wakeups", "Watcher", "Watchers"]
-
 
 class Watcher(Protocol):
     """An object that is notified of news, such as a subscription."""

@@ -17,8 +17,6 @@ from delaymq._store.reports import Reports
 from delaymq._store.retention import ExpirySweep, RetentionPolicy, drop_expired_pins
 from delaymq.errors import ForkedProcess
 
-__all__ = ["Lifecycle"]
-
 
 class Lifecycle:
     """An open store with its reports and its expiry."""

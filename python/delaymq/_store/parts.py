@@ -7,8 +7,6 @@ from typing import ParamSpec, TypeVar
 
 from delaymq import _core
 
-__all__ = ["AsyncStorePart", "StorePart", "part_of"]
-
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 

@@ -18,8 +18,6 @@ from delaymq.status import Progress
 if TYPE_CHECKING:
     from delaymq.testing import Clock
 
-__all__ = ["Claims", "Durability", "OpenOptions", "errors_named", "folder_of", "recover"]
-
 Durability = Literal["disk", "os"]
 """When a call is answered: once the disk has the data, or once the operating system has it."""
 

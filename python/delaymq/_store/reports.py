@@ -12,8 +12,6 @@ from collections.abc import Callable
 from delaymq import _core
 from delaymq.errors import StoreError
 
-__all__ = ["Reports", "log"]
-
 WAIT_MS = 1000  # how long one call waits for a report
 
 

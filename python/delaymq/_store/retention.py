@@ -24,8 +24,6 @@ from delaymq._store.reports import log
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
 from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError
 
-__all__ = ["SWEEP_INTERVAL_S", "ExpirySweep", "Pin", "RetentionPolicy", "drop_expired_pins", "pinned"]
-
 SWEEP_INTERVAL_S = 60.0  # time between two sweeps of expiry
 PINS = "pins"
 

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 
 from delaymq.durations import moment
 
-__all__ = ["ConsumerModel", "Predicted"]
-
 BUCKETS_A_DOUBLING = 16
 """Buckets for each doubling of lateness, so that percentiles are exact to 4.4 %."""
 

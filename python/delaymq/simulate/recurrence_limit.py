@@ -11,8 +11,6 @@ from delaymq.errors import TooLarge
 from delaymq.message import Message
 from delaymq.recurring import ATTRIBUTE, Recurring
 
-__all__ = ["RECURRING_MAX", "RecurrenceLimit"]
-
 RECURRING_MAX = 1_000_000
 """Eleven days of one message a second. The clock can be advanced some thousand times a second."""
 

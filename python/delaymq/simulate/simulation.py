@@ -19,8 +19,6 @@ from delaymq.store import Store
 from delaymq.subscription import Subscription
 from delaymq.testing.clock import Clock
 
-__all__ = ["GROUP", "simulate"]
-
 GROUP = "simulate"
 """The group that consumes a subject without groups."""
 STEP = timedelta(seconds=1)

@@ -20,8 +20,6 @@ from typing import BinaryIO
 from delaymq.errors import Locked, NotAStore, StorageError
 from delaymq.tables import snapshot
 
-__all__ = ["copy_of"]
-
 ORDER = ("checkpoints", "log", "loads", "runs")
 WRITTEN = "log"
 """The only folder with files that are written to again. Files of the others are later only removed, or have holes

@@ -23,8 +23,6 @@ from delaymq.errors import (
 )
 from delaymq.loading import StagedRun, discard
 
-__all__ = ["TIMEOUT_S", "Destination"]
-
 TIMEOUT_S = 600.0
 """How long to wait for the answer of a server."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["MissingSpark", "require_connect", "require_java", "require_spark", "unusable_java"]
-
 PACKAGES = ("pyspark", "pyarrow", "pandas")
 JAVA_LEAST = 17
 NEEDED = f"Spark needs Java {JAVA_LEAST} or later"

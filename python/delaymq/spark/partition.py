@@ -10,8 +10,6 @@ from pyspark.sql.datasource import InputPartition
 from delaymq.spark.plan import Part
 from delaymq.spark.worker import batches_of
 
-__all__ = ["PartOfTable", "batches_in"]
-
 
 class PartOfTable(InputPartition):
     """One task's part of a table."""

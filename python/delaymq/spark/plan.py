@@ -13,23 +13,6 @@ import delaymq
 from delaymq._arguments.argument_errors import refused
 from delaymq.tables import SPLIT_BYTES, TABLES, Range, Snapshot, columns_of
 
-__all__ = [
-    "NAMES",
-    "STORE",
-    "Named",
-    "Part",
-    "TableOptions",
-    "explain",
-    "parts_of",
-    "planned",
-    "refuse_part",
-    "retired_from",
-    "taken",
-    "text_option",
-    "time_option",
-    "truth_option",
-]
-
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
 """The field of an option, and the function that parses its text, given its name and the text."""
 

@@ -16,8 +16,6 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from delaymq.spark.plan import TableOptions
 from delaymq.tables.arguments import SEQUENCE_MAX
 
-__all__ = ["narrowed"]
-
 FROM = (EqualTo, GreaterThan, GreaterThanOrEqual)
 BEFORE = (EqualTo, LessThan, LessThanOrEqual)
 

@@ -17,8 +17,6 @@ from delaymq.spark.schemas import schema_of
 from delaymq.spark.worker import DAMAGES, batches_of, damages_of
 from delaymq.tables import Snapshot
 
-__all__ = ["DAMAGES", "collected", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
-
 WITH_FUNCTION_BYTES = 1 << 20
 """The maximum size of pickled parts that are sent to each task with its function; under Connect they are in the plan.
 """

@@ -20,8 +20,6 @@ from delaymq._arguments.argument_errors import refused
 from delaymq.spark.plan import STORE
 from delaymq.tables import columns_of
 
-__all__ = ["arrow_of", "names_of", "schema_of"]
-
 TYPES: dict[str, DataType] = {
     "bool": BooleanType(),
     "int32": IntegerType(),

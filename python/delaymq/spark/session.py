@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 
 from delaymq.spark.environment import MissingSpark, require_connect, require_java, unusable_java
 
-__all__ = ["LOCAL", "local_session", "session_at", "silenced"]
-
 NO_JAVA = "JAVA_GATEWAY_EXITED"
 LOCAL = {
     # The host name may resolve to another address.

@@ -28,8 +28,6 @@ from delaymq.spark.stream import StreamOptions, TableStream
 from delaymq.spark.worker import warm
 from delaymq.spark.write import stream_writer_of, writer_of
 
-__all__ = ["DelaymqDataSource", "register"]
-
 
 class DelaymqDataSource(DataSource):
     """`spark.read.format("delaymq").option("log", …).load(path)`.

@@ -24,8 +24,6 @@ import pyarrow.parquet
 from delaymq.errors import StorageError
 from delaymq.loading import BadRow, StagedRun, Stager, discard, stage
 
-__all__ = ["StagedRows", "StagingRules", "check_columns", "discard_staged", "put_in_place", "staged"]
-
 BAD_ROW_FILE_S_MAX = 86_400
 """How long files of failed tasks are kept, as long as staged runs that no load adopts."""
 

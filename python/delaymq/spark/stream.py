@@ -28,8 +28,6 @@ from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import Named, TableOptions, parts_of, taken, truth_option
 from delaymq.tables import Snapshot
 
-__all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
-
 PLANNED_FACTS = 1 << 16
 """How many facts are planned at first, to find the end of a micro-batch by bytes."""
 

@@ -14,8 +14,6 @@ from delaymq.spark.plan import STORE, Part
 from delaymq.spark.schemas import arrow_of
 from delaymq.tables import read_range
 
-__all__ = ["DAMAGES", "batches_of", "damages_of", "warm"]
-
 DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
 """The columns of `damages`. Each may be null."""
 

@@ -19,8 +19,6 @@ from delaymq.spark.destination import Destination
 from delaymq.spark.plan import Named, taken, text_option, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 
-__all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "number_of_task", "stream_writer_of", "writer_of"]
-
 FAIL = "fail"
 """The value of `onBadRow` that ends a job at the first invalid row."""
 

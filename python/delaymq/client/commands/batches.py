@@ -11,8 +11,6 @@ from delaymq._core import Request
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.receipt import Receipt
 
-__all__ = ["KeyParts", "cancels", "look_ups", "moves", "refused_move", "renamed_due"]
-
 COMMANDS_MAX = 10_000  # items of one request
 
 Item = TypeVar("Item")

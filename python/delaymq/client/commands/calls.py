@@ -8,8 +8,6 @@ from typing import Any
 from delaymq._core import Request
 from delaymq.client.session.options import ClientOptions
 
-__all__ = ["AsyncClientPart", "ClientPart"]
-
 
 class ClientPart:
     """A part of the methods of `Client`."""

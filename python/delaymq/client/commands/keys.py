@@ -18,8 +18,6 @@ from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import new_ids
 from delaymq.receipt import Moved, Outcome, Receipt
 
-__all__ = ["AsyncClientKeyCommands", "ClientKeyCommands"]
-
 
 class ClientKeyCommands(ClientPart):
     """The methods of `Client` that address pending messages by their keys."""

@@ -12,8 +12,6 @@ from delaymq.client.commands.calls import AsyncClientPart, ClientPart
 if TYPE_CHECKING:
     from delaymq.loading import StagedRun
 
-__all__ = ["AsyncClientBulkLoads", "ClientBulkLoads"]
-
 
 class ClientBulkLoads(ClientPart):
     """The methods of `Client` for bulk loads."""

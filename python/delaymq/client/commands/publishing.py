@@ -14,8 +14,6 @@ from delaymq.errors import InvalidArgument, TooLarge
 from delaymq.keys import id_for, terms_of
 from delaymq.message import Publish, meta_of
 
-__all__ = ["RETRY_FOR_S", "Publication"]
-
 RETRY_FOR_S = 50.0  # a server remembers an id for at least a minute; the difference is for requests in transit
 
 

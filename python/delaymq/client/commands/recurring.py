@@ -12,8 +12,6 @@ from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
 from delaymq.recurring import CatchUp, Recurring, Row, series_meta, series_of, series_request
 
-__all__ = ["AsyncClientRecurringCommands", "ClientRecurringCommands"]
-
 
 class ClientRecurringCommands(ClientPart):
     """The methods of `Client` for recurring messages."""

@@ -21,8 +21,6 @@ from delaymq.client.threads.administration import by_subject
 from delaymq.durations import Duration, delay_ms
 from delaymq.store import Start
 
-__all__ = ["AsyncClientAdministration"]
-
 
 class AsyncClientAdministration(AsyncClientPart):
     """The methods of `AsyncClient` for operators.

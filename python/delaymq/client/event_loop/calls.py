@@ -10,8 +10,6 @@ from typing import Any
 from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
 
-__all__ = ["LoopCalls", "await_answer"]
-
 
 async def await_answer(session: Session, pending: PendingRequest, answer: asyncio.Future[Any], timeout_s: float) -> Any:  # noqa: ANN401
     """The answer of a request.

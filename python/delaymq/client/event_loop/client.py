@@ -42,8 +42,6 @@ from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
 from delaymq.store import Start
 
-__all__ = ["AsyncClient", "connect_async"]
-
 
 class AsyncClient(
     AsyncClientAdministration,

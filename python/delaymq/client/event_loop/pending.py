@@ -14,8 +14,6 @@ from delaymq.forecast import Forecast, forecast_filter, forecast_of
 from delaymq.pending import PAGE, LookedUp, Page, looked_up, pending_filter
 from delaymq.receipt import Receipt
 
-__all__ = ["AsyncClientPendingQueries"]
-
 
 class AsyncClientPendingQueries(AsyncClientPart):
     """The methods of `AsyncClient` that look up, list and count pending messages.

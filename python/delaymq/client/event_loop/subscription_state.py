@@ -18,8 +18,6 @@ from delaymq.errors import AmbiguousError, TimedOut
 if TYPE_CHECKING:
     from delaymq._core import Delivery
 
-__all__ = ["AsyncSubscriptionState"]
-
 
 class AsyncSubscriptionState(SubscriptionState):
     """The source of an `AsyncSubscription` of a client. All methods but `stop` are called on the loop."""

@@ -12,8 +12,6 @@ from delaymq.client.session.session import Session
 from delaymq.client.threads.transport import PIECE_BYTES, RETRY_AFTER
 from delaymq.errors import StoreError, Unreachable
 
-__all__ = ["LoopTransport"]
-
 
 class LoopTransport(asyncio.Protocol):
     """One session and the asyncio transport that serves it, without a thread."""

@@ -9,8 +9,6 @@ from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq.durations import Duration, delay_ms
 
-__all__ = ["PORT", "TIMEOUT_S", "Address", "ClientOptions"]
-
 PORT = 20801  # the default port of `delaymq serve`
 EXPECTED = "delaymq://host:port"
 

@@ -26,8 +26,6 @@ from delaymq.errors import (
     Unreachable,
 )
 
-__all__ = ["PERMANENT", "OnAnswer", "PendingRequest", "Requests"]
-
 OnAnswer: TypeAlias = Callable[[Any, BaseException | None], None]
 """Called with the value of the answer, or with the error."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # a plain client does not bring asyncio
 
     from delaymq.client.session.options import Address
 
-__all__ = ["self_connection_error"]
-
 AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER with a time of 0: closing the socket frees its port at once
 
 

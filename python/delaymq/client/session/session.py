@@ -30,8 +30,6 @@ from delaymq.errors import (
 if TYPE_CHECKING:
     from delaymq.client.session.subscription_state import SubscriptionState
 
-__all__ = ["Session"]
-
 SOON_S = 0.002  # how long acknowledgements are collected before they are sent
 CONFIRM_S = 1.0  # how often the client asks the server whether acknowledgements are durable
 AGAIN_S = 0.25  # delay before a subscription is requested again after a temporary refusal

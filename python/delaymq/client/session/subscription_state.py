@@ -19,8 +19,6 @@ from delaymq.errors import AmbiguousError, Closed
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
 
-__all__ = ["CLIENT_CLOSED", "SubscriptionState"]
-
 PREFETCH = 256  # messages that are requested ahead of the consumer, at first
 CLIENT_CLOSED = "the client is closed"
 SETTLED_MAX = 256  # settled messages that are sent at once, without waiting for more

@@ -20,8 +20,6 @@ from delaymq.client.commands.calls import ClientPart
 from delaymq.durations import Duration, delay_ms
 from delaymq.store import Start
 
-__all__ = ["ClientAdministration"]
-
 
 class ClientAdministration(ClientPart):
     """The methods of `Client` for operators.

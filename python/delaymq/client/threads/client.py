@@ -35,8 +35,6 @@ from delaymq.status import Status
 from delaymq.store import Start
 from delaymq.subscription import Subscription
 
-__all__ = ["Client", "connect"]
-
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 

@@ -13,8 +13,6 @@ from delaymq.forecast import Forecast, forecast_filter, forecast_of
 from delaymq.pending import PAGE, LookedUp, Page, PendingList, looked_up, pending_filter
 from delaymq.receipt import Receipt
 
-__all__ = ["ClientPendingQueries"]
-
 
 class ClientPendingQueries(ClientPart):
     """The methods of `Client` that look up, list and count pending messages. None of them changes anything."""

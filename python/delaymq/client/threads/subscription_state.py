@@ -16,8 +16,6 @@ from delaymq.errors import AmbiguousError, TimedOut
 if TYPE_CHECKING:
     from delaymq._core import Delivery
 
-__all__ = ["BlockingSubscriptionState"]
-
 
 class BlockingSubscriptionState(SubscriptionState):
     """The source of a `Subscription` of a client."""

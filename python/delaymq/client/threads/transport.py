@@ -16,8 +16,6 @@ from delaymq.client.session.session import Session
 from delaymq.errors import StoreError, Unreachable
 from delaymq.retries import backoff
 
-__all__ = ["SocketThread"]
-
 PIECE_BYTES = 256 * 1024  # the most that one call reads or writes
 RETRY_AFTER = backoff(first=0.05, factor=2, longest=5, jitter=0.3)
 

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 from delaymq.client.session.requests import OnAnswer, PendingRequest
 from delaymq.client.session.session import Session
 
-__all__ = ["Answer", "Reply", "Wakeup", "callback_for", "wait_for"]
-
 SIGNAL_POLL_S = 0.1  # the latest time at which a signal just before a wait of the main thread is handled
 
 

@@ -21,8 +21,6 @@ from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseco
 from delaymq.spark.plan import Part
 from delaymq.tables import read_range
 
-__all__ = ["accounted", "listed"]
-
 
 def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Reads one part and returns its tally."""

@@ -22,8 +22,6 @@ from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead
 from delaymq.tables import UNFINISHED, Snapshot
 
-__all__ = ["Archived", "archive", "archived"]
-
 OPEN = (*UNFINISHED, "unknown")
 """Outcomes of messages that have not ended, or whose end is unknown."""
 

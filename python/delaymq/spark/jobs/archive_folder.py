@@ -28,8 +28,6 @@ from pathlib import Path
 from delaymq._arguments.argument_errors import refused
 from delaymq.errors import Busy, StorageError
 
-__all__ = ["ArchiveFolder", "Manifest"]
-
 VERSION = 1
 NAME = "_manifest.json"
 

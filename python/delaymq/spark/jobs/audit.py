@@ -26,8 +26,6 @@ from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part, retire
 from delaymq.spark.scan import collected
 from delaymq.tables import Snapshot
 
-__all__ = ["FINDINGS", "KINDS", "PERCENTILES", "STUCK_AFTER", "Audit", "Finding", "audit", "audited", "findings_frame"]
-
 FINDINGS = "kind string, sequence bigint, subject string, group string, words string"
 """The columns of `findings_frame`."""
 

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["Look", "Rows", "differing", "discrepancies", "prints"]
-
 Rows: TypeAlias = Sequence[dict[str, Any]]
 Wanted: TypeAlias = dict[str, list[Any]]
 Look: TypeAlias = Callable[[Wanted, tuple[str, ...]], Rows]

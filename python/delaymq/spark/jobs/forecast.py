@@ -18,8 +18,6 @@ from delaymq.spark.scan import map_segments
 from delaymq.spark.schemas import arrow_of
 from delaymq.tables import Snapshot
 
-__all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
-
 COLUMNS = ("subject", "due", "body_bytes")
 SCHEMA = "minute timestamp, subject string, messages bigint, bytes bigint"
 """The columns of a forecast."""

@@ -10,8 +10,6 @@ from itertools import islice
 from delaymq.durations import begin_of
 from delaymq.spark.jobs.forecast import Due, summed
 
-__all__ = ["page"]
-
 BARS_MAX = 240
 ROWS = 20
 WIDTH, HEIGHT, LABELS = 960, 240, 24

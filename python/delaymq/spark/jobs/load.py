@@ -24,8 +24,6 @@ from delaymq.spark.destination import Destination
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 from delaymq.spark.write import number_of_task
 
-__all__ = ["CONTENT", "BulkLoad", "Format", "StoreLoad", "load", "rows_of", "stores_frame"]
-
 Format = Literal["parquet", "csv", "json"]
 """The format of the files; `json` has an object in each line."""
 

@@ -33,8 +33,6 @@ from delaymq.rebuilding import (
 from delaymq.rebuilding import rebuild as rebuild_piece
 from delaymq.spark.scan import collected
 
-__all__ = ["PIECES", "Rebuild", "pieces_frame", "rebuild", "rebuilt"]
-
 PIECES = (
     "piece int, first_sequence bigint, sequences bigint, run bigint, pending bigint, same bigint, different bigint, "
     "missing bigint, unreadable bigint, kept bigint, vanishing bigint, "

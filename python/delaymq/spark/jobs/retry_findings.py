@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from delaymq.spark.jobs.discrepancies import Look, Rows, differing, prints
 from delaymq.spark.jobs.retry_tally import OF_RETRIES, base_of
 
-__all__ = ["Moment", "of_given_back"]
-
 Row: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int, str, str]
 """A message, its subject and a group."""

@@ -21,8 +21,6 @@ import pyarrow.compute
 
 from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseconds, numbers
 
-__all__ = ["OF_RETRIES", "Look", "base_of", "is_given_back", "is_taken_again", "take_deliveries", "take_pending"]
-
 OF_GROUPS = "%"
 """The prefix of subjects of retries and dead letters."""
 

@@ -11,20 +11,6 @@ import pyarrow.compute
 
 from delaymq.spark.schemas import arrow_of
 
-__all__ = [
-    "ACCOUNTED",
-    "BLOCK_BITS",
-    "FOUND",
-    "FOUND_SCHEMA",
-    "LISTED",
-    "READ",
-    "Numbers",
-    "Tally",
-    "in_blocks",
-    "microseconds",
-    "numbers",
-]
-
 Numbers: TypeAlias = Any
 """An array of numpy, which is not typed precisely enough to be checked."""
 
