@@ -17,7 +17,6 @@ from pathlib import Path
 from delaymq.bench.row import Figures, Measurement
 from delaymq.store import Store
 
-
 PREFIX = "DELAYMQ_"  # prefix of environment variables that configure the command line
 GIVEN_BODIES = 40
 GIVEN_BODY_BYTES = 1 << 20

@@ -10,6 +10,7 @@ from delaymq.bench.interleaving import interleaved
 from delaymq.bench.marks import at_least
 from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import measurement
+from delaymq.bench.served import grow
 from delaymq.store import Durability, Store
 
 BODY = bytes(256)
@@ -20,7 +21,7 @@ COMMITS = 2000  # approximate number of syncs of a run
 COMMITS_QUICK = 300
 MESSAGES_MAX = 500_000
 DELAY_S = 600
-SETTLE_S = 2.0  # a store has prepared its segments by then
+SETTLE_S = 2.0  # a store in use has prepared its segments by then
 COPIED = "the same bytes copied in memory"
 
 
@@ -107,7 +108,9 @@ def _publish(
 
     def ours(folder: Path) -> Figures:
         with Store.open(folder, durability=durability) as store:
-            time.sleep(0 if quick else SETTLE_S)
+            if not quick:
+                grow(store)
+                time.sleep(SETTLE_S)
             started = time.perf_counter()
             publish(store, messages)
             return {"value": messages / (time.perf_counter() - started)}
