@@ -39,17 +39,19 @@ RUST_SOURCES := $(shell find rust benches -name '*.rs' -o -name Cargo.toml 2>/de
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
 
-# Parts of a long run, each with its minutes, which are told again when it is over; what `quietly` runs tells what came of it, by a
-# pattern, or all where it failed. Each of the lanes is a process group, which ends with the run.
+# Parts of a long run. The report at the end has the minutes of each part, and in brackets the minutes of a processor that its processes
+# took. `quietly` prints the lines of a part that match a pattern, or all lines if the part failed. Each lane is a process group, which ends
+# with the run.
 define PARTS
-report=""; name=""; whole=$$SECONDS; start=$$SECONDS; running=(); \
-minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
+report=""; name=""; whole=$$SECONDS; start=$$SECONDS; used=0; running=(); \
+ticks() { local -a stat; read -r -a stat <"/proc/$$$$/stat"; ticks=$$(( stat[15] + stat[16] )); }; \
+minutes() { ticks; printf -v minutes '%6.1f min (%.1f)  %s' "$$(( (SECONDS - $$1) * 10 / 60 ))e-1" "$$(( (ticks - $$2) / 600 ))e-1" "$$3"; }; \
 tell() { status=$$?; for one in "$${running[@]}"; do kill -- "-$$one" 2>/dev/null || true; done; \
-    (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
-    printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
+    if (( status != 0 )); then minutes $$start $$used "$$name: FAILED"; report+="$$minutes"$$'\n'; fi; \
+    minutes $$whole 0 all; printf '\n%s%s\n' "$$report" "$$minutes"; exit $$status; }; \
 trap tell EXIT; \
-part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
-    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
+part() { name="$$1"; start=$$SECONDS; ticks; used=$$ticks; shift; echo "== $$name"; "$$@"; \
+    minutes $$start $$used "$$name"; report+="$$minutes"$$'\n'; }; \
 quietly() { local pattern="$$1"; shift; "$$@" >target/quietly.log 2>&1 || { cat target/quietly.log; return 1; }; \
     grep -E "$$pattern" target/quietly.log || true; }; \
 logged() { local log="target/ci/$$1.log" failed=0; shift; mkdir -p target/ci; \
@@ -128,6 +130,12 @@ test-rust: $(TOOLS)
 	cargo test $(TESTED)
 	cat target/tmp/flipped-bits.txt
 
+# All that is compiled for the tests of Rust and of Python, the simulation and the harnesses.
+.PHONY: test-programs
+test-programs: $(TOOLS)
+	cargo test $(TESTED) --no-run
+	$(MAKE) --no-print-directory $(FUZZED) $(PLANTED) $(SIMULATION)
+
 .PHONY: test-python
 ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
@@ -149,7 +157,7 @@ test-benches: $(TOOLS) $(INSTALLED) ## Run each bench of the suites once, so tha
 lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_tidy.py)
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path rust/fuzz/guided/Cargo.toml
-	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --locked --workspace --all-targets --all-features --profile $(TEST_PROFILE) -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -300,25 +308,36 @@ clean: ## Remove what was built
 .PHONY: ci
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, torture, a short demo; with the minutes of each
 	@$(PARTS) \
-	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
-	part "lint" $(MAKE) --no-print-directory lint; \
-	part "supply chain" $(MAKE) --no-print-directory supply-chain; \
-	part "documents" $(MAKE) --no-print-directory docs; \
-	part "wheel and source distribution" $(MAKE) --no-print-directory $(INSTALLED); \
-	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
-	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
-	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
-	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
-	part "programs with planted faults" $(MAKE) --no-print-directory $(PLANTED); \
-	part "two lanes" lanes ci-computing ci-waiting; \
+	part "tools" $(MAKE) --no-print-directory $(TOOLS) $(DOCUMENTING); \
+	part "lint, and the wheel" lanes ci-lint ci-wheel; \
+	part "programs of the tests are built" $(MAKE) --no-print-directory test-programs; \
+	part "tests, in three lanes" lanes ci-computing ci-python ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
+# Lanes that `make ci` runs next to each other. Of each pair or three, one computes, and the others wait for disks, processes and one
+# thread of the linker. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes use one folder of it.
+.PHONY: ci-lint ci-wheel ci-computing ci-python ci-waiting
+ci-lint:
+	@$(PARTS) \
+	part "lint" logged lint lint; \
+	part "supply chain" logged supply-chain supply-chain
+
+ci-wheel:
+	@$(PARTS) \
+	part "wheel and source distribution" logged wheel $(INSTALLED); \
+	part "documents" logged documents docs
+
+ci-python:
+	@$(PARTS) \
+	part "tests of Python, wheel of dist/" logged python test-python; \
+	part "wheel from the source distribution" logged from-sources dist-test; \
+	part "benches, each once" logged benches test-benches
+
 # Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 2,000, and 4,000
-# over connections. Two lanes that `make ci` runs next to each other: one computes, the other waits for disks and processes. Each part has
-# a log of its own in target/ci. Only the first calls cargo, which would otherwise wait for its own lock.
-.PHONY: ci-computing ci-waiting
+# over connections.
 ci-computing:
 	@$(PARTS) \
+	part "tests of Rust" logged rust test-rust; \
 	part "models" logged models models; \
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
 	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),6000); \
