@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::planted::failpoint::{Failpoint, act};
 use delaymq_core::planted::{Planted, plant_everywhere};
 

@@ -146,12 +146,7 @@ fn assemble(
         given_bytes,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
-    // The room that finishing facts need. It is small, so that the first publish does not wait for more.
-    let small = identity.segment_bytes.min(OPENING_SEGMENT_BYTES);
-    let header = SegmentHeader { capacity: small, ..appender.plan_next(0) };
-    let reserve = Preparing::begin(Arc::clone(&storage), header, true)
-        .and_then(Preparing::finish)
-        .and_then(|prepared| appender.adopt(prepared));
+    let reserve = keep_reserve(&storage, &mut appender);
     let mut commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
     commit_options.marks = options.marks;
     let mut commits = GroupCommit::new(commit_options);
@@ -196,6 +191,14 @@ fn assemble(
     begin_epoch(&shared, identity, position.epoch, position.chain)?;
     reached(Failpoint::EpochBegun);
     Ok(shared)
+}
+
+/// Prepares the room that finishing facts need. It is small, so that the first publish does not wait for more.
+fn keep_reserve(storage: &Arc<dyn Storage>, appender: &mut SegmentAppender) -> Result<()> {
+    let planned = appender.plan_next(0);
+    let header = SegmentHeader { capacity: planned.capacity.min(OPENING_SEGMENT_BYTES), ..planned };
+    let prepared = Preparing::begin(Arc::clone(storage), header, true).and_then(Preparing::finish)?;
+    appender.adopt(prepared)
 }
 
 /// Writes the first fact of the epoch, durably, and the facts that follow from the end of the last process.

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use super::commit::Mark;
 use super::durability::Durability;
 use super::growth::SegmentGrowth;
-use super::preparing::{PreparedSegment, Preparing};
+use super::preparing::{OpenSegment, PreparedSegment, Preparing, install};
 use crate::error::{Error, Result};
 use crate::message_log::segment::{
-    LOG_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, give_back_rest, segment_path, unless_stopped,
+    SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, give_back_rest, segment_path, unless_stopped,
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::Storage;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 /// Bytes of a batch header, in the type of offsets.
@@ -75,12 +75,6 @@ pub struct Appended {
     pub synced: Mark,
     /// True if it is the first batch of a segment.
     pub rolled: bool,
-}
-
-struct OpenSegment {
-    number: SegmentNumber,
-    capacity: u32,
-    file: Arc<dyn StorageFile>,
 }
 
 /// The one writer of the log.
@@ -372,19 +366,6 @@ impl SegmentAppender {
         }
         result
     }
-}
-
-/// Gives a prepared segment its final name, durably, and opens it under that name.
-fn install(storage: &dyn Storage, prepared: &PreparedSegment) -> Result<OpenSegment> {
-    let SegmentHeader { number, capacity, .. } = prepared.header;
-    let path = segment_path(number);
-    storage.rename(&prepared.temporary, &path)?;
-    reached(Failpoint::SegmentRenamed);
-    if !is_on(Planted::FolderNotSynced) {
-        storage.sync_folder(LOG_FOLDER)?;
-    }
-    reached(Failpoint::SegmentInstalled);
-    Ok(OpenSegment { number, capacity, file: storage.open(&path)? })
 }
 
 fn malformed(bytes: usize, record_count: u32) -> Error {

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::message_log::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
+use crate::message_log::segment::{LOG_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
 use crate::storage::{Storage, StorageFile};
 use crate::units::SegmentNumber;
 
@@ -31,6 +32,13 @@ pub struct PreparedSegment {
     pub(in crate::message_log) header: SegmentHeader,
     pub(in crate::message_log) temporary: String,
     pub(in crate::message_log) file: Arc<dyn StorageFile>,
+}
+
+/// A segment of the log that is open for writing.
+pub(super) struct OpenSegment {
+    pub(super) number: SegmentNumber,
+    pub(super) capacity: u32,
+    pub(super) file: Arc<dyn StorageFile>,
 }
 
 impl PreparedSegment {
@@ -141,6 +149,19 @@ impl Preparing {
         drop(self.storage.remove(&self.temporary));
         error
     }
+}
+
+/// Gives a prepared segment its final name, durably, and opens it under that name.
+pub(super) fn install(storage: &dyn Storage, prepared: &PreparedSegment) -> Result<OpenSegment> {
+    let SegmentHeader { number, capacity, .. } = prepared.header;
+    let path = segment_path(number);
+    storage.rename(&prepared.temporary, &path)?;
+    reached(Failpoint::SegmentRenamed);
+    if !is_on(Planted::FolderNotSynced) {
+        storage.sync_folder(LOG_FOLDER)?;
+    }
+    reached(Failpoint::SegmentInstalled);
+    Ok(OpenSegment { number, capacity, file: storage.open(&path)? })
 }
 
 /// The result of one step.
