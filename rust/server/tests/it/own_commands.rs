@@ -2,10 +2,12 @@
 
 #![cfg(test)]
 
+use crate::support::qmq::Qmq;
 use crate::support::{Client, eventually, options, serve, serve_with, subscribing};
 use delaymq_core::queues::tags::{Filter, TagRule};
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::name::GroupStart;
+use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::administration::{
     Expire, GroupAt, GroupName, Listed, Listing, Redrive, read_number,
 };
@@ -22,6 +24,7 @@ use delaymq_core::wire::extension::{
     REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::frame::FLAG_ONE_WAY;
+use delaymq_core::wire::qmq::message::{MessageParts, put_message, put_opaque_body};
 use delaymq_engine::{Durability, GroupListed, Receipt, SubjectListed};
 
 fn status(client: &mut Client) -> StatusTold {
@@ -177,6 +180,37 @@ fn filters_pass_over_what_a_group_does_not_want() {
     assert_eq!([&messages[0].body, &messages[1].body], [b"2", b"4"]);
     client.acknowledge(&messages);
     assert_eq!(status(&mut client).ready, 0, "the others count as done");
+}
+
+#[test]
+fn filters_see_the_environment_of_a_qmq_message_with_an_opaque_body() {
+    let served = serve();
+    let mut client = served.connect();
+    let mut subscribe = subscribing(1, "order", "billing", 2);
+    subscribe.filters.push(Filter::SubEnvironment { environment: "beta".to_owned(), part: "one".to_owned() });
+    Subscribed::read(&client.done(SUBSCRIBE, |out| subscribe.put(out))).unwrap();
+    let labelled = |environment: &str| {
+        let mut body = Vec::new();
+        let labels: [(&str, &[u8]); 2] = [("qmq_env", environment.as_bytes()), ("qmq_subEnv", b"one")];
+        put_opaque_body(&mut body, &labels, &[0xff]).unwrap();
+        let parts = MessageParts {
+            created: Millis(1_700_000_000_000),
+            due: None,
+            subject: "order",
+            message_id: environment,
+            tags: &[],
+            is_opaque: true,
+            body: &body,
+        };
+        let mut out = Vec::new();
+        put_message(&mut out, &parts).unwrap();
+        out
+    };
+    Qmq::to(served.server.address()).store(&[labelled("alpha"), labelled("beta")]);
+    let messages = client.messages(1);
+    assert_eq!((messages[0].is_qmq, messages[0].offset), (true, 1), "the first one is of another environment");
+    client.acknowledge(&messages);
+    assert_eq!(status(&mut client).ready, 0, "the other one counts as done");
 }
 
 #[test]
