@@ -6,7 +6,7 @@ A fraction of a millisecond is rounded up, so that no message is due early.
 from __future__ import annotations
 
 import math
-import secrets
+import os
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -136,7 +136,7 @@ def jittered(due: int, jitter: Duration | None) -> int:
         TooLarge: It does not fit into 63 bits of milliseconds.
     """
     most = jitter_ms(jitter)
-    return due + secrets.randbelow(most + 1) if most else due
+    return due + random_integers(most, 1)[0] if most else due
 
 
 def jitter_ms(jitter: Duration | None) -> int:
@@ -155,7 +155,7 @@ def jitter_ms(jitter: Duration | None) -> int:
 
 def random_integers(most: int, count: int) -> list[int]:
     """Uniformly distributed integers from 0 to `most`, from one read of the system's random source."""
-    random_bytes = secrets.token_bytes(DRAW_BYTES * count)
+    random_bytes = os.urandom(DRAW_BYTES * count)
     starts = range(0, len(random_bytes), DRAW_BYTES)
     return [int.from_bytes(random_bytes[start : start + DRAW_BYTES]) % (most + 1) for start in starts]
 

@@ -5,7 +5,7 @@ Also the conditions of a publish: its key, what happens if the key is taken, and
 
 from __future__ import annotations
 
-import secrets
+import os
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -72,7 +72,7 @@ def id_for(message_id: str | None, deduplicate: bool) -> str | None:
 
 def new_ids(count: int) -> list[str]:
     """Random ids, from one read of the system's random source."""
-    random_hex = secrets.token_hex(ID_BYTES * count)
+    random_hex = os.urandom(ID_BYTES * count).hex()
     return [random_hex[start : start + 2 * ID_BYTES] for start in range(0, len(random_hex), 2 * ID_BYTES)]
 
 

@@ -198,11 +198,16 @@ def test_no_call_on_the_page_is_made_up() -> None:
     assert called <= known
 
 
-def brought_by(name: str) -> set[str]:
-    """The packages that an import brings into a process that has nothing."""
+def modules_brought_by(name: str) -> set[str]:
+    """The modules that an import brings into a process that has nothing."""
     code = f"import sys; before = set(sys.modules); import {name}; print(*set(sys.modules) - before)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=uncounted())
-    return {name.split(".")[0] for name in ended.stdout.split()}
+    return set(ended.stdout.split())
+
+
+def brought_by(name: str) -> set[str]:
+    """The packages of these modules."""
+    return {module.split(".")[0] for module in modules_brought_by(name)}
 
 
 def test_an_import_brings_nothing_that_is_not_needed() -> None:
@@ -212,19 +217,9 @@ def test_an_import_brings_nothing_that_is_not_needed() -> None:
     assert not brought_by("delaymq.client.threads.client") & {"asyncio", "concurrent", "argparse", "ssl", "subprocess"}
 
 
-IMPORT_SECONDS_MAX = 0.06
-ASYNCIO_SECONDS = 0.05
-"""Importing asyncio takes no longer than this where a processor is as fast as those that the bound is for."""
-
-
-def import_seconds(name: str) -> float:
-    """The processor's time for an import, which is what it takes where nothing else runs, however much does here."""
-    timed = f"import time; started = time.process_time(); import {name}; print(time.process_time() - started)"
-    run = [sys.executable, "-c", timed]
-    ended = subprocess.run(run, capture_output=True, text=True, check=True, env=uncounted())
-    return float(ended.stdout)
+MODULES_MAX = 60
+"""Modules that an import may load. An import of asyncio loads 66. A time would depend on what else the machine does."""
 
 
 def test_an_import_is_quick() -> None:
-    ours, theirs = (min(import_seconds(name) for _ in range(7)) for name in ("delaymq", "asyncio"))
-    assert ours < IMPORT_SECONDS_MAX * max(1.0, theirs / ASYNCIO_SECONDS)
+    assert len(modules_brought_by("delaymq")) <= MODULES_MAX
