@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +52,14 @@ class Stopping(Server):
 
     def __init__(self, folder: str, port: int = 0) -> None:
         super().__init__(folder, port)
-        threading.Timer(1, self._process.terminate).start()
+        threading.Thread(target=self.stop_once_used, daemon=True).start()
+
+    def stop_once_used(self) -> None:
+        """Ends it once a client has published, however late that is on a busy machine."""
+        with contextlib.suppress(delaymq.StoreError), delaymq.connect(self.url) as client:
+            while not client.status().pending:
+                time.sleep(0.05)
+        self._process.terminate()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from delaymq.message import Message, Publish
 from delaymq.store import Store
 
 LEAD_MS = 10_000  # time to publish all messages before they are due
-LEAD_QUICK_MS = 3000
+LEAD_QUICK_MS = 6000
 LEAD_MESSAGES_EACH_MS = 250  # the lowest rate of publishing, in messages a millisecond
 SUBJECT = "bench.burst"
 BODY = bytes(64)
