@@ -218,7 +218,7 @@ def test_an_import_brings_nothing_that_is_not_needed() -> None:
 
 
 MODULES_SHARE_MAX = 0.8
-"""Modules that an import may load, as a share of those of asyncio. A time would depend on what else the machine does."""
+"""Modules that an import may load, as a share of those of asyncio. A time would depend on what else runs."""
 
 
 def test_an_import_is_quick() -> None:
