@@ -76,7 +76,20 @@ impl Case {
         let durability = if self.flag("disk") { Durability::Disk } else { Durability::Os };
         let mut options = Options { durability, ..Options::default() };
         change(&mut options);
+        if self.flag("settle") {
+            self.grow()?;
+        }
         Ok(Store::open(&self.folder, options, &mut |_| ())?)
+    }
+}
+
+impl Case {
+    /// Gives the store 40 MiB in an opening of its own: a new store has small segments, and what is prepared for a publish
+    /// that waits is not filled with zeros.
+    fn grow(&self) -> Result<(), Failure> {
+        let store = Store::open(&self.folder, Options::default(), &mut |_| ())?;
+        publish(&store, "before", GIVEN_BODIES, (1, &vec![0; GIVEN_BODY_BYTES]), |_| Due::After(GIVEN_DELAY_MS))?;
+        Ok(store.close()?)
     }
 }
 
@@ -118,12 +131,8 @@ pub(crate) fn publish(
     Ok(())
 }
 
-/// If the case asks for it, publishes `GIVEN_BODIES` and waits until the helper has prepared its stock of segments, as it
-/// has in a store that is in use. A new store has small segments.
+/// If the case asks for it, waits until the helper has prepared its stock of segments, as it has in a store that is in use.
 pub(crate) fn settle(case: &Case, store: &Store) -> Result<(), Failure> {
-    if case.flag("settle") {
-        publish(store, "before", GIVEN_BODIES, (1, &vec![0; GIVEN_BODY_BYTES]), |_| Due::After(GIVEN_DELAY_MS))?;
-    }
     let (started, mut before) = (Instant::now(), 0);
     while case.flag("settle") && started.elapsed() < SETTLE_MAX {
         std::thread::sleep(SETTLE_PAUSE);
