@@ -81,9 +81,7 @@ impl Case {
         }
         Ok(Store::open(&self.folder, options, &mut |_| ())?)
     }
-}
 
-impl Case {
     /// Gives the store 40 MiB in an opening of its own: a new store has small segments, and what is prepared for a publish
     /// that waits is not filled with zeros.
     fn grow(&self) -> Result<(), Failure> {

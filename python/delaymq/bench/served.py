@@ -55,8 +55,7 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
         RuntimeError: It did not start, or did not end normally.
     """
     if settled:
-        with Store.open(folder, durability="os") as store:
-            grow(store)
+        grow(folder)
     options = {"server.port": 0, "http.port": 0, "store.durability": durability}
     settings = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "delaymq", "serve", "--store", str(folder), "--json", *settings]
@@ -80,10 +79,14 @@ def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[
             process.kill()
 
 
-def grow(store: Store) -> None:
-    """Publishes 40 MiB, due in a day: the segments of a new store are small and grow with what it is given."""
-    for _ in range(GIVEN_BODIES):
-        store.publish("before", bytes(GIVEN_BODY_BYTES), delay=GIVEN_DELAY_S)
+def grow(folder: Path) -> None:
+    """Gives a store 40 MiB, due in a day, in an opening of its own.
+
+    The segments of a new store are small, and what is prepared for a publish that waits is not filled with zeros.
+    """
+    with Store.open(folder, durability="os") as store:
+        for _ in range(GIVEN_BODIES):
+            store.publish("before", bytes(GIVEN_BODY_BYTES), delay=GIVEN_DELAY_S)
 
 
 def on_server(

@@ -74,7 +74,7 @@ pub enum Error {
     NotAStore {
         /// The folder.
         path: String,
-        /// What the folder holds.
+        /// The content of the folder.
         found: String,
     },
     /// Another process has the store open.

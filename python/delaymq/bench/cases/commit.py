@@ -108,8 +108,7 @@ def _publish(
 
     def ours(folder: Path) -> Figures:
         if not quick:
-            with Store.open(folder) as store:
-                grow(store)
+            grow(folder)
         with Store.open(folder, durability=durability) as store:
             time.sleep(0 if quick else SETTLE_S)
             started = time.perf_counter()

@@ -48,7 +48,7 @@ pub struct NewSeries<'a> {
     pub subject: SubjectNumber,
     /// Its name in the subject.
     pub name: &'a str,
-    /// What to do if the subject has a series of this name.
+    /// The behaviour if the subject has a series of this name.
     pub if_exists: IfExists,
     /// The rule of its occurrences, as a text.
     pub rule: &'a str,

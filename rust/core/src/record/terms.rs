@@ -34,7 +34,7 @@ impl NameHash {
     }
 }
 
-/// What to do if a pending message has the key of a new one.
+/// The behaviour if a pending message has the key of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IfExists {
     /// The pending message is cancelled, and the new one stored.
@@ -69,7 +69,7 @@ pub struct MessageTerms {
     pub place: u32,
     /// Its key.
     pub key: Option<NameHash>,
-    /// What to do if its key is taken.
+    /// The behaviour if its key is taken.
     pub if_exists: IfExists,
     /// The id that identifies a repetition of it, if it has one.
     pub id: Option<NameHash>,

@@ -1,5 +1,5 @@
 //! A view of the pending entries in a range of keys at one moment, to be read without blocking the owner. The
-//! entries in memory are copied, up to a limit. Of each run, the view shares only the file and the two bits
+//! entries in memory are copied, up to a limit. The view shares only the file of each run and the two bits
 //! of each sequence. The feed is not involved.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{Class, Submission, Submitted};
+use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::units::{Sequence, SubjectNumber};
 
@@ -48,10 +48,7 @@ impl Node {
     ) -> Result<Option<Range<Sequence>>> {
         let Draft { records, count, adopts, names } = draft;
         let submission = Submission { records, record_count: *count, adopts: *adopts, class, must_sync };
-        let Submitted::Accepted(range) = self.commits.submit(submission)? else {
-            self.awaited_bytes = records.len() as u64;
-            return Ok(None);
-        };
+        let Some(range) = self.queue(submission)? else { return Ok(None) };
         for name in names {
             self.names.confirm(name);
         }

@@ -68,10 +68,15 @@ impl Node {
         class: Class,
         must_sync: bool,
     ) -> Result<Option<Range<Sequence>>> {
-        match self.commits.submit(Submission { records, record_count, adopts: 0, class, must_sync })? {
+        self.queue(Submission { records, record_count, adopts: 0, class, must_sync })
+    }
+
+    /// As [`Self::submit`]. A submission that must wait makes the next prepared segment large enough for it.
+    pub(super) fn queue(&mut self, submission: Submission<'_>) -> Result<Option<Range<Sequence>>> {
+        match self.commits.submit(submission)? {
             Submitted::Accepted(range) => Ok(Some(range)),
             Submitted::NeedRoom | Submitted::QueueFull => {
-                self.awaited_bytes = records.len() as u64;
+                self.awaited_bytes = submission.records.len() as u64;
                 Ok(None)
             }
         }

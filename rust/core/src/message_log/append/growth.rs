@@ -11,7 +11,7 @@ const FACTOR_AWAITED: u64 = 16;
 /// Bytes of a segment that its header, a witness, the batch header of the awaited records and the seal take.
 const OVERHEAD_BYTES: u64 = SEGMENT_HEADER_BYTES as u64 + 3 * BATCH_HEADER_BYTES as u64;
 
-/// What the log was given, and the bounds of its segments, in bytes.
+/// The bytes that the log was given, and the bounds of its segments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentGrowth {
     smallest: u32,

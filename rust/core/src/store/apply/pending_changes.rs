@@ -11,7 +11,7 @@ use crate::store::names::receipt::SIZE_UNKNOWN;
 use crate::store::state::State;
 use crate::units::{DueKey, Sequence, SubjectNumber};
 
-/// What a fact says about the entry that it ends: the subject (0 if the fact names none) and the bytes of the body
+/// The statement of a fact about the entry that it ends: the subject (0 if the fact names none) and the bytes of the body
 /// ([`SIZE_UNKNOWN`] if the size was not known).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Told {

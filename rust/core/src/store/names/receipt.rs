@@ -24,7 +24,7 @@ use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 /// Bytes of a receipt.
 pub const RECEIPT_BYTES: usize = 48;
 /// The size in a receipt that was made from the entry of a pending message, without reading the size of its body.
-/// Such a receipt is as valid as any other.
+/// This receipt is as valid as any other.
 pub const SIZE_UNKNOWN: u32 = u32::MAX;
 const CHECKED_BYTES: usize = 43;
 const VERSION: u8 = 1;

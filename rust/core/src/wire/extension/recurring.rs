@@ -62,7 +62,7 @@ pub struct RecurAsked<'a> {
     pub start: Option<Millis>,
     /// The policy for missed occurrences.
     pub catch_up: CatchUp,
-    /// What to do if the subject has a series of this name.
+    /// The behaviour if the subject has a series of this name.
     pub if_exists: IfExists,
     /// Message id, tags and attributes of each message.
     pub meta: &'a [u8],

@@ -41,7 +41,7 @@ pub struct TermsAsked<'a> {
     pub place: u32,
     /// Its key.
     pub key: Option<&'a str>,
-    /// What to do if the key is taken.
+    /// The behaviour if the key is taken.
     pub if_exists: IfExists,
     /// True if its message id identifies repetitions.
     pub deduplicates: bool,
