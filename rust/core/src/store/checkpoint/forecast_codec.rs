@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
-use super::snapshot::WindowSnapshot;
+use super::window_codec::WindowSnapshot;
 use crate::error::Result;
 use crate::run::Cell;
 use crate::schedule_log::{EndedCells, SavedEnded, Window};

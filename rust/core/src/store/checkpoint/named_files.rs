@@ -1,22 +1,20 @@
-//! The files that a checkpoint names (parts 14 and 15 of [`super::snapshot`]), and with them all that belongs to one
-//! copy of a store.
+//! The files that a checkpoint names, and the bytes of its runs: parts 15 and 21 of its body, see [`super::snapshot`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::codec::{FieldReader, FieldWriter};
-use super::forecast_codec::{read_ended, read_totals};
-use super::log_codec::{read_holes, read_run_holes, read_segments};
-use super::snapshot::WindowSnapshot;
 use crate::error::Result;
 use crate::message_log::Holes;
-use crate::run::{Run, RunHoles};
-use crate::store::checkpoint::file_subjects_codec::read_file_subjects;
-use crate::store::checkpoint::loaded_runs::{NamedLoad, read_loads};
+use crate::run::{LoadName, Run, RunHoles, StagedRun};
+use crate::storage::Storage;
+use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::store::retention::kept_files::KeptFiles;
+use crate::store::state::KnownRun;
 use crate::store::state::file_subjects::FileSubjects;
-use crate::store::state::{KnownRun, LogPosition, SegmentStart};
-use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
+use crate::units::{Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+
+/// Bytes of one loaded run in a checkpoint.
+const LOAD_BYTES: usize = 44;
 
 /// A run that a checkpoint names, with the length and the check that prove it whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +35,38 @@ impl NamedRun {
     /// Describes the opened run for the state.
     pub(in crate::store) fn known(&self, run: &Arc<Run>) -> KnownRun {
         KnownRun { run: Arc::clone(run), created: self.created, subjects: self.subjects.clone() }
+    }
+}
+
+/// The fields of a loaded run in a checkpoint, in addition to its number, length, check and time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::store) struct NamedLoad {
+    pub(in crate::store) name: LoadName,
+    /// The sequence of its first row.
+    base: Sequence,
+    rows: u64,
+}
+
+impl NamedLoad {
+    /// The fields of a run, if it was loaded.
+    pub(in crate::store) fn of(run: &Run) -> Option<Self> {
+        let relation = run.relation()?;
+        Some(Self { name: relation.name, base: relation.base, rows: run.row_count() })
+    }
+
+    /// Opens the named run. Its messages count as published when the run was adopted.
+    ///
+    /// # Errors
+    /// As [`Run::open_adopted`].
+    pub(in crate::store) fn open(
+        &self,
+        storage: &dyn Storage,
+        named: &NamedRun,
+        stream: &[u8; 16],
+        number_of: &dyn Fn(&str) -> Option<SubjectNumber>,
+    ) -> Result<Run> {
+        let staged = StagedRun { name: self.name, length: named.length, digest: named.check, rows: self.rows };
+        Run::open_adopted(storage, &staged, (named.number, stream), (self.base, named.created), number_of)
     }
 }
 
@@ -93,35 +123,38 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
     Ok(runs)
 }
 
-/// The parts that belong to one copy of a store: 13 to 21.
-pub(in crate::store) struct OfThisCopy {
-    pub(in crate::store) feed_from: DueKey,
-    pub(in crate::store) segments: Vec<SegmentStart>,
-    pub(in crate::store) files: NamedFiles,
-    pub(in crate::store) totals: Vec<(Minute, Tally)>,
+/// A count, then for each loaded run, by number, `run u32 | staged_ms u64 | nonce 16 | base u64 | rows u64`.
+pub(in crate::store) fn write_loads(out: &mut FieldWriter, loads: &BTreeMap<RunNumber, NamedLoad>) {
+    out.count(loads.len());
+    for (number, load) in loads {
+        out.u32(number.0);
+        out.u64(load.name.staged.0);
+        out.array(&load.name.nonce);
+        out.u64(load.base.0);
+        out.u64(load.rows);
+    }
 }
 
-pub(super) fn read_of_this_copy(
+/// Reads what [`write_loads`] wrote, in a checkpoint that names these schedule runs and whose next sequence is `next`.
+///
+/// # Errors
+/// `Corrupt` if the loaded runs are out of order, or if one is not among the schedule runs or not below `next`.
+pub(in crate::store) fn read_loads(
     from: &mut FieldReader<'_>,
-    position: &LogPosition,
-    windows: &mut [WindowSnapshot],
-) -> Result<OfThisCopy> {
-    let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
-    let floor = SegmentNumber(from.u32()?);
-    let mut segments = read_segments(from)?;
-    let mut files = NamedFiles {
-        floor,
-        schedule_runs: read_runs(from)?,
-        dispatch_runs: read_runs(from)?,
-        holes: Holes::default(),
-        run_holes: RunHoles::default(),
-        loads: BTreeMap::new(),
-    };
-    let totals = read_totals(from)?;
-    read_ended(from, windows)?;
-    read_file_subjects(from, &mut segments, &mut files)?;
-    files.holes = read_holes(from, floor, position)?;
-    files.run_holes = read_run_holes(from, &files.schedule_runs)?;
-    files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
-    Ok(OfThisCopy { feed_from, segments, files, totals })
+    runs: &[NamedRun],
+    next: Sequence,
+) -> Result<BTreeMap<RunNumber, NamedLoad>> {
+    let mut loads: BTreeMap<RunNumber, NamedLoad> = BTreeMap::new();
+    for _ in 0..from.count(LOAD_BYTES)? {
+        let number = RunNumber(from.u32()?);
+        let name = LoadName { staged: Millis(from.u64()?), nonce: from.array()? };
+        let load = NamedLoad { name, base: Sequence(from.u64()?), rows: from.u64()? };
+        let is_named = runs.iter().any(|run| run.number == number);
+        let is_known = load.base.0.checked_add(load.rows).is_some_and(|end| end <= next.0);
+        if !is_named || !is_known || loads.last_key_value().is_some_and(|(last, _)| *last >= number) {
+            return Err(from.malformed("loaded runs among the schedule runs that it names, by number"));
+        }
+        loads.insert(number, load);
+    }
+    Ok(loads)
 }

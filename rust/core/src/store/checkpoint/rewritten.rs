@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::file::{encoded, read_checkpoint};
-use super::snapshot::{Frozen, WindowSnapshot};
+use super::snapshot::Frozen;
+use super::window_codec::WindowSnapshot;
 use crate::error::Result;
 use crate::message_log::Stream;
 use crate::storage::Storage;

@@ -50,20 +50,22 @@
 use std::collections::BTreeMap;
 
 use super::codec::{FieldReader, FieldWriter};
-use super::forecast_codec::{ended_of, write_ended, write_totals};
+use super::forecast_codec::{ended_of, read_ended, read_totals, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
-use super::log_codec::{read_position, write_holes, write_position, write_run_holes};
-use super::named_files::{NamedFiles, OfThisCopy, read_of_this_copy, write_runs};
+use super::log_codec::{
+    read_holes, read_position, read_run_holes, read_segments, write_holes, write_position, write_run_holes,
+};
+use super::named_files::{NamedFiles, read_loads, read_runs, write_loads, write_runs};
 use super::subject_codec::{QueueSnapshot, read_subjects, write_subjects};
+use super::window_codec::{WindowSnapshot, is_pending, read_windows, write_windows};
 use crate::error::Result;
 use crate::message_log::Holes;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
 use crate::record::{made_up_number, written_format};
 use crate::run::RunHoles;
-use crate::schedule_log::{EntryState, JoinedEnded, SEQUENCE_MAX, SavedEnded, TwoBits};
-use crate::store::checkpoint::file_subjects_codec::write_file_subjects;
-use crate::store::checkpoint::loaded_runs::write_loads;
+use crate::schedule_log::{JoinedEnded, SEQUENCE_MAX, SavedEnded, TwoBits};
+use crate::store::checkpoint::file_subjects_codec::{read_file_subjects, write_file_subjects};
 use crate::store::names::keys::Keys;
 use crate::store::names::recent_ids::RecentIds;
 use crate::store::names::subjects::Subjects;
@@ -73,17 +75,9 @@ use crate::store::state::recent_moves::RecentMoves;
 use crate::store::state::recurring::Recurring;
 use crate::store::state::{EpochInfo, LogPosition, SegmentStart, State};
 use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Minute, PullOffset, RunNumber, Sequence, SubjectNumber, Tally,
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Minute, PullOffset, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber, Tally,
 };
-
-/// One window of the schedule, as of the position.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct WindowSnapshot {
-    pub(in crate::store) bits: TwoBits,
-    pub(in crate::store) run: Option<RunNumber>,
-    /// The entries that the cells of that run count and that are no longer pending.
-    pub(in crate::store) ended: SavedEnded,
-}
 
 /// All small state as of one position.
 #[derive(Clone, Debug)]
@@ -186,7 +180,7 @@ impl Frozen {
     /// Returns the body, and the length of the part that is the same on every copy of the stream.
     pub(in crate::store) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
         let mut out = FieldWriter { bytes: self.small.clone() };
-        self.write_windows(&mut out);
+        write_windows(&mut out, &self.windows);
         self.moves.write(&mut out, self.position.trusted);
         let none = Keys::default();
         if planted::is_on(Planted::KeysNotSaved) { &none } else { &self.keys }.write(&mut out);
@@ -212,18 +206,6 @@ impl Frozen {
         write_run_holes(&mut out, &files.run_holes);
         write_loads(&mut out, &files.loads);
         (out.bytes, logical)
-    }
-
-    fn write_windows(&self, out: &mut FieldWriter) {
-        out.count(self.windows.len());
-        for window in &self.windows {
-            out.u64(window.bits.first().0);
-            out.u64(window.bits.len());
-            out.u32(window.run.unwrap_or_default().0);
-            for word in window.bits.words() {
-                out.u64(if planted::is_on(Planted::CancelledBitNotSaved) { forget_cancelled(word) } else { word });
-            }
-        }
     }
 }
 
@@ -347,12 +329,6 @@ impl Snapshot {
     }
 }
 
-/// A planted fault: cancelled is saved as pending.
-fn forget_cancelled(word: u64) -> u64 {
-    let cancelled = word & (word >> 1) & 0x5555_5555_5555_5555;
-    word & !(cancelled << 1)
-}
-
 fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
     let mut epochs = Vec::new();
     for _ in 0..from.count(28)? {
@@ -362,31 +338,35 @@ fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
     Ok(epochs)
 }
 
-fn is_pending(windows: &[WindowSnapshot], sequence: Sequence) -> bool {
-    let behind = windows.partition_point(|window| window.bits.end() <= sequence);
-    windows.get(behind).is_some_and(|window| window.bits.get(sequence) == EntryState::Pending)
+/// The parts that belong to one copy of a store: 13 to 21.
+struct OfThisCopy {
+    feed_from: DueKey,
+    segments: Vec<SegmentStart>,
+    files: NamedFiles,
+    totals: Vec<(Minute, Tally)>,
 }
 
-/// Reads the windows, which must be in the order of their sequences, and below the next sequence.
-fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
-    let mut windows: Vec<WindowSnapshot> = Vec::new();
-    for _ in 0..from.count(20)? {
-        let (first, length) = (Sequence(from.u64()?), from.u64()?);
-        let run = from.u32()?;
-        let words = length.div_ceil(32);
-        let mut bits = Vec::new();
-        for _ in 0..words {
-            bits.push(from.u64()?);
-        }
-        let Some(bits) = TwoBits::from_words(first, length, &bits) else {
-            return Err(from.malformed("the bits of a window"));
-        };
-        let least = windows.last().map_or(Sequence(0), |before| before.bits.end());
-        if first < least || first.0.checked_add(length).is_none_or(|end| end > next.0) {
-            return Err(from.malformed("a window behind the one before and below the next sequence"));
-        }
-        let run = (run > 0).then_some(RunNumber(run));
-        windows.push(WindowSnapshot { bits, run, ended: SavedEnded::default() });
-    }
-    Ok(windows)
+fn read_of_this_copy(
+    from: &mut FieldReader<'_>,
+    position: &LogPosition,
+    windows: &mut [WindowSnapshot],
+) -> Result<OfThisCopy> {
+    let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
+    let floor = SegmentNumber(from.u32()?);
+    let mut segments = read_segments(from)?;
+    let mut files = NamedFiles {
+        floor,
+        schedule_runs: read_runs(from)?,
+        dispatch_runs: read_runs(from)?,
+        holes: Holes::default(),
+        run_holes: RunHoles::default(),
+        loads: BTreeMap::new(),
+    };
+    let totals = read_totals(from)?;
+    read_ended(from, windows)?;
+    read_file_subjects(from, &mut segments, &mut files)?;
+    files.holes = read_holes(from, floor, position)?;
+    files.run_holes = read_run_holes(from, &files.schedule_runs)?;
+    files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
+    Ok(OfThisCopy { feed_from, segments, files, totals })
 }

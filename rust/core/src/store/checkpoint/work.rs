@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::file::write_checkpoint;
 use super::merging::{FinishedMerge, MergeFailure, MergeWork};
-use super::named_files::{NamedFiles, NamedRun};
+use super::named_files::{NamedFiles, NamedLoad, NamedRun};
 use super::ready_runs::DispatchRunWork;
 use super::snapshot::Frozen;
 use crate::dispatch_log::FrozenReady;
@@ -21,7 +21,6 @@ use crate::planted::{self, Planted};
 use crate::run::{LoadedRuns, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, JoinedEnded, PartWriter};
 use crate::storage::Storage;
-use crate::store::checkpoint::loaded_runs::NamedLoad;
 use crate::store::options::OwnerOptions;
 use crate::store::query::dead_letters::segments_of_reasons;
 use crate::store::retention::finished_age::Keeping;

@@ -11,7 +11,7 @@ use crate::storage::Storage;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
 use crate::store::checkpoint::paths::checkpoint_path;
-use crate::store::checkpoint::snapshot::WindowSnapshot;
+use crate::store::checkpoint::window_codec::WindowSnapshot;
 use crate::store::salvage::storage::PatientStorage;
 use crate::units::{RunNumber, Sequence};
 
