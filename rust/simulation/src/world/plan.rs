@@ -1,4 +1,4 @@
-//! The plan of a history: everything that its seed decides before it begins.
+//! The plan of a history: all options that its seed decides before the history begins.
 
 use delaymq_core::message_log::{Durability, FreeMarks, SEGMENT_BYTES_MIN};
 use delaymq_core::store::OwnerOptions;
@@ -16,21 +16,21 @@ const HOLLOW_PERCENT: u64 = 35;
 pub struct Plan {
     /// How the store is opened.
     pub node: NodeOptions,
-    /// Operations before the drain.
+    /// The number of operations before the drain.
     pub operations: u64,
-    /// Subjects.
+    /// The number of subjects.
     pub subjects: u64,
-    /// Groups of each subject.
+    /// The number of groups of each subject.
     pub groups: u64,
-    /// Percent of the messages that are due when most of the history is over.
+    /// Percent of the messages that are due late, when most of the history is over.
     pub far_percent: u64,
-    /// Pieces of a checkpoint that are written one after the other.
+    /// The number of checkpoint pieces that one operation writes.
     pub pieces: u64,
-    /// Consumers of each group.
+    /// The number of consumers of each group.
     pub consumers: u64,
-    /// What each consumer may hold.
+    /// The most unfinished messages that a consumer may hold.
     pub in_flight_max: u32,
-    /// Percent of the operations after which everything is committed and applied.
+    /// Percent of the operations after which all submitted facts are committed and applied.
     pub settle_percent: u64,
     /// Percent of the operations that end the machine.
     pub crash_percent: u64,
@@ -38,59 +38,59 @@ pub struct Plan {
     pub crash_in_open_percent: u64,
     /// Percent of openings in which a call fails.
     pub fault_in_open_percent: u64,
-    /// True where storage calls fail now and then.
+    /// True if storage calls fail now and then.
     pub faults: bool,
-    /// Of the calls that fail, so many percent go on failing until the machine ends.
+    /// Percent of the storage faults that last until the machine ends; the others make one call fail.
     pub lasting_percent: u64,
-    /// True where the disk fills up now and then.
+    /// True if the disk fills up now and then.
     pub fills: bool,
-    /// Percent of openings that find the newest checkpoint unreadable; it reads well again later.
+    /// Percent of the openings before which the newest of two checkpoints becomes unreadable until a later opening.
     pub unreadable_percent: u64,
-    /// True where somebody turns the wall clock.
+    /// True if the wall clock is set ahead or back now and then.
     pub clock_steps: bool,
-    /// True where the wall clock is wrong after a start of the machine, and is put right later.
+    /// True if the wall clock may be wrong when the machine starts after a power cut.
     pub wrong_boots: bool,
-    /// How much too fast the wall clock runs, in parts of a million; a million is right.
+    /// The rate of the wall clock in millionths; 1,000,000 is right.
     pub wall_rate: u64,
-    /// True where the process stands still for minutes.
+    /// True if the process sometimes pauses for minutes.
     pub pauses: bool,
-    /// True where groups are removed and made again.
+    /// True if groups are removed and created again.
     pub removes_groups: bool,
-    /// Bodies are at most this long.
+    /// The greatest length of a body in bytes.
     pub body_bytes_max: u64,
-    /// Percent of the publishes that are on terms: with keys and ids.
+    /// Percent of the publishes that have terms: keys and ids.
     pub terms_percent: u64,
     /// How long ids are remembered, in milliseconds.
     pub id_window_ms: u64,
-    /// Percent of the operations that have to do with what recurs.
+    /// Percent of the operations that concern recurring series.
     pub recurring_percent: u64,
-    /// Percent of the operations that have to do with loads.
+    /// Percent of the operations that concern loads.
     pub loads_percent: u64,
     /// Percent of the operations that an operator does.
     pub operator_percent: u64,
-    /// Percent of the operations that are wild: bursts, races, consumers that repeat themselves.
+    /// Percent of the operations that are extreme: bursts, races, consumers that repeat themselves, odd clocks.
     pub wild_percent: u64,
-    /// True where dead letters are brought back before the end.
+    /// True if operators redrive dead letters during the history.
     pub redrives: bool,
-    /// True where messages are let expire.
+    /// True if operators expire messages.
     pub expires: bool,
     /// Percent of the openings before which all runs are rebuilt.
     pub rebuild_percent: u64,
-    /// So many cells of what ended of a run are kept at most, beside one for so many rows, and a run of so many rows
-    /// is written again where more ended.
+    /// Upper limit on three constants of the forecast, which short histories do not reach: the recent ended cells,
+    /// the ended cells of a run, and the rows from which a run is rewritten if its ended cells were dropped.
     pub ended_cells_max: u64,
-    /// True where dead letters are brought back at the end.
+    /// True if the drain redrives dead letters.
     pub redrives_at_the_end: bool,
-    /// True where the drain begins with a restart.
+    /// True if the drain begins with a restart.
     pub restart_before_drain: bool,
-    /// Percent of the rounds of the drain behind which there is a checkpoint, as long as something waits.
+    /// Percent of the drain's rounds that end with a checkpoint while messages are pending.
     pub drain_checkpoint_percent: u64,
 }
 
 impl Plan {
     /// The plan of a seed.
     pub fn of(chance: &mut Chance) -> Self {
-        // What came later is drawn apart, so that the rest of a seed's history stays what it was.
+        // Later options have their own generators, so that a seed keeps the values of the earlier options.
         let mut apart = Chance::new(chance.clone().next_number());
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
@@ -147,7 +147,7 @@ impl Plan {
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
     }
 
-    /// A store in which much waits in runs for long, and is finished a little at a time while checkpoints are made.
+    /// Changes the plan: many messages are pending in runs for long, and few finish between two checkpoints.
     fn with_hollow_runs(self, chance: &mut Chance) -> Self {
         let owner = OwnerOptions {
             copy_after_ms: chance.one_of(&[0, 10, 200]),
@@ -217,7 +217,7 @@ impl Options for Plan {
     }
 }
 
-/// What the owner may use, and when it acts.
+/// The owner's limits and times.
 fn owner(chance: &mut Chance, apart: &mut Chance, later: &mut Chance) -> OwnerOptions {
     OwnerOptions {
         checkpoint_bytes: u64::MAX,
@@ -237,7 +237,7 @@ fn owner(chance: &mut Chance, apart: &mut Chance, later: &mut Chance) -> OwnerOp
     }
 }
 
-/// Marks of free room that small disks come to; often none.
+/// Free-room marks that small disks reach; often none.
 fn marks(chance: &mut Chance) -> FreeMarks {
     let refuse_bytes = chance.one_of(&[0, 0, 4_000, 12_000, 40_000]);
     FreeMarks { warn_bytes: refuse_bytes.saturating_mul(chance.one_of(&[0, 1, 2])), refuse_bytes }
@@ -256,7 +256,7 @@ mod tests {
     fn every_option_is_set_by_its_name() {
         let plan = Plan::of(&mut Chance::new(1));
         are_set_by_their_names(plan);
-        // What a plan says of itself names each field.
+        // The debug text of a plan names each field.
         let words = format!("{plan:?}");
         let own = words.split("node:").next().unwrap_or_default().matches(": ").count()
             + words.rsplit("operations:").next().unwrap_or_default().matches(": ").count();
