@@ -1,18 +1,18 @@
-//! A golden store: what a build of a format has left, as files.
+//! A golden store: the files of a store that a build of one format left.
 
 use std::collections::BTreeMap;
 
 use delaymq_core::error::Result;
 use delaymq_core::storage::{MemoryStorage, Storage};
 
-/// A whole store as a build of format 1 has left it: groups, runs, two checkpoints, what is pending, held, given back,
-/// cancelled, moved, keyed and recurring, and a tail behind the newest checkpoint.
+/// A whole store as a build of format 1 left it: groups, runs, two checkpoints, a series, messages that are pending,
+/// held, given back, cancelled, moved and keyed, and facts after the newest checkpoint.
 pub const STORE_OF_FORMAT_1: &str = include_str!("../../../../tests/golden/stores/format_1.hex");
 
-/// Bytes of a line of a golden text.
+/// The bytes in one line of a golden text.
 const GOLDEN_LINE_BYTES: usize = 32;
 
-/// Lays the files of a golden store on this disk, durably.
+/// Writes the files of a golden store to this disk and syncs them.
 pub fn lay(storage: &MemoryStorage, golden: &str) -> Result<()> {
     let mut folders = vec![""];
     let files = files_of(golden);
@@ -30,7 +30,7 @@ pub fn lay(storage: &MemoryStorage, golden: &str) -> Result<()> {
     folders.into_iter().try_for_each(|folder| storage.sync_folder(folder))
 }
 
-/// The files of a golden text: a line with the path of each, then its bytes, as `tests/golden` has them.
+/// The files of a golden text: for each file a line with its path, then its bytes in the form of `tests/golden`.
 fn files_of(golden: &str) -> BTreeMap<&str, Vec<u8>> {
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let mut path = "";

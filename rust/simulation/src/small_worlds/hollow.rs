@@ -1,11 +1,11 @@
-//! A store that punches holes in its log: they are named first, and punched with the next checkpoint.
+//! Scenes that punch holes in the log and in runs. One checkpoint names the holes, and they are punched after the next.
 
 use delaymq_core::error::Result;
 
 use super::machine::Machine;
 use super::stores::{GROUP, LONG, SUBJECT};
 
-/// A message that no consumer takes, and segments of others that were taken.
+/// Two messages that no consumer takes, among many messages that were taken.
 pub(super) fn before(machine: &mut Machine) -> Result<()> {
     machine.open()?;
     machine.consumer("slow", GROUP)?;
@@ -20,7 +20,7 @@ pub(super) fn before(machine: &mut Machine) -> Result<()> {
     machine.publish(SUBJECT, &[0, 90_000], LONG).map(drop)
 }
 
-/// The first checkpoint names holes, the second is followed by the punches.
+/// Makes two checkpoints: the first names the holes, and they are punched after the second.
 pub(super) fn act(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)?;
     machine.publish(SUBJECT, &[0], 20)?;
@@ -28,7 +28,7 @@ pub(super) fn act(machine: &mut Machine) -> Result<()> {
     machine.publish(SUBJECT, &[0], 20).map(drop)
 }
 
-/// A run of messages of which most wait; those in its midst were cancelled.
+/// A run in which most messages are pending; two messages in its middle are cancelled.
 pub(super) fn before_runs(machine: &mut Machine) -> Result<()> {
     machine.open()?;
     machine.consumer(SUBJECT, GROUP)?;

@@ -1,4 +1,5 @@
-//! Judges what a crash left, by the tape alone, and not by what the store says of itself.
+//! Judges the disk that a crash left. The tape says what the log, the state and the promises must be; only the holes of
+//! the log are taken from the recovered state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,22 +15,22 @@ use super::machine::Machine;
 use super::tape::{Place, Promise, Tape, Tree};
 use crate::node::NodeOptions;
 
-/// A group and the body that it is owed or was handed.
+/// How often a group must receive, or received, a body; by group and body.
 type Owed = BTreeMap<(GroupNumber, Vec<u8>), usize>;
 
-/// What a recovery came to.
+/// The result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Came {
-    /// The place in the history that it restored.
+    /// The place in the history that the recovery restored.
     pub to: Place,
-    /// The epoch that it began.
+    /// The epoch that the recovery began.
     pub epoch: Epoch,
 }
 
-/// Recovers the store on this disk and checks that what it restored is one moment of the history, whole.
+/// Recovers the store on this disk and checks that the restored state is exactly that of one moment of the history.
 ///
 /// # Errors
-/// In words, what is wrong.
+/// A text that says what is wrong.
 pub fn recovers(storage: &MemoryStorage, options: NodeOptions, tree: &Tree) -> std::result::Result<Came, String> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let (identity, recovered) = recover_on(&storage, options).map_err(|error| match error {
@@ -61,7 +62,7 @@ fn recover_on(storage: &Arc<dyn Storage>, options: NodeOptions) -> Result<(Ident
     Ok((identity, recover(storage, &identity, &mut epochs, options.owner, &mut |_| {})?))
 }
 
-/// Every batch must stand where it was written, byte for byte, unless it lies in a hole or its segment was retired.
+/// Checks that every batch is where it was written, byte for byte, unless it lies in a hole or its segment was retired.
 fn compare_log(storage: &dyn Storage, tree: &Tree, place: Place, holes: &Holes) -> Result<Option<String>> {
     let mut files: BTreeMap<String, Option<Arc<dyn StorageFile>>> = BTreeMap::new();
     for (at, stand) in tree.path(place) {
@@ -88,10 +89,10 @@ fn compare_log(storage: &dyn Storage, tree: &Tree, place: Place, holes: &Holes) 
     Ok(None)
 }
 
-/// Checks what a recovery came to against what had been promised.
+/// Checks that a recovery kept what had been promised.
 ///
 /// # Errors
-/// In words, what is wrong.
+/// A text that says what is wrong.
 pub fn keeps(came: Came, promise: &Promise, cut: bool, tree: &Tree) -> std::result::Result<(), String> {
     let promised = if cut { promise.cut } else { promise.killed };
     if !tree.leads_to(promised, came.to) {
@@ -103,10 +104,10 @@ pub fn keeps(came: Came, promise: &Promise, cut: bool, tree: &Tree) -> std::resu
     Ok(())
 }
 
-/// Goes on from what is left: another message is published, all is delivered, every byte is verified.
+/// Opens the store again, publishes another message, delivers all messages and verifies every byte.
 ///
 /// # Errors
-/// In words, what is wrong.
+/// A text that says what is wrong.
 pub fn goes_on(
     storage: &MemoryStorage,
     options: NodeOptions,
@@ -138,10 +139,10 @@ fn words(body: &[u8]) -> String {
     String::from_utf8_lossy(body.get(..end).unwrap_or(body)).into_owned()
 }
 
-/// What each group must still get, by the history alone.
+/// The bodies that each group must still receive, according to the history alone.
 fn owed(tree: &Tree, place: Place) -> Owed {
     let mut bodies: BTreeMap<Sequence, Vec<u8>> = BTreeMap::new();
-    // What begins again under its own sequence, and which entry has its body.
+    // Retries, redrives and moves: the sequence of the new entry, and that of the entry with its body.
     let mut again: Vec<(Sequence, Sequence)> = Vec::new();
     for (_, stand) in tree.path(place) {
         let Some(batch) = &stand.batch else { continue };
@@ -160,7 +161,7 @@ fn owed(tree: &Tree, place: Place) -> Owed {
             }
         }
     }
-    // In the order of the log, so that what is moved twice is found by what it was moved to first.
+    // In log order, so that an entry that was moved twice finds its body through the first move.
     for (entry, of) in again {
         if let Some(body) = bodies.get(&of).cloned() {
             bodies.insert(entry, body);

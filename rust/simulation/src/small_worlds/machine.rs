@@ -1,5 +1,5 @@
-//! The machine of a small world: a store on a disk that records, driven step by step. The store's promises are noted
-//! after each step between queue and state.
+//! The machine of a small world: a store on a recording disk, driven step by step. After each write, sync and apply,
+//! the tape records what the store promises.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Durability;
@@ -15,11 +15,11 @@ use crate::chance::Chance;
 use crate::clock::SimulatedClock;
 use crate::node::{Due, Handed, NewMessage, Node, NodeOptions, Pulled};
 
-/// When small worlds begin.
+/// The time at which small worlds begin.
 pub const START: Millis = Millis(1_700_000_000_000);
-/// What a consumer may hold.
+/// The most unfinished messages that a consumer may hold.
 const IN_FLIGHT_MAX: u32 = 16;
-/// Rounds after which something that should have ended has not.
+/// The most rounds of a loop. A loop that needs more is stuck.
 const ROUNDS_MAX: usize = 400;
 
 /// A consumer of a group.
@@ -28,7 +28,7 @@ pub type Consumer = (GroupNumber, ConsumerNumber);
 /// See the module.
 pub struct Machine {
     disk: Recording,
-    /// Its clocks.
+    /// The clocks of the machine.
     pub clock: SimulatedClock,
     chance: Chance,
     options: NodeOptions,
@@ -36,13 +36,13 @@ pub struct Machine {
     bodies: u64,
 }
 
-/// Something that did not come to be, although nothing stood in its way.
+/// The error of a step that did not complete although nothing prevented it.
 fn stuck(what: &'static str) -> Error {
     Error::InvalidArgument { argument: what, expected: "an end".to_owned(), found: "none".to_owned() }
 }
 
 impl Machine {
-    /// A machine with this disk, its store not open.
+    /// A machine with this disk. Its store is not open.
     pub fn on(storage: MemoryStorage, tape: Tape, options: NodeOptions, seed: u64) -> Self {
         let (clock, chance) = (SimulatedClock::new(START), Chance::new(seed));
         Self { disk: Recording::new(storage, tape), clock, chance, options, node: None, bodies: 0 }
@@ -53,7 +53,7 @@ impl Machine {
         &self.disk
     }
 
-    /// What chance decides.
+    /// The random numbers of the machine.
     pub fn chance(&mut self) -> &mut Chance {
         &mut self.chance
     }
@@ -63,12 +63,12 @@ impl Machine {
         self.node.as_mut().ok_or(Error::Closed)
     }
 
-    /// True where a store is open.
+    /// True if the store is open.
     pub fn is_open(&self) -> bool {
         self.node.is_some()
     }
 
-    /// From now on every moment is kept.
+    /// Starts the tape: it keeps every moment from now on.
     pub fn record(&mut self) {
         let disk = self.disk.disk().clone();
         self.disk.tape().start(&disk);
@@ -83,12 +83,12 @@ impl Machine {
         Ok(())
     }
 
-    /// The process ends; its disk keeps what was written, and as little of it synced as before.
+    /// Ends the process. The disk keeps all written bytes; unsynced bytes stay unsynced.
     pub fn kill(&mut self) {
         self.crash(Crash::Kill);
     }
 
-    /// The process or the machine ends.
+    /// Ends the process or the machine.
     pub fn crash(&mut self, crash: Crash) {
         self.node = None;
         let seed = self.chance.next_number();
@@ -98,20 +98,20 @@ impl Machine {
         }
     }
 
-    /// Closes the store in order.
+    /// Settles, and closes the store cleanly.
     pub fn close(&mut self) -> Result<()> {
         self.settle()?;
         let Some(node) = self.node.take() else { return Err(Error::Closed) };
         node.close()
     }
 
-    /// Notes what the store says of itself now.
+    /// Records on the tape what the store promises now.
     pub fn note(&mut self) {
         let Some(node) = &mut self.node else { return };
         node.take_applied();
         let commits = node.commits();
         let visible = commits.visible().sequence;
-        // What is answered under `disk` survives everything.
+        // With `disk` durability, a visible fact is synced and survives a power cut.
         let is_os = self.options.durability == Durability::Os;
         let synced = if is_os { commits.synced_mark().sequence } else { visible };
         self.disk.tape().promised(visible, synced, node.epoch());
@@ -122,7 +122,7 @@ impl Machine {
         result
     }
 
-    /// Writes and syncs all that is queued, and applies it.
+    /// Writes, syncs and applies all queued facts.
     pub fn settle(&mut self) -> Result<()> {
         self.write()?;
         let synced = self.node()?.sync();
@@ -131,7 +131,7 @@ impl Machine {
         self.noted(applied).map(drop)
     }
 
-    /// Writes all that is queued, syncs what must be, and applies what is visible.
+    /// Writes all queued facts, syncs where the durability requires it, and applies what is visible.
     pub fn write(&mut self) -> Result<()> {
         let now = self.clock.read();
         let node = self.node()?;
@@ -152,7 +152,7 @@ impl Machine {
         self.noted(applied).map(drop)
     }
 
-    /// Queues messages of these delays, in milliseconds, with bodies of so many bytes.
+    /// Queues one message for each delay in milliseconds. Its body has `bytes` bytes after a prefix that names it.
     pub fn submit(&mut self, subject: &str, delays: &[u64], bytes: usize) -> Result<Vec<Receipt>> {
         let now = self.clock.read();
         self.node()?.look(now);
@@ -179,14 +179,14 @@ impl Machine {
         Err(stuck("room to publish"))
     }
 
-    /// Publishes messages, and waits for them.
+    /// Publishes messages and settles.
     pub fn publish(&mut self, subject: &str, delays: &[u64], bytes: usize) -> Result<Vec<Receipt>> {
         let receipts = self.submit(subject, delays, bytes)?;
         self.settle()?;
         Ok(receipts)
     }
 
-    /// Cancels a message, and waits for it.
+    /// Cancels a message and settles.
     pub fn cancel(&mut self, receipt: &Receipt) -> Result<()> {
         self.node()?.cancel(receipt)?;
         self.settle()
@@ -198,7 +198,7 @@ impl Machine {
         Ok(fact.and_then(|fact| node.take_outcome(fact)))
     }
 
-    /// A consumer of a group that gets what is kept.
+    /// Subscribes a group from the earliest message kept, and begins a consumer of it.
     pub fn consumer(&mut self, subject: &str, group: &str) -> Result<Consumer> {
         let fact = self.node()?.subscribe(subject, group, GroupStart::Earliest)?;
         let Some(Outcome::Group(group) | Outcome::GroupThere(group)) = self.asked(fact)? else {
@@ -207,7 +207,7 @@ impl Machine {
         self.consumer_of(group)
     }
 
-    /// A consumer of a group that is there.
+    /// Begins a consumer of an existing group.
     pub fn consumer_of(&mut self, group: GroupNumber) -> Result<Consumer> {
         let fact = self.node()?.begin_consumer(group, "consumer", 0)?;
         match self.asked(fact)? {
@@ -216,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Pulls until something comes, or nothing twice.
+    /// Pulls at most three times, until messages come.
     pub fn pull(&mut self, (group, consumer): Consumer, count_max: usize) -> Result<Vec<Handed>> {
         for _ in 0..3 {
             let request = PullRequest { group, consumer, count_max, in_flight_max: IN_FLIGHT_MAX, beside: None };
@@ -231,20 +231,20 @@ impl Machine {
         Ok(Vec::new())
     }
 
-    /// Acknowledges what was handed over, and waits for it.
+    /// Acknowledges these deliveries and settles.
     pub fn acknowledge(&mut self, (group, consumer): Consumer, handed: &[Handed]) -> Result<()> {
         let offsets: Vec<u64> = handed.iter().map(|one| one.delivery.offset.0).collect();
         self.node()?.acknowledge(group, consumer, &offsets, 0)?;
         self.settle()
     }
 
-    /// Gives a message back, to come again after a second.
+    /// Gives a message back with a delay of one second, and settles.
     pub fn give_back(&mut self, names: (&str, &str), consumer: Consumer, handed: &Handed) -> Result<()> {
         self.node()?.give_back(names, consumer, &handed.delivery, 1_000, 0)?;
         self.settle()
     }
 
-    /// Time passes, and all that is due becomes ready.
+    /// Lets time pass and dispatches all due messages.
     pub fn pass(&mut self, ms: u64) -> Result<()> {
         self.clock.advance(ms);
         let now = self.clock.read();
@@ -259,7 +259,7 @@ impl Machine {
         Err(stuck("steps"))
     }
 
-    /// A whole checkpoint, in pieces of so many bytes.
+    /// Completes a checkpoint, a new one or the one under way, in pieces of `piece_bytes` bytes.
     pub fn checkpoint(&mut self, piece_bytes: u64) -> Result<()> {
         self.node()?.begin_checkpoint();
         for _ in 0..ROUNDS_MAX {
@@ -276,13 +276,13 @@ impl Machine {
         self.node()?.prepare()
     }
 
-    /// Writes a witness, where one is due.
+    /// Writes a witness if one is due.
     pub fn witness(&mut self) -> Result<()> {
         let written = self.node()?.witness();
         self.noted(written).map(drop)
     }
 
-    /// Takes and acknowledges all there is for a consumer.
+    /// Pulls and acknowledges until the consumer gets no more messages.
     pub fn take_all(&mut self, consumer: Consumer) -> Result<Vec<Handed>> {
         let mut taken = Vec::new();
         for _ in 0..ROUNDS_MAX {

@@ -1,4 +1,4 @@
-//! The scenes of small worlds: what happens before, and what is recorded.
+//! The scenes of small worlds. Each prepares a store, and then does what is recorded.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::{Call, Crash, Errno};
@@ -11,31 +11,31 @@ use super::tape::Tape;
 use crate::node::NodeOptions;
 use crate::planted::KnowsNext;
 
-/// A little more than what is kept back for the seal of a small segment.
+/// The most bytes of the random bodies of `append_long` and of the scenes that roll.
 const FILLS: usize = 900;
-/// How long ago a golden store was left; less than the delay of anything that is pending in it.
+/// The time from the beginning of a golden store to its next opening. No message pending in it is due by then.
 const KEPT_MS: u64 = 5_000;
 
 /// One scene.
 #[derive(Clone, Copy)]
 pub struct Scene {
-    /// Its name.
+    /// The name of the scene.
     pub name: &'static str,
-    /// How its store is opened.
+    /// The options with which its store is opened.
     pub options: fn() -> NodeOptions,
-    /// What comes before; whether its stores are open behind it is its own matter.
+    /// Prepares the store. It may leave the store open or closed.
     before: fn(&mut Machine) -> Result<()>,
-    /// What is recorded.
+    /// Does what is recorded.
     act: fn(&mut Machine) -> Result<()>,
-    /// Whether a build of the next format does that, and all that comes after.
+    /// True if a build of the next format runs `act` and all that follows.
     by_next: bool,
 }
 
 impl Scene {
-    /// Lives it; the tape holds what was recorded.
+    /// Runs the scene. The tape then has all moments of `act`.
     ///
     /// # Errors
-    /// None that a correct core gives.
+    /// None if the core is correct.
     pub fn live(&self, machine: &mut Machine) -> Result<()> {
         (self.before)(machine)?;
         machine.record();
@@ -43,7 +43,7 @@ impl Scene {
         (self.act)(machine)
     }
 
-    /// From now on this thread is the build that recovers what the scene has left.
+    /// Makes this thread a build of the next format while the value lives, if the scene needs one.
     pub(super) fn next_format(&self) -> Option<KnowsNext> {
         self.by_next.then(KnowsNext::new)
     }
@@ -74,7 +74,7 @@ pub const SCENES: [Scene; 21] = [
     UPGRADE,
 ];
 
-/// A scene that one build lives.
+/// A scene with one build.
 const fn scene(
     name: &'static str,
     options: fn() -> NodeOptions,
@@ -84,7 +84,7 @@ const fn scene(
     Scene { name, options, before, act, by_next: false }
 }
 
-/// A store of this format is opened by a build of the next one, which takes it over.
+/// A build of the next format opens a store of this format and takes it over.
 const UPGRADE: Scene = Scene {
     name: "upgrade to the next format",
     options: copying,
@@ -98,7 +98,7 @@ fn nothing(_: &mut Machine) -> Result<()> {
     Ok(())
 }
 
-/// A store with a group.
+/// Opens a store and subscribes a group.
 fn begin(machine: &mut Machine) -> Result<Consumer> {
     machine.open()?;
     machine.consumer(SUBJECT, GROUP)
@@ -110,7 +110,7 @@ fn begun(machine: &mut Machine) -> Result<()> {
     machine.publish(SUBJECT, &[0, 50], bytes).map(drop)
 }
 
-/// Some of everything: near, far, cancelled, due, handed over, acknowledged, given back.
+/// Messages of every kind: due now, soon and far ahead, cancelled, in flight, acknowledged, given back.
 fn written(machine: &mut Machine) -> Result<()> {
     let consumer = begin(machine)?;
     let bytes = machine.chance().below(200) as usize;
@@ -141,7 +141,7 @@ fn append(machine: &mut Machine) -> Result<()> {
     machine.pass(25)
 }
 
-/// Batches of many sectors, none of them synced.
+/// Writes batches of several sectors, and syncs at the end.
 fn append_long(machine: &mut Machine) -> Result<()> {
     for _ in 0..3 {
         let bytes = machine.chance().between(100, FILLS as u64) as usize;
@@ -151,7 +151,7 @@ fn append_long(machine: &mut Machine) -> Result<()> {
     machine.settle()
 }
 
-/// The current segment takes one batch more, or none.
+/// Leaves room for at most two bodies of `FILLS` bytes in the current segment.
 fn nearly_full(machine: &mut Machine) -> Result<()> {
     begin(machine)?;
     while machine.node()?.appender().tail_room() > 2 * FILLS as u64 {
@@ -189,7 +189,7 @@ fn killed(machine: &mut Machine) -> Result<()> {
     Ok(())
 }
 
-/// Batches behind what is synced.
+/// Writes two batches without a sync.
 fn unsynced(machine: &mut Machine) -> Result<()> {
     for _ in 0..2 {
         let bytes = machine.chance().below(300) as usize;
@@ -221,7 +221,7 @@ fn killed_in_roll(machine: &mut Machine) -> Result<()> {
     Ok(())
 }
 
-/// The page cache shows what the disk does not have and never will.
+/// After a failed sync, the page cache shows bytes that the disk does not have and never will have.
 fn sync_failed(machine: &mut Machine) -> Result<()> {
     begun(machine)?;
     unsynced(machine)?;
@@ -247,7 +247,7 @@ fn checkpointed(machine: &mut Machine) -> Result<()> {
     machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes).map(drop)
 }
 
-/// Facts go on while it is written; the one before the last goes.
+/// Publishes while a checkpoint is written. The next checkpoint removes the oldest one.
 fn second_checkpoint(machine: &mut Machine) -> Result<()> {
     machine.node()?.begin_checkpoint();
     let far = machine.publish(SUBJECT, &[FAR_MS, 3], 40)?;
@@ -259,7 +259,7 @@ fn second_checkpoint(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)
 }
 
-/// Of two checkpoints the newer cannot be read.
+/// Damages the newer of two checkpoints.
 fn unread(machine: &mut Machine) -> Result<()> {
     checkpointed(machine)?;
     machine.checkpoint(u64::MAX)?;
@@ -271,7 +271,7 @@ fn unread(machine: &mut Machine) -> Result<()> {
     Ok(())
 }
 
-/// Segments full of what everybody has finished.
+/// Fills segments with messages that every group has finished.
 fn finished(machine: &mut Machine) -> Result<()> {
     let consumer = begin(machine)?;
     for _ in 0..6 {
@@ -284,14 +284,14 @@ fn finished(machine: &mut Machine) -> Result<()> {
     machine.pass(41)
 }
 
-/// Two runs, of which something is pending.
+/// Two runs with pending messages.
 fn in_runs(machine: &mut Machine) -> Result<()> {
     checkpointed(machine)?;
     machine.publish(SUBJECT, &[FAR_MS, 300, FAR_MS], 40)?;
     machine.checkpoint(u64::MAX)
 }
 
-/// What is merged is decided about meanwhile, and the files of before go.
+/// Dispatches while a merge is written, then cancels and merges again. The merged files are removed.
 fn merge(machine: &mut Machine) -> Result<()> {
     let last = machine.publish(SUBJECT, &[FAR_MS], 30)?;
     machine.node()?.begin_checkpoint();
@@ -322,7 +322,7 @@ fn consume(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)
 }
 
-/// The golden store lies on the disk, as a build of this format has left it.
+/// Puts the golden store on the disk, as a build of this format left it.
 fn found_store(machine: &mut Machine) -> Result<()> {
     let disk = machine.disk().disk().clone();
     lay(&disk, STORE_OF_FORMAT_1)?;

@@ -1,33 +1,34 @@
-//! Everything that a crash at one moment may leave: all that was written (a kill), every combination of unsynced writes
-//! up to [`COMBINATIONS_MAX`] and a random part above, and every byte of the last write.
+//! The disks that a crash at one moment may leave: one with all written bytes (a kill), one for each combination of
+//! unsynced changes, and one for each length of the last write. Of more than [`COMBINATIONS_MAX`] combinations, some
+//! are drawn.
 
 use delaymq_core::storage::{Crash, MemoryStorage};
 
 use super::tape::Point;
 use crate::chance::Chance;
 
-/// Twelve sectors that each are left or not.
+/// The most combinations that are all tried: those of twelve sectors, each kept or lost.
 pub(super) const COMBINATIONS_MAX: usize = 1 << 12;
-/// Combinations that are drawn where there are more.
+/// The most combinations that are drawn if not all are tried.
 const DRAWN: usize = 192;
 
-/// A disk that is found after a crash.
+/// A disk as a crash leaves it.
 pub(super) struct Left {
     /// The disk.
     pub(super) storage: MemoryStorage,
-    /// True where the power was cut, and not only the process ended.
+    /// True after a power cut, false if only the process ended.
     pub(super) cut: bool,
 }
 
-/// Which of the combinations are tried.
+/// The combinations to try.
 enum Combinations {
-    /// Each: the last is counted up.
+    /// All of them, in counting order. `next` is the next one.
     All { next: Option<Vec<usize>> },
-    /// So many are still drawn, the first few of them not by chance.
+    /// `left` more are drawn: half at random, half with none, all, or all but one of the changes.
     Drawn { left: usize },
 }
 
-/// Calls `take` with every disk that may be left, until it answers false.
+/// Calls `take` with every disk that may be left, until `take` returns false.
 pub(super) fn each_left(point: &Point, drawn_max: usize, chance: &mut Chance, take: &mut dyn FnMut(Left) -> bool) {
     if !take(Left { storage: point.storage.crash(Crash::Kill, 0), cut: false }) {
         return;
@@ -65,7 +66,7 @@ fn next_of(combinations: &mut Combinations, versions: &[usize], chance: &mut Cha
             *left = left.checked_sub(1)?;
             let draw = |versions: &usize, chance: &mut Chance| chance.below(*versions as u64) as usize;
             let newest = || versions.iter().map(|versions| versions.saturating_sub(1)).collect::<Vec<_>>();
-            // None, all, and all but one are where mistakes live.
+            // Mistakes show most often with no change kept, with all, and with all but one.
             Some(match *left % 8 {
                 0 => vec![0; versions.len()],
                 1 => newest(),
@@ -83,7 +84,7 @@ fn next_of(combinations: &mut Combinations, versions: &[usize], chance: &mut Cha
     }
 }
 
-/// The combination behind this one; `None` behind the last.
+/// The combination after this one; `None` after the last.
 fn counted_up(chosen: &[usize], versions: &[usize]) -> Option<Vec<usize>> {
     let mut next = chosen.to_vec();
     for (version, versions) in next.iter_mut().zip(versions) {

@@ -1,16 +1,16 @@
-//! The stores of scenes: their options, and the names and sizes that scenes share.
+//! The options of the scenes' stores, and the names and sizes that scenes share.
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::store::OwnerOptions;
 
 use crate::node::NodeOptions;
 
-/// Subject and group of every scene.
+/// The main subject of every scene. [`GROUP`] is its group.
 pub(super) const SUBJECT: &str = "s";
 pub(super) const GROUP: &str = "g";
-/// Bytes of a body that fills a few sectors.
+/// The bytes of a body that takes more than one sector.
 pub(super) const LONG: usize = 700;
-/// A delay within which no message of a scene is due.
+/// A delay that is longer than any scene: a message with this delay stays pending.
 pub(super) const FAR_MS: u64 = 86_400_000;
 
 pub(super) fn kept() -> NodeOptions {
@@ -38,19 +38,19 @@ pub(super) fn lean() -> NodeOptions {
     NodeOptions { owner, ..kept() }
 }
 
-/// Each checkpoint merges what the ones before wrote, payloads and all.
+/// Each checkpoint merges the runs of earlier checkpoints, with their payloads.
 pub(super) fn merging() -> NodeOptions {
     let owner = OwnerOptions { merge_windows_min: 1, reclaim_bytes: 1, ..lean().owner };
     NodeOptions { owner, ..kept() }
 }
 
-/// Every batch may become a hole, down to a sector.
+/// A hole may be as small as one sector.
 pub(super) fn hollow() -> NodeOptions {
     let owner = OwnerOptions { reclaim_bytes: 1, hole_bytes_min: 1, hole_block_bytes: 512, ..lean().owner };
     NodeOptions { owner, ..lean() }
 }
 
-/// Payloads stay in the runs where they are.
+/// As [`hollow`], and a merge copies no payloads: they stay in their runs.
 pub(super) fn hollow_runs() -> NodeOptions {
     let owner = OwnerOptions { merge_payload_bytes: 0, ..hollow().owner };
     NodeOptions { owner, ..hollow() }

@@ -1,4 +1,4 @@
-//! The tape of a small world: every call that changes the disk, the disk after it, and the promises so far.
+//! The tape of a small world: every call that changes the disk, the disk after the call, and the promises so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,24 @@ use delaymq_core::units::{Epoch, Location, SegmentNumber, Sequence};
 use crate::ledger::Ledger;
 use crate::node::AppliedBatch;
 
-/// A place in a history: the next sequence, and the chain up to it.
+/// A place in a history: the next sequence, and the chain before it.
 pub type Place = (Sequence, u32);
 
-/// Before the first fact.
+/// The place before the first fact.
 pub const ROOT: Place = (Sequence(1), 0);
 
-/// What stands at a place.
+/// The history at one place.
 #[derive(Debug)]
 pub struct Stand {
-    /// The place before.
+    /// The previous place.
     pub parent: Option<Place>,
-    /// The batch that leads here.
+    /// The batch between the previous place and this one.
     pub batch: Option<AppliedBatch>,
-    /// What all batches up to here come to.
+    /// The result of all batches up to this place.
     pub ledger: Ledger,
 }
 
-/// Every batch that was ever written, by what it follows: a crash may make a branch.
+/// Every batch with records that was written, linked to the batch before it. A crash may start a branch.
 #[derive(Clone, Debug)]
 pub struct Tree {
     stands: BTreeMap<Place, Arc<Stand>>,
@@ -44,12 +44,12 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// What stands at this place.
+    /// The history at this place.
     pub fn get(&self, place: Place) -> Option<&Stand> {
         self.stands.get(&place).map(AsRef::as_ref)
     }
 
-    /// Takes in a batch that is about to be written.
+    /// Adds a batch that is about to be written.
     fn add(&mut self, header: BatchHeader, start: Location, bytes: &[u8]) {
         let base = Sequence(header.base_sequence.get());
         let parent = (base, header.chain_before.get());
@@ -62,7 +62,7 @@ impl Tree {
         self.stands.insert(self.tip, Arc::new(stand));
     }
 
-    /// The batches that lead to a place, the last first.
+    /// The places up to this one, the last first.
     pub fn path(&self, place: Place) -> impl Iterator<Item = (Place, &Stand)> {
         let mut next = Some(place);
         std::iter::from_fn(move || {
@@ -73,67 +73,67 @@ impl Tree {
         })
     }
 
-    /// The place on the way to `from` that ends at this sequence, or the last before it.
+    /// The last place on the path to `from` whose next sequence is not above `sequence`.
     fn place_at(&self, from: Place, sequence: Sequence) -> Place {
         self.path(from).map(|(place, _)| place).find(|place| place.0 <= sequence).unwrap_or(ROOT)
     }
 
-    /// True where `place` lies on the way to `other`, or is it.
+    /// True if `place` is on the path to `other`, or equals it.
     pub fn leads_to(&self, place: Place, other: Place) -> bool {
         self.path(other).any(|(at, _)| at == place)
     }
 }
 
-/// What users were promised.
+/// The promises to users, and the epoch in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Promise {
-    /// Survives the end of the process.
+    /// Facts before this place survive the end of the process.
     pub killed: Place,
-    /// Survives a power cut.
+    /// Facts before this place survive a power cut.
     pub cut: Place,
-    /// Facts were written under this epoch: the next opening begins one above it.
+    /// The epoch in use: the next opening must begin a higher one.
     pub epoch: Epoch,
 }
 
-/// One moment.
+/// One moment: the state after a call that changed the disk.
 #[derive(Clone)]
 pub struct Point {
-    /// The disk then, with what was not synced.
+    /// The disk at this moment, with its unsynced changes.
     pub storage: MemoryStorage,
-    /// The file that the call before it wrote to.
+    /// The file that the call wrote or punched.
     pub written: Option<String>,
-    /// The call, in words.
+    /// The call, as text.
     pub call: String,
-    /// What had been promised.
+    /// The promises at this moment.
     pub promise: Promise,
 }
 
 /// See the module.
 pub struct Tape {
-    /// The moments since it was started.
+    /// The moments since the tape was started.
     pub points: Vec<Point>,
-    /// What was written, from the first fact on.
+    /// The batches, from the first fact on.
     pub tree: Tree,
     promise: Promise,
     runs: bool,
 }
 
 impl Tape {
-    /// A tape on which nothing was written yet.
+    /// An empty tape that is not started.
     pub fn new() -> Self {
         let promise = Promise { killed: ROOT, cut: ROOT, epoch: Epoch(0) };
         Self { points: Vec::new(), tree: Tree::default(), promise, runs: false }
     }
 
-    /// A tape that goes on from a moment that another one has recorded.
+    /// A tape that continues from a moment of another tape.
     pub fn after(tree: Tree, promise: Promise) -> Self {
         Self { points: Vec::new(), tree, promise, runs: false }
     }
 
-    /// A tape that goes on from a store that lies on this disk, all of it durable.
+    /// A tape that continues from the store on this disk, all of which is durable.
     ///
     /// # Errors
-    /// Where it is none, or is damaged.
+    /// `Closed` if the disk has no store, and the errors of reading a damaged one.
     pub fn of_store(storage: &MemoryStorage) -> Result<Self> {
         let storage: Arc<dyn Storage> = Arc::new(storage.clone());
         let identity = Identity::read(storage.as_ref())?.ok_or(Error::Closed)?;
@@ -146,12 +146,12 @@ impl Tape {
         Ok(Self::after(tree, promise))
     }
 
-    /// What is promised now.
+    /// The current promises.
     pub fn promise(&self) -> Promise {
         self.promise
     }
 
-    /// From now on every moment is kept.
+    /// Keeps every moment from now on, with the current one.
     pub fn start(&mut self, storage: &MemoryStorage) {
         self.runs = true;
         self.keep(storage, "the start".to_owned(), None);
@@ -164,13 +164,13 @@ impl Tape {
         }
     }
 
-    /// What would only have survived the end of the process may be gone.
+    /// Lowers the promises after a power cut to those that survive one.
     pub fn power_was_cut(&mut self) {
         self.promise.killed = self.promise.cut;
     }
 
-    /// What a store says of itself: everything below `visible` was answered for, everything below
-    /// `synced` is durable, and `epoch` is its own.
+    /// Records what a store promises: everything below `visible` may be answered, everything below `synced` is durable.
+    /// `epoch` is the store's epoch.
     pub fn promised(&mut self, visible: Sequence, synced: Sequence, epoch: Epoch) {
         let tip = self.tree.tip;
         let (killed, cut) = (self.tree.place_at(tip, visible), self.tree.place_at(tip, synced));
@@ -184,7 +184,7 @@ impl Default for Tape {
     }
 }
 
-/// A disk that writes down what is done to it.
+/// A disk that records on a tape every call that changes it.
 #[derive(Clone)]
 pub struct Recording {
     storage: MemoryStorage,
@@ -192,7 +192,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records what is done to this disk.
+    /// Records the calls to this disk on this tape.
     pub fn new(storage: MemoryStorage, tape: Tape) -> Self {
         Self { storage, tape: Arc::new(Mutex::new(tape)) }
     }
@@ -207,7 +207,7 @@ impl Recording {
         &self.storage
     }
 
-    /// The same tape on the disk that another process finds.
+    /// The same tape with another disk: the one that the next process finds.
     pub fn moved_to(&self, storage: MemoryStorage) -> Self {
         Self { storage, tape: Arc::clone(&self.tape) }
     }
