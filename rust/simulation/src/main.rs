@@ -3,7 +3,7 @@
 //! breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both histories of one seed and prints all events.
 //! With `--histories connected` only histories over connections run, one from each seed, and `--set` sets their
 //! options. `--small-worlds N` tries at least N different disks that a crash may leave. `--planted NAME` plants a fault
-//! in the core. The exit code is 1 if a promise was broken, 2 if the arguments are wrong.
+//! in the core. The exit code is 1 if a promise was broken or fewer disks were tried, 2 if the arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
 
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ use delaymq_simulation::shrink::{Shrunk, shrink};
 use delaymq_simulation::small_worlds::{self, scenes::SCENES};
 use delaymq_simulation::world::World;
 
-/// Seeds that break a promise are told in full up to so many.
+/// The most broken histories that are reported in full.
 const TOLD_MAX: usize = 3;
-/// Of each, so many findings.
+/// The most findings that are printed of one history.
 const VIOLATIONS_MAX: usize = 6;
-/// What a machine is taken to have where it does not say.
+/// The number of threads if the machine does not report its own.
 const THREADS: usize = 2;
 const USAGE: &str = "usage: delaymq-simulation --seeds N [--start S] | --seed X [--set OPTION=VALUE]… | \
                      --small-worlds N, [--histories all|connected] [--planted NAME] [--threads N]";
@@ -79,7 +79,7 @@ fn setting(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), value))
 }
 
-/// What is set must be an option of the histories that are asked for.
+/// Checks that the requested histories have each option that is set.
 fn check_set<P: Options>(of_any: P, set: &[(String, u64)]) -> Result<(), String> {
     let names: Vec<&str> = of_any.options().iter().map(|(name, _)| *name).collect();
     match set.iter().find(|(name, _)| !names.contains(&name.as_str())) {
@@ -88,7 +88,7 @@ fn check_set<P: Options>(of_any: P, set: &[(String, u64)]) -> Result<(), String>
     }
 }
 
-/// A plan with what was set on the command line.
+/// The plan with the options that the command line sets.
 fn with_set<P: Options>(mut plan: P, set: &[(String, u64)]) -> P {
     for (name, value) in set {
         plan.set(name, *value);
@@ -104,8 +104,8 @@ fn command(seed: u64, histories: Histories, set: &[(&str, u64)], arguments: &Arg
     format!("cargo run --release -p delaymq-simulation -- --seed {seed}{histories}{set}{planted}")
 }
 
-/// Tells of a history that broke a promise: its expanded options, how to live it again, and the smallest
-/// one found that breaks a promise, too.
+/// Prints a history that broke a promise: its expanded options, the command that replays it, and the smallest history
+/// found that also breaks a promise.
 fn tell(broken: &Broken, arguments: &Arguments) {
     let seed = broken.seed;
     println!("seed {seed} breaks a promise, with {}", broken.plan);
@@ -155,12 +155,12 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());
 }
 
-/// True where no promise was broken.
+/// Runs the histories of the seeds. True if no promise was broken.
 fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
     let fault = arguments.planted.as_deref().and_then(Planted::named);
     let plans = Plans {
         world: &|seed| with_set(World::plan_of(seed), &arguments.set),
-        // What is set is that of one of both.
+        // `--set` sets the options of one kind of history.
         connected: &|seed| match arguments.histories {
             Histories::All => Connected::plan_of(seed),
             Histories::Connected => with_set(Connected::plan_of(seed), &arguments.set),
@@ -182,7 +182,7 @@ fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
     found.broken.is_empty()
 }
 
-/// True where no promise was broken.
+/// Tries the small worlds. True if no promise was broken and as many disks as requested were tried.
 fn try_small_worlds(arguments: &Arguments, began: Instant) -> bool {
     let fault = arguments.planted.as_deref().and_then(Planted::named);
     let found = small_worlds::try_all(&SCENES, arguments.states, arguments.threads, fault);
