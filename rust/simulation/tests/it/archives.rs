@@ -1,4 +1,5 @@
-//! What an archive has not got yet is there until its mark moves on: segments stay, and no hole is made.
+//! Files that an archive has not read yet: segments stay and no hole is punched until the archive's mark has passed
+//! them.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, lean, sees};

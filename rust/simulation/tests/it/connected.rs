@@ -1,5 +1,5 @@
-//! Histories over connections: they are in order, each promise about connections is put to the test in
-//! them, and every planted fault is found.
+//! Histories over connections break no promise, exercise every promise about connections, and find every fault that is
+//! planted for them.
 #![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
 
 use delaymq_core::planted::Planted;

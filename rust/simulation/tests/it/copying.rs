@@ -1,5 +1,5 @@
-//! Payloads that a checkpoint copies: what leaves its entry while the checkpoint is written has its payload where that
-//! was before, and no checkpoint may let go of that place too early.
+//! Payloads that a checkpoint copies. If a message gets a new entry while the checkpoint is written, the entry names
+//! the earlier place of the payload. No checkpoint may release that place too early.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, bodies_of, lean, sees};

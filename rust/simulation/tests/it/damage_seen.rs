@@ -1,5 +1,4 @@
-//! What `verify`, `inspect` and an open say of stores that were damaged on purpose: each place by name, and no
-//! file is touched by looking.
+//! Damaged stores: `verify`, `inspect` and an open name each damaged place, and change no file.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use crate::rig::saving::{

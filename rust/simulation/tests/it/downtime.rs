@@ -1,5 +1,5 @@
-//! A store that is left alone for ten years, with messages over the whole range, delivers all of them on its
-//! first start: each subject in the order of due time, with no more in memory than ever.
+//! A store that stays closed for ten years delivers all messages after its first start: each subject in the order of
+//! due time, with no more memory than otherwise.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Facts that name what is not there, or is not theirs: each changes nothing, now and when the log is read
-//! again. A proposal may be outdated when it is applied, so `apply` alone judges.
+//! Facts that name things that do not exist, or that their sender does not hold, change nothing, also when the log is
+//! read again. A proposal may be outdated when it is applied, so `apply` alone judges.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use crate::rig::{Place, Rig, START, small};

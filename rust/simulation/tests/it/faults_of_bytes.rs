@@ -1,5 +1,5 @@
-//! What stands under a check is compared with it, and what does not go on from the log is no part of
-//! it: each is seen to fail with the check left out.
+//! Damaged bytes and batches of another history: a check finds damage, and a batch that does not continue the log is no
+//! part of it. Each test must fail if its check is left out.
 
 use crate::rig::{Rig, proves, small};
 use delaymq_core::message_log::segment_path;

@@ -1,6 +1,5 @@
-//! Where QMQ is known to be wrong: what is right here, by QMQ's numbers, and that each test would see
-//! the fault, since it does not hold with that fault planted. What needs a connection is in
-//! `rust/server/tests/it/faults_of_qmq.rs`.
+//! Known faults of QMQ, by QMQ's numbers: each test shows that this core does not have the fault, and fails if the
+//! fault is planted. Tests that need a connection are in `rust/server/tests/it/faults_of_qmq.rs`.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::collections::BTreeMap;

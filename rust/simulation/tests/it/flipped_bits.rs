@@ -1,5 +1,5 @@
-//! One flipped bit at every position of every file of a small store that holds every kind of
-//! record: each is found, or harmless, and which is harmless is told by name.
+//! Flips bits of every byte of every file of a small store that has every kind of record. Each flip is found or
+//! harmless, and the harmless parts are known by name.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The golden store of this format: made here, kept in `tests/golden/stores`, and opened by every later build.
 //!
-//! `DELAYMQ_WRITE_GOLDEN=1` writes it anew.
+//! `DELAYMQ_WRITE_GOLDEN=1` writes it again.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::fmt::Write as _;

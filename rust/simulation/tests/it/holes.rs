@@ -1,4 +1,4 @@
-//! Holes: what is finished around something unfinished is given back, and nothing else is.
+//! Holes in segments: finished batches around unfinished ones are given back, and nothing else is.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use crate::rig::saving::{bodies, flip, look, place_of, runs_of};

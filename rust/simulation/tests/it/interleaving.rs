@@ -1,6 +1,6 @@
-//! Every order of what may happen around one entry: it is fed to the wheel, proposed as ready, asked to be moved or
-//! cancelled, by its receipt or its key, or replaced; facts become durable; a checkpoint is frozen, written and installed,
-//! merges its run, and punches what is finished beside it. What a plain account of the log says is what must come.
+//! Every order of the steps around one entry: it is fed to the wheel, proposed as ready, moved, cancelled or replaced
+//! by its receipt or its key; facts become durable; a checkpoint is frozen, written and installed, merges its run, and
+//! punches finished neighbours. An independent account of the log says which messages must come.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::collections::BTreeMap;

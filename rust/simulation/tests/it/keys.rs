@@ -1,5 +1,5 @@
-//! Keys and ids: one pending message for a key and one message for an id, whatever else happens around them, and
-//! the machine ending anywhere in between.
+//! Keys and ids: at most one pending message for a key and one message for an id, whatever else happens around them and
+//! wherever the machine ends.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use crate::rig::keyed::{asked, tried};

@@ -1,4 +1,5 @@
-//! The core on simulated disks, clocks and peers. One program has all tests of the simulation, since each more costs a link.
+//! The core on simulated disks, clocks and peers. All tests of the simulation are one program, since each program costs
+//! a link.
 
 mod archives;
 mod connected;

@@ -1,5 +1,5 @@
-//! Windows of the schedule become one, and their files go: nothing is lost by it, nothing comes twice, and what
-//! cannot be merged is left as it is.
+//! Windows of the schedule are merged and their files removed: no message is lost or comes twice. Windows that cannot
+//! be merged stay as they are.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! What was visible of a store at a moment is found again, as long as its files are kept, and nothing else is taken for it.
+//! The visible state of a store at one moment is found again while its files are kept, and no other state is taken for
+//! it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Rig, lean};

@@ -1,5 +1,5 @@
-//! A message that is moved to another time: one message throughout, whatever else happens around it, and the
-//! machine ending anywhere in between.
+//! Messages that are moved to another time stay one message, whatever else happens around them and wherever the machine
+//! ends.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::orders::orders;

@@ -1,5 +1,5 @@
-//! Every planted fault is found within its number of seeds, and the seeds that find it are in
-//! order without it.
+//! Every planted fault is found within its number of seeds. Without the fault, the seed that finds the fault breaks no
+//! promise.
 #![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
 
 use delaymq_core::planted::Planted;

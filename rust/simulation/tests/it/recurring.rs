@@ -1,5 +1,5 @@
-//! What recurs: one pending message of a series, whatever happens around it and wherever the machine ends, each at a
-//! time of its rule.
+//! Recurring series: one message of a series is pending, whatever happens around it and wherever the machine ends, and
+//! each is due at a time of its rule.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use delaymq_core::planted::Planted;

@@ -1,4 +1,4 @@
-//! What is finished is kept for as long as its subject says: a file for the longest of those that have messages in it.
+//! Retention by subject: a file is kept as long as the longest retention of the subjects that have messages in it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;

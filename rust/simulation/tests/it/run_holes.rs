@@ -1,4 +1,4 @@
-//! Holes in payloads of runs: what is finished in a run that stays is given back, and nothing else is.
+//! Holes in the payloads of runs: finished payloads in a run that stays are given back, and nothing else is.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use crate::rig::saving::{bodies, flip, look};

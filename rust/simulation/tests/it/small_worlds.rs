@@ -1,4 +1,4 @@
-//! Small worlds hold, and find what is planted.
+//! Small worlds keep every promise, and find planted faults.
 #![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
 
 use delaymq_core::planted::Planted;

@@ -1,5 +1,5 @@
-//! What is staged is whole and durable, or it is nothing, wherever the machine ends; and staging can be tried again
-//! after any call that fails.
+//! Staged runs are whole and durable, or absent, wherever the machine ends. Staging can be tried again after any failed
+//! call.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::proves;

@@ -1,6 +1,6 @@
-//! The k-th call of each kind fails, k = 0, 1, 2, … until none does, in five ways, once and for ever; and
-//! the k-th of one kind and the m-th of another in one life. A store refuses or poisons itself, and loses
-//! nothing that it acknowledged.
+//! The k-th call of each kind fails, k = 0, 1, 2, … until none fails, in five ways, once and permanently. Then the k-th
+//! call of one kind and the m-th of another fail in one life. A store refuses or poisons itself, and loses nothing that
+//! it acknowledged.
 #![expect(clippy::panic, clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::BTreeMap;

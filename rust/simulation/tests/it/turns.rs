@@ -1,4 +1,5 @@
-//! Subjects take turns: much that is due at once of one makes no other wait, wherever it lies.
+//! Subjects take turns: many messages of one subject that are due at once delay no other subject, wherever they are
+//! stored.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
 
 use crate::rig::{Place, Rig, bodies_of, sees, small};

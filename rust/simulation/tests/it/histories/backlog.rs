@@ -1,4 +1,4 @@
-//! Histories of many subjects, of many groups, and of messages that are ready and that nobody pulls.
+//! Histories of many subjects, of many groups, and of ready messages that no consumer pulls.
 
 use crate::rig::{Rig, lean};
 use delaymq_core::store::OwnerOptions;

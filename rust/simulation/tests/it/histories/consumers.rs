@@ -1,5 +1,4 @@
-//! Histories of consumers that clients name, as those of QMQ are: R1 and R2 of its real-time broker are
-//! what goes wrong where they are not kept.
+//! Histories of named consumers, such as those of QMQ's clients. R1 and R2 are faults of QMQ's real-time broker.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, bodies_of, lean, os, small};

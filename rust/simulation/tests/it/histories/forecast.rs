@@ -1,4 +1,4 @@
-//! Histories of what is told as due: totals that are kept, and cells of runs without what has ended.
+//! Histories of forecasts: totals that are kept, and the cells of runs without their ended entries.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::collections::BTreeMap;

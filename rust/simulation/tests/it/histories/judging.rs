@@ -1,4 +1,4 @@
-//! Histories of judging and numbering: a fact is a proposal, and only `apply` says what comes of it.
+//! Histories of judging and numbering: a fact is a proposal, and only `apply` decides its outcome.
 
 use crate::rig::{Rig, START, bodies_of, os, sees, small};
 use delaymq_core::planted::Planted;

@@ -1,4 +1,4 @@
-//! Histories with a name: what was once wrong, or nearly, step by step.
+//! Histories with a name: faults that happened once, or nearly, step by step.
 
 mod backlog;
 mod consumers;

@@ -1,4 +1,4 @@
-//! Histories of messages that leave their queue otherwise: given back, dead, brought back, expired.
+//! Histories of messages that leave their queue without an acknowledgement: given back, dead, redriven, expired.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use crate::rig::{Rig, bodies_of, lean, sees, small};

@@ -1,4 +1,4 @@
-//! Histories of openings: what they may trust, and what they cost.
+//! Histories of openings: which files an opening may trust, and how much it reads.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use crate::rig::{Rig, lean, sees, small};

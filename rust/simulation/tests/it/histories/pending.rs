@@ -1,4 +1,4 @@
-//! Histories of looking at what is pending: lists that go on, and counts that are never taken.
+//! Histories of lists and counts of pending messages: lists continue at a cursor, and counts are kept, not computed.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Our answers to weaknesses that QMQ's delay server is known for, by their numbers.
+//! Known weaknesses of QMQ's delay server, by their numbers: this core does not have them.
 
 use crate::rig::{Rig, lean, os, sees, small};
 use delaymq_core::planted::Planted;

@@ -1,5 +1,5 @@
-//! Adopting rebuilt runs: wherever the machine ends and whichever call fails, the store is as before or has all of them;
-//! ready messages that point into a run which is gone find their payloads again.
+//! Adopting rebuilt runs: wherever the machine ends and whichever call fails, the store has all its earlier runs or all
+//! rebuilt ones. Ready messages that point into a removed run find their payloads again.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::Arc;

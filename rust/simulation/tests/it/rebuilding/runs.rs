@@ -1,5 +1,5 @@
-//! Runs that are made again from the log say what those say that are there; damage to these is told, and rebuilt runs
-//! are adopted in their place.
+//! Runs that are rebuilt from the log equal the existing runs. Damage to the existing runs is reported, and the rebuilt
+//! runs are adopted in their place.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 use crate::rig::rebuilt::{

@@ -1,4 +1,4 @@
-//! Publishing with a key, and what is asked by one.
+//! Publishes with a key, and commands by key.
 
 use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::store::{Outcome, Receipt};

@@ -1,4 +1,4 @@
-//! A machine with a store on it, for histories that are told step by step.
+//! A machine with a store, for histories that a test writes step by step.
 #![expect(unreachable_pub, reason = "the modules of the tests share it")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Stores with some of everything that is pending, and rebuilding them.
+//! Stores with pending messages of every kind, and rebuilds of their runs.
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Identity;

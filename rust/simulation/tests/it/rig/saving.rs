@@ -1,4 +1,4 @@
-//! Stores for salvage, looking at them, and damaging them.
+//! Stores for salvage, and functions that inspect and damage them.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Salvage of small stores whose files are damaged by chance: whatever is gone, each message that was stored and is
-//! not finished is saved, named as lost, or within a named gap, each series that goes on is saved or within one; and
-//! nothing that was finished for certain comes back as certain.
+//! Salvage of small stores with random damage: each stored, unfinished message is saved, named as lost, or within a
+//! named gap; each series that has not ended is saved or within a gap; and no message that certainly finished is saved
+//! as certain.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::{BTreeMap, BTreeSet};

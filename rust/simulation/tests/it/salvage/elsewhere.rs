@@ -1,5 +1,5 @@
-//! Salvage where what is certain is not enough: rows of runs that nobody names any more, and disks that do not give
-//! all of their bytes.
+//! Salvage where the certain sources are not enough: rows of runs that no readable checkpoint names, and disks that do
+//! not return all of their bytes.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Salvage where whole files, blocks of runs or payloads are gone: where else a message is found, and
-//! which are told to be lost.
+//! Salvage where whole files, blocks of runs or payloads are missing: other copies of a message are found, and messages
+//! without a copy are reported as lost.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Saving what can be saved of stores that were damaged on purpose: what is saved, what is told to be gone,
-//! and that the damaged store is only read.
+//! Salvage of stores that were damaged on purpose: the saved messages, the reported losses, and that the damaged store
+//! is only read.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Salvage of what was loaded: by who knows that it was adopted, by who only may believe it, and where staged files are
-//! damaged or gone.
+//! Salvage of loaded messages: the load is known from a checkpoint, known from its fact, or in doubt; or staged files
+//! are damaged or missing.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use crate::rig::saving::{HOUR_MS, counts, files_of, flip, look, place_of, publish_all, remove, saved, subject};

@@ -1,4 +1,4 @@
-//! What is salvaged of a damaged store.
+//! Salvage of damaged stores.
 
 mod any_damage;
 mod elsewhere;

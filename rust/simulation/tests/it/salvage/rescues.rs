@@ -1,5 +1,5 @@
-//! Blocks of runs that rot under a running store: what is found again in the log flows, what is nowhere is
-//! given up by name, and a disk that fails for a moment meanwhile costs nothing.
+//! Damaged blocks of runs under a running store: messages that the log still has are delivered, the others are voided
+//! by name, and a disk that fails for a moment meanwhile costs no message.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 use crate::rig::saving::{DISPATCH, HOUR_MS, SCHEDULE, flip, publish_all, runs_of};

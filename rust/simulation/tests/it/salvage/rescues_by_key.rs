@@ -1,5 +1,5 @@
-//! Messages that were moved by their keys, in blocks of runs that rot: they are found again in the log as those
-//! that were moved by their receipts.
+//! Messages that were moved by key, in damaged blocks of runs: they are found again in the log like those that were
+//! moved by receipt.
 
 use crate::rig::keyed::{asked, move_keyed, publish_keyed};
 use crate::rig::saving::{DISPATCH, HOUR_MS, SCHEDULE, bodies, counts, flip, look, retired, runs_of};
