@@ -1,6 +1,6 @@
 //! Small worlds, tried exhaustively: for each scene, every moment at which a machine may end, and for each moment,
-//! everything that the disk may then hold. Each disk is recovered, and the tape judges the result. Some of them go on
-//! and are drained, or end again while they recover.
+//! everything that the disk may then hold. Each disk is recovered, and the tape judges the result. Some stores go on
+//! and are drained afterwards; some machines end again while they recover.
 
 pub mod golden_store;
 mod hollow;
@@ -25,40 +25,40 @@ use crate::chance::Chance;
 use crate::node::NodeOptions;
 use crate::parallel::in_parallel;
 
-/// One in so many states goes on and is drained.
+/// One state in this many goes on and is drained.
 const GOES_ON_EVERY: u64 = 24;
-/// In one in so many states the machine ends once more, while it recovers.
+/// In one state in this many the machine ends once more, while it recovers.
 const ENDS_AGAIN_EVERY: u64 = 96;
-/// Of each moment of a recovery so many states are drawn.
+/// The number of states that are drawn for each moment of a recovery.
 const DRAWN_AGAIN: usize = 3;
-/// Violations that are kept of one scene.
+/// The most violations that are kept of one scene.
 const KEPT_MAX: usize = 3;
 
-/// What came of one life of a scene.
+/// The result of one life of a scene: one run of it with its own random numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The scene.
     pub scene: &'static str,
-    /// Which life of it.
+    /// The number of the life.
     pub life: u64,
     /// Moments at which the machine ended.
     pub moments: u64,
     /// Different disks that were recovered and judged.
     pub states: u64,
-    /// Of those, the ones found when the machine ended while it recovered.
+    /// The states among these that were found when the machine ended while it recovered.
     pub states_again: u64,
     /// Disks that went on and were drained.
     pub drained: u64,
-    /// States whose end was called corrupt although nothing was damaged.
+    /// States whose log was reported as corrupt although nothing was damaged.
     pub called_corrupt: u64,
-    /// Promises broken.
+    /// The number of broken promises.
     pub broken: u64,
-    /// The first of them, in words.
+    /// Texts of the first broken promises.
     pub violations: Vec<String>,
 }
 
 impl Found {
-    /// Adds those of another life.
+    /// Adds the numbers and texts of another life.
     pub fn add(&mut self, other: &Self) {
         self.moments += other.moments;
         self.states += other.states;
@@ -83,13 +83,13 @@ impl Found {
 struct Trial {
     options: NodeOptions,
     chance: Chance,
-    /// What recovering each disk came to, by its digest.
+    /// The result of recovering each disk, by the digest of the disk.
     known: HashMap<u64, Option<Came>>,
     found: Found,
     states_max: u64,
 }
 
-/// Lives a scene and tries up to so many states of it.
+/// Runs a scene and tries at most this many states of it.
 pub fn try_scene(scene: &Scene, life: u64, states_max: u64) -> Found {
     let options = (scene.options)();
     let seed = life.wrapping_mul(0x9E37_79B9).wrapping_add(u64::from(crc32fast::hash(scene.name.as_bytes())));
@@ -105,7 +105,7 @@ pub fn try_scene(scene: &Scene, life: u64, states_max: u64) -> Found {
         let mut tape = machine.disk().tape();
         (std::mem::take(&mut tape.points), tape.tree.clone())
     };
-    // A part of the states that are allowed for each moment, so that all moments have theirs.
+    // Each moment gets its share of the allowed states.
     let mut moments_left = points.len() as u64;
     for point in &points {
         let part = trial.states_max.saturating_sub(trial.found.states) / moments_left.max(1);
@@ -121,7 +121,7 @@ impl Trial {
         let mut chance = self.chance.clone();
         self.chance.next_number();
         let begun_with = self.found.states;
-        // Where all combinations are more than may be tried, a few of them are drawn.
+        // If there are more combinations than may be tried, some are drawn.
         each_left(point, drawn_max, &mut chance, &mut |left| {
             self.try_state(point, tree, &left, is_first);
             self.found.states.saturating_sub(begun_with) < states_max
@@ -143,11 +143,11 @@ impl Trial {
         }
     }
 
-    /// Of a disk that was not seen before; `None` where it cannot be recovered as it should.
+    /// Recovers a disk that was not seen before. `None` if the recovery fails or breaks a promise.
     fn recover(&mut self, point: &Point, tree: &Tree, left: &Left, digest: u64, is_first: bool) -> Option<Came> {
         self.found.states += 1;
         self.found.states_again += u64::from(!is_first);
-        // What recovering writes must not be seen by what follows.
+        // The recovery writes to a copy: the steps that follow need the disk as it was.
         let copy = left.storage.crash(Crash::Kill, digest);
         let came = match recovers(&copy, self.options, tree) {
             Ok(came) => came,
@@ -169,7 +169,7 @@ impl Trial {
         Some(came)
     }
 
-    /// The machine ends once more, at every moment of its recovery.
+    /// Ends the machine once more, at every moment of its recovery.
     fn end_again(&mut self, point: &Point, tree: &Tree, left: &Left, digest: u64) {
         let mut promise = point.promise;
         if left.cut {
@@ -194,12 +194,12 @@ impl Trial {
     }
 }
 
-/// Lives all scenes, again and again, until so many states were tried in all. The results are in the order of lives and
-/// scenes.
+/// Runs all scenes, again and again, until this many states were tried in all. The results are in the order of lives
+/// and scenes.
 pub fn try_all(scenes: &[Scene], states: u64, threads: usize, planted: Option<Planted>) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut life = 1;
-    // Each round lives all scenes in another way.
+    // Each round runs all scenes with other random numbers.
     while found.iter().map(|one| one.states).sum::<u64>() < states && life <= LIVES_MAX {
         let scene_of = |place: u64| usize::try_from(place).ok().and_then(|place| scenes.get(place));
         let lived = in_parallel(scenes.len() as u64, threads, planted, |place| {
@@ -214,5 +214,5 @@ pub fn try_all(scenes: &[Scene], states: u64, threads: usize, planted: Option<Pl
     found
 }
 
-/// Lives of each scene at most, if no new states come.
+/// The most lives of each scene, if no new states are found.
 const LIVES_MAX: u64 = 10_000;

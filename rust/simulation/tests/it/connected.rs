@@ -128,9 +128,9 @@ fn a_consumer_that_is_forgotten_before_its_end_is_durable_is_found() {
     is_found_by(Planted::ForgottenBeforeEnd, 4_000, &["nothing comes to its end", "and over: true"]);
 }
 
-/// Seeds whose histories broke a promise once. What was wrong has tests of its own
-/// (`connected/account/tests.rs`, `connected/ledger/tests.rs`, `rust/server/tests/it/stuck_disk.rs`), since a seed is another history as soon
-/// as histories are made of something else.
+/// Seeds whose histories broke a promise once. Each of these faults has a test of its own as well
+/// (`connected/account/tests.rs`, `connected/ledger/tests.rs`, `rust/server/tests/it/stuck_disk.rs`), since a seed gives
+/// another history as soon as the generator changes.
 const REPLAYED: [u64; 10] =
     [14_409, 17_616, 26_953, 81_229, 141_783, 168_644, 188_024, 610_333_361, 610_333_885, 984_194_352];
 

@@ -1,6 +1,6 @@
-//! Salvage of small stores with random damage: each stored, unfinished message is saved, named as lost, or within a
-//! named gap; each series that has not ended is saved or within a gap; and no message that certainly finished is saved
-//! as certain.
+//! Salvage of small stores with random damage. Each stored, unfinished message is saved, named or counted as lost, or
+//! within a gap: a named one, or the one before the first or after the last sequence that an undamaged file knows. Each
+//! series that has not ended is saved or within a gap. No message that certainly finished is saved as certain.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::{BTreeMap, BTreeSet};
