@@ -47,8 +47,9 @@ pub use delaymq_core::store::{
 };
 
 pub use clock::consumer_presence::Activity;
-pub use clock::manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
+pub use clock::manual_clock::{MANUAL_TIME_MAX, ManualClock};
 pub use clock::system_clock::{Clock, ClockReading, SystemClock};
+pub use clock::timed_store::TimedStore;
 pub use consume::delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
 pub use consume::named::consumer::{
     CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,

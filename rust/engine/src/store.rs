@@ -11,7 +11,7 @@ use delaymq_core::store::{RecoveryProgress, RecoveryReport, Verification, Verifi
 use delaymq_core::units::Sequence;
 
 use crate::clock::consumer_presence::ConsumerPresence;
-use crate::clock::manual_clock::TimedStore;
+use crate::clock::timed_store::TimedStore;
 use crate::consume::member::{MAIN, Member};
 use crate::consume::subject_reader::SubjectReader;
 use crate::consume::subscription::Subscription;

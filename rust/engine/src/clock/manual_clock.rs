@@ -3,7 +3,7 @@
 //! The thread that turns it drives all stores on it: at each due time it does what is due, until every store is idle,
 //! and only then lets time go on.
 
-use std::sync::{Arc, TryLockError, Weak};
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
@@ -11,9 +11,9 @@ use delaymq_core::units::Millis;
 
 use crate::clock::consumer_presence::{Activity, ConsumerState};
 use crate::clock::system_clock::{Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
+use crate::clock::timed_store::{Timed, TimedStore};
 use crate::held;
 use crate::invalid;
-use crate::shared::Shared;
 use crate::sync::{Instant, Mutex, thread};
 
 /// The last time of a manual clock, in the year 2500.
@@ -22,16 +22,6 @@ pub const MANUAL_TIME_MAX: Millis = Millis(16_725_225_600_000);
 const BOOT_START_NS: u64 = 1_000_000_000;
 /// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// A store on a clock. It keeps the store neither open nor alive.
-#[derive(Clone)]
-pub struct TimedStore(Weak<Shared>);
-
-impl TimedStore {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self(Arc::downgrade(shared))
-    }
-}
 
 /// See the module.
 pub struct ManualClock {
@@ -86,7 +76,7 @@ impl ManualClock {
             *held(&self.now) = stop.map_or(target, |due| due.max(now.next()).min(target));
         }
         for store in self.open_stores() {
-            store.driver.raise();
+            store.raise_driver();
         }
         Ok(())
     }
@@ -97,7 +87,7 @@ impl ManualClock {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             let seen = self.activity.0.count();
-            let there: usize = self.open_stores().iter().map(|store| store.subscribers.consuming_threads()).sum();
+            let there: usize = self.open_stores().iter().map(|store| store.consuming_threads()).sum();
             if there >= count {
                 return true;
             }
@@ -122,11 +112,7 @@ impl ManualClock {
             for store in &stores {
                 moved |= unless_closed(store.settle())?.unwrap_or(false);
             }
-            let rest = stores
-                .iter()
-                .map(|store| store.subscribers.consumer_state(patience))
-                .max()
-                .unwrap_or(ConsumerState::Nobody);
+            let rest = stores.iter().map(|store| store.consumer_state(patience)).max().unwrap_or(ConsumerState::Nobody);
             if rest == ConsumerState::Busy {
                 rested_at = None;
                 self.activity.0.wait_beyond(seen, LOOK);
@@ -158,11 +144,10 @@ impl ManualClock {
         Ok(next)
     }
 
-    fn open_stores(&self) -> Vec<Arc<Shared>> {
+    fn open_stores(&self) -> Vec<Arc<dyn Timed>> {
         let mut stores = held(&self.stores);
-        stores.retain(|store| store.0.strong_count() > 0);
-        let open = stores.iter().filter_map(|store| store.0.upgrade());
-        open.filter(|store| !store.is_stopping()).collect()
+        stores.retain(|store| !store.is_gone());
+        stores.iter().filter_map(TimedStore::open).collect()
     }
 }
 

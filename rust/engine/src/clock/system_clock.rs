@@ -7,7 +7,7 @@ use delaymq_core::units::Millis;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::consumer_presence::Activity;
-use crate::clock::manual_clock::TimedStore;
+use crate::clock::timed_store::TimedStore;
 use crate::files::mapping::kernel_keeps_time;
 
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;

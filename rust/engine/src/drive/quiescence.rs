@@ -5,6 +5,8 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
 
+use crate::clock::consumer_presence::ConsumerState;
+use crate::clock::timed_store::Timed;
 use crate::shared::Shared;
 
 /// How long to wait for the commit of another thread before this one checks again that the store still runs.
@@ -46,15 +48,40 @@ impl Shared {
         }
     }
 
-    /// When the next pending message is due, or a little before.
-    pub(crate) fn next_due(&self) -> Result<Option<Millis>> {
-        Ok(self.lock_owner()?.get()?.owner.next_due())
-    }
-
     fn is_idle(&self) -> Result<bool> {
         let mut guard = self.lock_owner()?;
         let locked = guard.get()?;
         let applied = locked.owner.applied();
         Ok(locked.proposals.is_empty() && self.with_commits(|commits| commits.next_sequence() == applied))
+    }
+}
+
+impl Timed for Shared {
+    fn settle(&self) -> Result<bool> {
+        self.settle()
+    }
+
+    fn next_due(&self) -> Result<Option<Millis>> {
+        Ok(self.lock_owner()?.get()?.owner.next_due())
+    }
+
+    fn is_recurring(&self) -> Result<bool> {
+        Ok(!self.lock_owner()?.get()?.owner.state().recurring.is_empty())
+    }
+
+    fn consuming_threads(&self) -> usize {
+        self.subscribers.consuming_threads()
+    }
+
+    fn consumer_state(&self, patience: Duration) -> ConsumerState {
+        self.subscribers.consumer_state(patience)
+    }
+
+    fn raise_driver(&self) {
+        self.driver.raise();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping()
     }
 }

@@ -210,11 +210,6 @@ impl Shared {
         Ok((text, Millis(after)))
     }
 
-    /// True if there is any active series.
-    pub(crate) fn is_recurring(&self) -> Result<bool> {
-        Ok(!self.lock_owner()?.get()?.owner.state().recurring.is_empty())
-    }
-
     fn listed(&self, state: &State, subject: SubjectNumber, name: &str) -> Option<RecurringListed> {
         let number = state.recurring.named(subject, name)?;
         Some(self.row(number, state.recurring.get(number)?))
