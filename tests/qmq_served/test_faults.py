@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commanding import refused
+from commanding import ANY_PORTS, refused
 from qmq_client import frame
 from qmq_client.bodies import PRODUCER, Consumer, Pull, registration
 from qmq_client.message import Message
@@ -58,7 +58,8 @@ def test_d37_two_settings_that_cannot_both_hold_are_refused_at_the_start(tmp_pat
     # 5 s, where nothing else is said, are longer than that: every message that is sent back would be refused.
     for setting in ("store.durability=disk", "server.qmq_retry_seconds=0.9", "server.qmq_undelayed_seconds=0.9"):
         folder = tmp_path / setting
-        line = refused(2, "serve", "--store", folder, *(part for one in (least, setting) for part in ("--set", one)))
+        pairs = [part for one in (least, setting) for part in ("--set", one)]
+        line = refused(2, "serve", "--store", folder, *ANY_PORTS, *pairs)
         assert "server.qmq_" in line
     with QmqServed(tmp_path / "store", least, "server.qmq_retry_seconds=0.8") as served, served.connected() as client:
         join(client, consumer)
