@@ -103,7 +103,7 @@ class Exported:
 
 def test_a_call_that_holds_it_is_found() -> None:
     with Counting() as counting:
-        assert not counting.runs_within(lambda: lambda: ctypes.PyDLL(None).usleep(20_000), patience_s=0.2)
+        assert not counting.runs_within(lambda: lambda: ctypes.PyDLL(None).usleep(20_000), patience_s=1.0)
         assert counting.runs_within(lambda: lambda: ctypes.CDLL(None).usleep(20_000))
 
 

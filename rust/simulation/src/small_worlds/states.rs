@@ -1,6 +1,6 @@
 //! The disks that a crash at one moment may leave: one with all written bytes (a kill), one for each combination of
-//! unsynced changes, and one for each length of the last write. Of more than [`COMBINATIONS_MAX`] combinations, some
-//! are drawn.
+//! unsynced changes, and one for each length of the last write. If there are more than [`COMBINATIONS_MAX`]
+//! combinations, some are drawn.
 
 use delaymq_core::storage::{Crash, MemoryStorage};
 
