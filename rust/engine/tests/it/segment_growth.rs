@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::{eventually, options};
+use crate::support::{eventually, options, segment_lengths};
 use delaymq_engine::{CancelOutcome, Due, Durability, Options, Receipt, Store};
 
 const MIB: u64 = 1 << 20;
@@ -26,15 +26,6 @@ fn disk_bytes(folder: &Path) -> u64 {
         Err(_) => 0,
     });
     sizes.sum()
-}
-
-/// Lengths of the segments, by number.
-fn segments(folder: &Path) -> Vec<u64> {
-    let entries = std::fs::read_dir(folder.join("log")).unwrap().filter_map(Result::ok);
-    let named = entries.filter(|entry| entry.path().extension().is_some_and(|suffix| suffix == "segment"));
-    let mut found: Vec<_> = named.map(|entry| (entry.file_name(), entry.metadata().unwrap().len())).collect();
-    found.sort();
-    found.into_iter().map(|(_, length)| length).collect()
 }
 
 fn publish(store: &Store, count: usize, body_bytes: usize) -> Vec<Receipt> {
@@ -74,9 +65,9 @@ fn segments_grow_to_their_full_size_with_what_the_store_is_given_and_stay_large_
     for _ in 0..50 {
         publish(&store, 1, 1 << 20);
     }
-    let has_large = || segments(folder.path()).last() == Some(&(128 * MIB));
+    let has_large = || segment_lengths(folder.path()).last() == Some(&(128 * MIB));
     eventually("a segment has the full size", has_large);
-    let grown = segments(folder.path());
+    let grown = segment_lengths(folder.path());
     // The first one ends with the open that created the store.
     assert_eq!(grown.get(1), Some(&MIB));
     assert!(grown.is_sorted(), "{grown:?}");

@@ -66,6 +66,15 @@ pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
+/// Lengths of the log's segments in bytes, by number.
+pub(crate) fn segment_lengths(folder: &Path) -> Vec<u64> {
+    let entries = std::fs::read_dir(folder.join("log")).unwrap().flatten();
+    let named = entries.filter(|entry| entry.path().extension().is_some_and(|suffix| suffix == "segment"));
+    let mut found: Vec<_> = named.map(|entry| (entry.file_name(), entry.metadata().unwrap().len())).collect();
+    found.sort();
+    found.into_iter().map(|(_, length)| length).collect()
+}
+
 /// What the log takes of the disk. A file that goes meanwhile takes nothing.
 fn taken_bytes(root: &Path) -> u64 {
     let files = std::fs::read_dir(root.join("log")).into_iter().flatten().flatten();
