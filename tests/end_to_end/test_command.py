@@ -139,3 +139,12 @@ def test_verify_of_what_is_no_store_says_so(tmp_path: Path) -> None:
     ended = command("verify", "--store", str(tmp_path))
     assert ended.returncode == 3
     assert ended.stderr.startswith("delaymq: ")
+
+
+def test_a_verb_starts_without_the_modules_of_the_others() -> None:
+    code = "import sys, delaymq.cli; delaymq.cli.main(['token']); print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False)
+    imported = set(ended.stderr.split())
+    assert "delaymq.cli.verbs.token" in imported
+    assert {name for name in imported if name.startswith("delaymq.cli.verbs.")} == {"delaymq.cli.verbs.token"}
+    assert not imported & {"asyncio", "delaymq.bench", "delaymq.cli.spark"}

@@ -13,7 +13,7 @@ from delaymq.cli.verbs.completion import SHELLS, levels, script
 def test_every_verb_and_option_is_in_the_tables() -> None:
     found = {level.words: level for level in levels(parser())}
     names = [name for name, _ in found[()].verbs]
-    assert len(names) == len(VERBS)
+    assert names == list(VERBS)
     assert all((name,) in found for name in names)
     publish = {name for option in found[("publish",)].options for name in option.names}
     assert {"--delay", "--at", "--level", "--jsonl", "--store", "--help"} <= publish
