@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use delaymq_core::planted::{Planted, plant};
 use delaymq_engine::Durability;
 
+use crate::ORDERS;
 use crate::explorer::{Tried, note};
 use crate::world::World;
 
-/// Orders of each kind in which each is looked for.
-const ORDERS_MAX: usize = 2_000;
+/// Orders of each kind in which each fault must be found: a third of those in which the models are tried.
+const ORDERS_MAX: usize = ORDERS / 2 / 3;
 
 fn words_of(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().cloned();
