@@ -59,7 +59,7 @@ def test_an_open_that_takes_long_draws_a_bar(tmp_path: Path) -> None:
 # A recovery that takes seconds on any machine: each piece of it waits.
 SLOWLY = """
 import sys, time
-from delaymq.cli import serve
+from delaymq.cli.verbs import serve
 def tell(self, progress):
     print("recovering", file=sys.stderr, flush=True)
     time.sleep(0.2)

@@ -30,7 +30,8 @@ PATIENCE_SECONDS = 20
 # A store that takes its time to be closed, and says so; and a process that takes its time to end.
 CLOSED_SLOWLY = """
 import contextlib, sys, time
-from delaymq.cli import main, serve
+from delaymq.cli import main
+from delaymq.cli.verbs import serve
 opened = serve.open_store
 @contextlib.contextmanager
 def open_store(*places, **choices):
