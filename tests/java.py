@@ -7,6 +7,10 @@ import os
 import pytest
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DRIVER_SECONDS = 300
+"""How long a test waits for a driver of Spark that it starts. Next to two busy processes, one took two minutes."""
+DRIVER_TIMEOUT_SECONDS = 2 * DRIVER_SECONDS + 100
+"""The timeout of a test that starts such a driver."""
 
 
 def require_java_here() -> None:

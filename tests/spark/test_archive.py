@@ -22,6 +22,7 @@ from delaymq.spark import LostBeforeRead, TableOptions
 from delaymq.spark.jobs import archive, archived
 from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
 from delaymq.testing import Clock
+from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS
 
 MANIFEST = Manifest(store="ab", run=1, rows=5, ended_ms=7, end_sequence=9, carried="c")
 
@@ -152,7 +153,7 @@ def test_a_run_that_is_killed_leaves_nothing_and_is_run_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # up to three minutes go to the processes that it starts
+@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 def test_a_process_that_is_killed_loses_and_doubles_nothing(spark: Any, connected: str, tmp_path: Path) -> None:
     """Its server lives on, and may still write what nobody will commit."""
     used, folder = Used(tmp_path / "store"), tmp_path / "archive"
@@ -162,7 +163,7 @@ def test_a_process_that_is_killed_loses_and_doubles_nothing(spark: Any, connecte
     for place in ("staging", "carried", "data"):
         used.use()
         with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-            end = time.monotonic() + 60
+            end = time.monotonic() + DRIVER_SECONDS
             before = set((folder / place).glob("*"))
             while process.poll() is None and not set((folder / place).glob("*")) - before:
                 assert time.monotonic() < end

@@ -17,7 +17,7 @@ import pytest
 import delaymq
 from format_reader.checkpoints import read_checkpoint
 from format_reader.store import numbered
-from java import quick_java
+from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
 from spark.test_write import ROWS, bodies, source_of, staged, streamed, swept
 
 BATCH_ROWS = 700
@@ -91,7 +91,7 @@ def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> Non
         ) as process,
     ):
         try:
-            end = time.monotonic() + 110
+            end = time.monotonic() + DRIVER_SECONDS
             while not is_there():
                 assert process.poll() is None, said.read_text()
                 assert time.monotonic() < end, said.read_text()
@@ -101,7 +101,7 @@ def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
+@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 @pytest.mark.parametrize(
     ("moment", "micro_batches"), [("staging", 1), ("all is staged", 1), ("it is adopted", 2)], ids=str
 )

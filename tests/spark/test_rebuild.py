@@ -38,7 +38,7 @@ from delaymq.testing import Clock
 from end_to_end.test_cli_json import promised, shape
 from format_reader.runs import BLOCK_BYTES, SCHEDULE
 from format_reader.store import numbered, read_runs
-from java import quick_java
+from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
 from spark.sources import at_second_attempt
 from tables import stores
 
@@ -212,7 +212,7 @@ MOMENTS: dict[str, Callable[[Path, int], bool]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
+@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_driver_that_is_killed_in_an_adoption_loses_and_doubles_nothing(
     spark: Any, tmp_path: Path, connected: str, moment: str
@@ -231,7 +231,7 @@ def test_a_driver_that_is_killed_in_an_adoption_loses_and_doubles_nothing(
         ) as process,
     ):
         try:
-            end = time.monotonic() + 120
+            end = time.monotonic() + DRIVER_SECONDS
             while not MOMENTS[moment](path, pieces):
                 assert process.poll() is None, (tmp_path / "said").read_text()
                 assert time.monotonic() < end

@@ -20,7 +20,7 @@ import delaymq
 from delaymq import InvalidArgument
 from delaymq.spark.plan import TableOptions
 from delaymq.spark.stream import LostBeforeRead, StreamOptions, TableStream
-from java import quick_java
+from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
 from tables import stores
 
 PUBLISHED = 2_000
@@ -270,7 +270,7 @@ query.awaitTermination()
 
 
 def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 90
+    end = time.monotonic() + DRIVER_SECONDS
     while not is_so():
         assert process.poll() is None
         assert time.monotonic() < end
@@ -278,7 +278,7 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
+@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
     path = filled(tmp_path / "store")
     driver = [sys.executable, "-c", DRIVER, str(path), str(tmp_path)]

@@ -23,7 +23,7 @@ from delaymq.errors import Locked
 from delaymq.spark import write
 from delaymq.spark.write import BatchLoad, LoadOptions
 from delaymq.testing import Clock
-from java import quick_java
+from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
 from proxies import Relay
 from serving import Served
 from spark import sources
@@ -322,7 +322,7 @@ frame.write.format("delaymq").mode("append").option("jobId", "job").save(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
+@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 def test_a_driver_that_is_killed_leaves_nothing_half_done(spark: Any, folder: Path, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     stop.touch()
@@ -336,7 +336,7 @@ def test_a_driver_that_is_killed_leaves_nothing_half_done(spark: Any, folder: Pa
         ) as process,
     ):
         try:
-            end = time.monotonic() + 90
+            end = time.monotonic() + DRIVER_SECONDS
             while len([name for name in staged(folder) if name.endswith(".run")]) < 2:
                 assert process.poll() is None, (tmp_path / "said").read_text()
                 assert time.monotonic() < end
