@@ -137,16 +137,15 @@ test-programs: $(TOOLS)
 	$(MAKE) --no-print-directory $(FUZZED) $(PLANTED) $(SIMULATION)
 
 .PHONY: test-python
-ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them but the rules of the house, which `make lint` checks. They run at least as many lines of the package as pyproject.toml says.
 test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED)
+ifeq ($(strip $(PYTEST_ARGS)),)
 	$(BIN)/coverage erase
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable \
 	  --ignore tests/test_tidy.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
-test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED)
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
 
