@@ -12,13 +12,23 @@ import pytest
 from pyspark.errors import PySparkException
 
 import delaymq
-from spark.test_write import BODY, MESSAGES, bodies, folder, messages, save, sources_expr, staged, swept
+from spark.test_write import (
+    BODY,
+    MESSAGES,
+    assert_nothing_is_stored,
+    folder,
+    messages,
+    save,
+    sources_expr,
+    staged,
+)
 
 __all__ = ["folder"]
 
 BODY_BYTES_MAX = 4 << 20
 TASKS = 3
 BAD: dict[str, tuple[str, str, str]] = {
+    "a subject with a slash": ("subject", "IF(id = 15, 'a/b', subject)", "InvalidArgument"),
     "a body over its limit": ("body", f"IF(id = 15, repeat('x', {BODY_BYTES_MAX + 1}), body)", "TooLarge"),
     "due in more than ten years": ("due", "IF(id = 15, timestamp'2199-01-01 00:00:00', due)", "InvalidArgument"),
     "due before 1970": ("due", "IF(id = 15, timestamp'1969-12-31 00:00:00', due)", "InvalidArgument"),
@@ -30,13 +40,6 @@ def with_one_bad(spark: Any, column: str, wrong: str) -> Any:
     """Row 5 of the second of three tasks is no message."""
     frame = messages(spark, 30, more=(BODY, "id")).withColumn(column, sources_expr(wrong))
     return frame.drop("id")
-
-
-def assert_nothing_is_stored(folder: Path) -> None:
-    """A task that is at work while another one fails may stage its rows after the job ended; the store removes them."""
-    assert bodies(folder) == []
-    assert len(staged(folder)) < TASKS
-    assert swept(folder) == []
 
 
 @pytest.mark.parametrize("kind", BAD)

