@@ -91,8 +91,9 @@ class RecurringCommands(StorePart):
             name: Your name of the series, with the characters of a subject; unique within the subject.
             every: A timedelta or seconds between two messages, from 1 second to 10 years.
             cron: A cron pattern instead: minute, hour, day of the month, month and day of the week, or six fields with
-                seconds first. Names, ranges, lists, steps, `L`, `W` and `#` are allowed. A pattern without an
-                occurrence within ten years is refused.
+                seconds first. Names, ranges, lists, steps, `L`, `W` and `#` are allowed, and a range may wrap
+                (`fri-mon`). `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are patterns too, and `@every 5m`
+                is an interval. A pattern without an occurrence within ten years is refused.
             zone: The time zone of the pattern, an IANA name. If the pattern has one time of day, a time that the clock
                 skips occurs at the first moment after the gap, and a repeated time occurs once, the first time. If it
                 has several (by `*`, a list, a range or a step), it follows the clock.
@@ -167,7 +168,7 @@ def series_request(
     if cron is not None:
         check_text(cron, "cron")
         if not cron:
-            raise refused("cron", "five fields of cron, or six with seconds first", cron)
+            raise refused("cron", "a cron pattern", cron)
     if (every is None) == (cron is None):
         raise refused("every", "one of every and cron", "neither" if every is None else "both")
     check_choice(catch_up, "catch_up", CATCH_UPS)

@@ -72,6 +72,35 @@ def test_a_pattern_has_a_zone(face: Face) -> None:
     assert [one.name for one in listed(face)] == ["daily", "later"]
 
 
+def test_a_pattern_is_written_as_people_write_it(face: Face) -> None:
+    midnight = begun(face, name="midnight", cron="@daily")
+    assert midnight.due is not None
+    assert (midnight.every, midnight.cron, midnight.due.hour, midnight.due.minute) == (None, "@daily", 0, 0)
+    soon = begun(face, name="soon", cron="@every 5m")
+    again = begun(face, name="again", every=timedelta(minutes=5))
+    assert soon.due is not None
+    assert again.due is not None
+    assert abs(again.due - soon.due) < timedelta(minutes=1)
+    wrapped = begun(face, name="wrapped", cron="0 12 * * fri-mon")
+    assert wrapped.due is not None
+    assert wrapped.due.strftime("%a") in {"Fri", "Sat", "Sun", "Mon"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("60 * * * *", 'expected minute 0 to 59, found 60 in "60 * * * *"'),
+        ("0 0 * * fri-man", 'expected weekday 0 to 7 or sun to sat, found man in "0 0 * * fri-man"'),
+        ("@every 5", 'expected @every with 1 second to 10 years, such as 5m or 1h30m, found "@every 5"'),
+        ("@reboot", "@daily"),
+    ],
+)
+def test_a_refused_pattern_names_the_field_its_range_and_the_value(face: Face, pattern: str, words: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        begun(face, cron=pattern)
+    assert words in str(refused.value)
+
+
 def test_a_name_is_taken_kept_or_replaced(face: Face) -> None:
     first = begun(face)
     with pytest.raises(InvalidArgument) as refused:

@@ -16,8 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+mod pattern;
 mod rule;
 mod turn;
 
-pub use rule::{EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, TEXT_BYTES_MAX, ZONE_BYTES_MAX};
+pub use pattern::TEXT_BYTES_MAX;
+pub use rule::{EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, ZONE_BYTES_MAX};
 pub use turn::{CatchUp, next_turn, turn_of};

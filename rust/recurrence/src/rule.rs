@@ -8,14 +8,14 @@ use croner::{Cron, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, civil};
 
+use crate::pattern::{TEXT_BYTES_MAX, duration_ms, standard};
+
 /// The shortest interval, in milliseconds.
 pub const EVERY_MS_MIN: u64 = 1_000;
 /// The longest interval, in milliseconds: ten years.
 pub const EVERY_MS_MAX: u64 = HORIZON_MS;
 /// Ten years in milliseconds: a rule without an occurrence for so long has no further occurrence.
 pub const HORIZON_MS: u64 = 315_360_000_000;
-/// The most bytes of the text of a rule.
-pub const TEXT_BYTES_MAX: usize = 256;
 /// The most bytes of the name of a zone.
 pub const ZONE_BYTES_MAX: usize = 64;
 
@@ -23,6 +23,8 @@ pub const ZONE_BYTES_MAX: usize = 64;
 const UTC: &str = "UTC";
 /// The prefix of the text of an interval.
 const EVERY: &str = "every ";
+/// The same where an interval is written as a cron pattern.
+const AT_EVERY: &str = "@every ";
 const SECOND_MS: u64 = 1_000;
 const HOUR_S: u64 = 3_600;
 /// The days of which a pattern must match one to occur at all: [`HORIZON_MS`], and one more at each end, since the
@@ -43,7 +45,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(part: &'static str, expected: &str, found: impl Into<String>) -> Self {
+    pub(crate) fn new(part: &'static str, expected: &str, found: impl Into<String>) -> Self {
         Self { part, expected: expected.to_owned(), found: found.into() }
     }
 }
@@ -75,8 +77,8 @@ impl Rule {
         format!("{EVERY}{interval_ms}ms")
     }
 
-    /// Reads a rule: `every 900000ms`, or five cron fields, or six with seconds first, in the time of `zone`, an
-    /// IANA name. [`Self::next_after`] finds whether it ever occurs.
+    /// Reads a rule: `every 900000ms`, or a cron pattern as [`Self::cron`] reads it, in the time of `zone`, an IANA name.
+    /// [`Self::next_after`] finds whether it ever occurs.
     ///
     /// # Errors
     /// [`Refused`] naming the part that is wrong.
@@ -89,11 +91,15 @@ impl Rule {
 
     fn every(interval: &str, zone: &str) -> Result<Self, Refused> {
         let digits = interval.strip_suffix("ms").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        let interval_ms = digits.and_then(|digits| digits.parse().ok());
+        let found = interval.chars().take(TEXT_BYTES_MAX).collect::<String>();
+        Self::every_ms(digits.and_then(|digits| digits.parse().ok()), zone, ("every", "1 second to 10 years", found))
+    }
+
+    fn every_ms(interval_ms: Option<u64>, zone: &str, refusal: (&'static str, &str, String)) -> Result<Self, Refused> {
         let fits = interval_ms.filter(|interval_ms| (EVERY_MS_MIN..=EVERY_MS_MAX).contains(interval_ms));
         let Some(interval_ms) = fits else {
-            let found = interval.chars().take(TEXT_BYTES_MAX).collect::<String>();
-            return Err(Refused::new("every", "1 second to 10 years", found));
+            let (part, expected, found) = refusal;
+            return Err(Refused::new(part, expected, found));
         };
         if zone != UTC {
             return Err(Refused::new("zone", "no zone but UTC with an interval", quoted(zone, ZONE_BYTES_MAX)));
@@ -101,26 +107,21 @@ impl Rule {
         Ok(Self { kind: Kind::Every { interval_ms } })
     }
 
-    /// Like [`Self::parse`], for a cron pattern only.
+    /// Like [`Self::parse`], for a cron pattern only: five fields, six with seconds first, a nickname such as `@daily`,
+    /// or `@every 5m`, which is an interval.
     ///
     /// # Errors
     /// [`Refused`] naming `cron` or `zone`.
     pub fn cron(text: &str, zone: &str) -> Result<Self, Refused> {
-        const FIELDS: &str = "five fields of cron, or six with seconds first";
-        let refused = |why: &str| Refused::new("cron", FIELDS, format!("{}{why}", quoted(text, TEXT_BYTES_MAX)));
-        if text.len() > TEXT_BYTES_MAX {
-            return Err(refused(", which is too long"));
-        }
-        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b" *,-/?#".contains(&byte);
-        if !text.bytes().all(is_known) {
-            return Err(refused(""));
-        }
-        let is_list = |field: &str| field.split(',').all(|part| !part.is_empty());
-        if !(5..=6).contains(&text.split_ascii_whitespace().count()) || !text.split_ascii_whitespace().all(is_list) {
-            return Err(refused(""));
+        if let Some(interval) = text.strip_prefix(AT_EVERY) {
+            let expected = "@every with 1 second to 10 years, such as 5m or 1h30m";
+            return Self::every_ms(duration_ms(interval), zone, ("cron", expected, quoted(text, TEXT_BYTES_MAX)));
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let pattern = parser.parse(text).map_err(|error| refused(&format!(": {error}")))?;
+        let pattern = parser.parse(&standard(text)?).map_err(|error| {
+            let found = format!("{}: {error}", quoted(text, TEXT_BYTES_MAX));
+            Refused::new("cron", "a pattern that can be evaluated", found)
+        })?;
         Ok(Self { kind: Kind::Cron { pattern: Box::new(pattern), zone: zone_named(zone)? } })
     }
 
@@ -246,7 +247,7 @@ fn weekday_of(day: civil::Date) -> Weekday {
     }
 }
 
-fn quoted(text: &str, bytes_max: usize) -> String {
+pub(crate) fn quoted(text: &str, bytes_max: usize) -> String {
     format!("{:?}", text.chars().take(bytes_max).collect::<String>())
 }
 

@@ -46,6 +46,30 @@ fn patterns_have_names_ranges_steps_and_lists() {
 }
 
 #[test]
+fn nicknames_and_ranges_that_wrap_are_what_people_mean() {
+    let friday = "2026-01-09T12:00:00Z";
+    assert_eq!(times("@daily", "Europe/Berlin", friday, 1), ["2026-01-09T23:00:00Z"]);
+    assert_eq!(times("@hourly", "UTC", friday, 2), ["2026-01-09T13:00:00Z", "2026-01-09T14:00:00Z"]);
+    assert_eq!(times("@yearly", "UTC", friday, 1), ["2027-01-01T00:00:00Z"]);
+    assert_eq!(times("@every 5m", "UTC", friday, 2), ["2026-01-09T12:05:00Z", "2026-01-09T12:10:00Z"]);
+    assert_eq!(Rule::parse("@every 5m", "Europe/Berlin").unwrap_err().part, "zone");
+    assert_eq!(
+        times("0 0 * * fri-mon", "UTC", friday, 4),
+        ["2026-01-10T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-12T00:00:00Z", "2026-01-16T00:00:00Z"]
+    );
+    assert_eq!(
+        times("0 22-1 * * *", "UTC", friday, 5),
+        [
+            "2026-01-09T22:00:00Z",
+            "2026-01-09T23:00:00Z",
+            "2026-01-10T00:00:00Z",
+            "2026-01-10T01:00:00Z",
+            "2026-01-10T22:00:00Z"
+        ]
+    );
+}
+
+#[test]
 fn what_falls_into_a_gap_happens_at_its_end_once() {
     // 2026-03-29: 02:00 to 03:00 is not there in Berlin; 03:00 is 01:00 in UTC.
     let after = "2026-03-28T12:00:00Z";
@@ -142,7 +166,11 @@ fn texts_that_are_no_rules_are_refused_by_name() {
         " ",
         "* * * *",
         "* * * * * * *",
-        "@daily",
+        "@reboot",
+        "@every",
+        "@every 5",
+        "@every 999ms",
+        "@every 3651d",
         "60 0 * * *",
         "0 24 * * *",
         "0 0 0 * *",

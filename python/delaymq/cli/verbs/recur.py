@@ -60,7 +60,9 @@ def _add_add(parts: Verbs) -> None:
     verb.add_argument("--name", required=True, metavar="TEXT", help="your own name for the series")
     when = verb.add_mutually_exclusive_group(required=True)
     when.add_argument("--every", type=delay, metavar="TIME", help="time between two messages: 10s, 1h30m, 7d")
-    when.add_argument("--cron", metavar="PATTERN", help="five fields, or six with seconds first: '30 9 * * mon-fri'")
+    when.add_argument(
+        "--cron", metavar="PATTERN", help="five fields, six with seconds first, or @daily: '30 9 * * mon-fri'"
+    )
     verb.add_argument(
         "--zone", default="UTC", metavar="NAME", help="time zone of the pattern: Europe/Berlin (default UTC)"
     )
