@@ -27,7 +27,7 @@ class Publish:
     """One message of a `publish_many`; the fields are arguments of `Store.publish`.
 
     Attributes:
-        subject: 1 to 100 characters without white space, control characters, `/` and `%`.
+        subject: 1 to 100 characters without white space, control characters, `/` and `%`; visible, assigned, NFC.
         body: Any bytes-like object, at most 4 MiB.
         delay: A timedelta or seconds from now, or None.
         at: An aware datetime, or None.

@@ -160,7 +160,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         """Stores one message, to be delivered when it is due.
 
         Args:
-            subject: 1 to 100 characters without white space, control characters, `/` and `%`.
+            subject: 1 to 100 characters without white space, control characters, `/` and `%`; visible, assigned, NFC.
             body: Any bytes-like object, at most 4 MiB.
             delay: A timedelta or seconds from now. A fraction of a millisecond is rounded up.
             at: An aware datetime instead; a past time means now.

@@ -56,7 +56,15 @@ class Bad(NamedTuple):
     advice: str = "expected"
 
 
+# Texts that look like others: bidirectional marks, characters without width, letters composed in another way.
+LOOK_ALIKES = [
+    Bad("a\u202eb", InvalidArgument, "U+202E, a format character"),
+    Bad("a\u200b", InvalidArgument, "U+200B, a format character"),
+    Bad("a\u0378", InvalidArgument, "U+0378, an unassigned character"),
+    Bad("cafe\u0301", InvalidArgument, "another normalization form"),
+]
 NAMES = [
+    *LOOK_ALIKES,
     Bad("", InvalidArgument, "1 to 100 characters"),
     Bad("a b", InvalidArgument, "white space"),
     Bad("%RETRY%a%g", InvalidArgument),
@@ -103,6 +111,7 @@ TAGS = [
     Bad([""], InvalidArgument, "1 to 255"),
     Bad(["x" * 256], InvalidArgument, "1 to 255"),
     Bad(["x"] * 11, InvalidArgument, "at most 10"),
+    *(Bad([bad.value], bad.kind, bad.advice) for bad in LOOK_ALIKES),
 ]
 ATTRIBUTES = [
     *(Bad(value, WrongType, "mapping") for value in (5, "k=v", ["k"], [("k", "v")], True)),
@@ -113,6 +122,7 @@ ATTRIBUTES = [
     Bad({"k": "\ud800"}, InvalidArgument, "UTF-8"),
 ]
 IDS = [
+    *LOOK_ALIKES,
     *(Bad(value, WrongType, "expected str") for value in (5, b"id", True, ["id"])),
     *(Bad(value, InvalidArgument, "1 to 100 characters") for value in ("", "x" * 101, "a b", "a/b", "100%")),
 ]

@@ -1,6 +1,6 @@
 //! Message id, tags and attributes across the boundary.
 
-use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, WORD_BYTES_MAX, check_attributes, check_message_id};
+use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, check_attributes, check_message_id, check_tag};
 use delaymq_core::record::message::{Meta, decode_meta as decoded, encode_meta};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping, PySequence, PyString, PyTuple};
@@ -29,14 +29,10 @@ fn chosen_id(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(message_id.into_owned())
 }
 
-/// A str of 1 to 255 bytes.
-fn short(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let text = text::of(argument, value)?;
-    if text.is_empty() || text.len() > WORD_BYTES_MAX {
-        let expected = format!("1 to {WORD_BYTES_MAX} bytes of UTF-8");
-        return Err(errors::refused(value.py(), argument, &expected, &format!("{} bytes", text.len())));
-    }
-    Ok(text.into_owned())
+fn tag_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let tag = text::of("tags", value)?;
+    check_tag(&tag).map_err(|error| errors::raised(value.py(), error))?;
+    Ok(tag.into_owned())
 }
 
 fn tags_of(tags: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
@@ -50,7 +46,7 @@ fn tags_of(tags: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if count > TAGS_MAX {
         return Err(errors::refused(tags.py(), "tags", &format!("at most {TAGS_MAX}"), &count.to_string()));
     }
-    sequence.try_iter()?.map(|tag| short("tags", &tag?)).collect()
+    sequence.try_iter()?.map(|tag| tag_of(&tag?)).collect()
 }
 
 fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>)>> {
@@ -68,7 +64,7 @@ fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>
     for item in mapping.items()? {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
         let value = text::of("attributes", &value)?.as_bytes().to_vec();
-        pairs.push((short("attributes", &key)?, value));
+        pairs.push((text::of("attributes", &key)?.into_owned(), value));
     }
     check_attributes(pairs.iter().map(|(key, value)| (key.as_str(), value.as_slice())))
         .map_err(|error| errors::raised(attributes.py(), error))?;

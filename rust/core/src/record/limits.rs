@@ -1,6 +1,7 @@
 //! The limits of a message, in one place: the embedded store and the server call these checks, so that both refuse
 //! the same messages with the same texts.
 
+use super::characters;
 use super::meta::MetaView;
 use crate::error::{Error, Result};
 
@@ -25,8 +26,8 @@ pub const RETRY_PREFIX: &str = "%RETRY%";
 /// The prefix of the name of a dead-letter subject.
 pub const DEAD_LETTER_PREFIX: &str = "%DEAD_RETRY%";
 
-/// Checks a subject, group or message id given by a user: 1 to 100 characters, none of them a
-/// control character, white space, `/` or `%`.
+/// Checks a subject, group, key or message id given by a user: 1 to 100 characters, none of them a control character,
+/// white space, `/` or `%`, all of them visible, assigned and in NFC.
 ///
 /// # Errors
 /// `InvalidArgument` naming `argument`.
@@ -43,6 +44,14 @@ pub fn check_name(argument: &'static str, name: &str) -> Result<()> {
     }
     match name.chars().find(|letter| letter.is_control() || letter.is_whitespace() || matches!(letter, '/' | '%')) {
         Some(letter) => Err(refused(format!("{letter:?}"))),
+        None => check_characters(argument, name),
+    }
+}
+
+/// Checks that a name looks like no other name.
+fn check_characters(argument: &'static str, name: &str) -> Result<()> {
+    match characters::deception(name) {
+        Some(found) => Err(Error::InvalidArgument { argument, expected: characters::EXPECTED.to_owned(), found }),
         None => Ok(()),
     }
 }
@@ -112,13 +121,22 @@ pub fn check_tags<'a>(tags: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut count = 0_usize;
     for tag in tags {
         count = count.saturating_add(1);
-        check_word("tags", tag)?;
+        check_tag(tag)?;
     }
     if count > TAGS_MAX {
         let (expected, found) = (format!("at most {TAGS_MAX}"), count.to_string());
         return Err(Error::InvalidArgument { argument: "tags", expected, found });
     }
     Ok(())
+}
+
+/// Checks one tag: 1 to 255 bytes of visible, assigned characters in NFC.
+///
+/// # Errors
+/// `InvalidArgument` naming `tags`.
+pub fn check_tag(tag: &str) -> Result<()> {
+    check_word("tags", tag)?;
+    check_characters("tags", tag)
 }
 
 /// Checks the attributes of an opaque message.
@@ -192,7 +210,8 @@ mod tests {
 
     #[test]
     fn bad_names_are_refused_by_argument() {
-        for name in ["", " ", "a b", "a/b", "100%", "a\nb", &"x".repeat(101), &"x".repeat(1 << 20)] {
+        let long = ["x".repeat(101), "x".repeat(1 << 20)];
+        for name in ["", " ", "a b", "a/b", "100%", "a\nb", "a\u{200d}", "u\u{308}", &long[0], &long[1]] {
             assert_eq!(argument_of(check_name("subject", name)), "subject", "{name}");
         }
         assert!(check_name("subject", &"ä".repeat(100)).is_ok());
@@ -230,6 +249,7 @@ mod tests {
         assert_eq!(argument_of(encoded("i", 1, ATTRIBUTE_BYTES_MAX)), "attributes");
         assert_eq!(argument_of(check_meta(b"meta")), "meta");
         assert_eq!(argument_of(check_tags(["a", ""].into_iter())), "tags");
+        assert_eq!(argument_of(check_tags(["a\u{202e}"].into_iter())), "tags");
         let many = vec![("k", &b""[..]); ATTRIBUTES_MAX + 1];
         assert_eq!(argument_of(check_attributes(many.into_iter())), "attributes");
     }

@@ -18,6 +18,7 @@ pub mod recurring;
 pub mod retry;
 pub mod terms;
 
+mod characters;
 mod fact;
 mod format;
 
