@@ -35,6 +35,14 @@ def test_1_a_command_that_nobody_serves_is_answered_with_3(client: Connection) -
         assert (answer.code, answer.request_code, answer.body) == (frame.UNKNOWN_CODE, code, b"")
 
 
+def test_1_an_answer_in_place_of_a_request_is_dropped(client: Connection, subject: str) -> None:
+    sent = Message(subject, "m").sent()
+    for code, body in ((frame.SUCCESS, b""), (frame.SEND, sent), (frame.UNKNOWN_CODE, b"x" * 100_000)):
+        client.write(Frame(code, 9, 5, frame.RESPONSE, frame.SEND, body).encoded())
+    assert client.send(Message(subject, "n")) == ()
+    assert client.order.count(5) == 0, "nobody answers an answer"
+
+
 def test_1_a_frame_may_come_byte_by_byte(client: Connection, subject: str) -> None:
     whole = frame.request(frame.SEND, Message(subject, "m").sent(), opaque=5).encoded()
     for place in range(len(whole)):

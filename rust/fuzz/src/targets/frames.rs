@@ -96,7 +96,7 @@ fn cut<'a>(stream: &'a [u8], chance: &mut Chance) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// A server's connection hands out these frames, up to the first that is no request or is too large.
+/// A server's connection hands out the requests of these frames, up to the first frame that is too large.
 fn served(
     pieces: &[&[u8]],
     frames: &[Frame],
@@ -105,11 +105,11 @@ fn served(
     admitted: bool,
 ) -> Result<(), String> {
     let limits = ConnectionLimits::default();
-    let may_be = |is_answer: bool, bytes: usize| !is_answer && (admitted || bytes <= limits.first_request_bytes_max);
-    let wanted = frames.iter().take_while(|frame| may_be(frame.header.is_answer(), frame.bytes()));
-    let expected: Vec<&Frame> = wanted.collect();
+    let may_be = |bytes: usize| admitted || bytes <= limits.first_request_bytes_max;
+    let read: Vec<&Frame> = frames.iter().take_while(|frame| may_be(frame.bytes())).collect();
+    let expected: Vec<&Frame> = read.iter().copied().filter(|frame| !frame.header.is_answer()).collect();
     // A frame is checked by its head, before it is complete.
-    let is_refused = is_garbage || cut_off.is_some_and(|head| !may_be(head.header.is_answer(), head.frame_bytes));
+    let is_refused = is_garbage || cut_off.is_some_and(|head| !may_be(head.frame_bytes));
     let mut connection = Connection::new(limits, admitted, NOW);
     let mut handed = Vec::new();
     let mut sent = 0_usize;
@@ -135,7 +135,7 @@ fn served(
     }
     same("the requests", &expected, &handed.iter().collect::<Vec<_>>())?;
     let told = matches!(connection.ending(), Some(Ending::Malformed(_)));
-    same("what is no request ends the connection", &told, &(expected.len() < frames.len() || is_refused))
+    same("what is no request ends the connection", &told, &(read.len() < frames.len() || is_refused))
 }
 
 /// The results of a caller: answers, deliveries, and the error that ends them.

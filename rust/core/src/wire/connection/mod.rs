@@ -173,29 +173,33 @@ impl Connection {
         if self.ending.is_some() || !self.hears() {
             return None;
         }
-        let head = match self.head() {
-            Ok(head) => head,
-            Err(malformed) => {
-                self.end(Ending::Malformed(malformed));
+        loop {
+            let head = match self.head() {
+                Ok(head) => head,
+                Err(malformed) => {
+                    self.end(Ending::Malformed(malformed));
+                    return None;
+                }
+            };
+            let Some(frame) = head.and_then(|head| self.input.take(head)) else {
+                self.input.let_go();
                 return None;
+            };
+            self.frame_began = now;
+            if frame.header.is_answer() {
+                // The server asked nothing. As a server of QMQ does, it drops the frame, whose bytes were read for
+                // nothing.
+                self.unfinished_bytes = self.unfinished_bytes.saturating_add(frame.bytes());
+                continue;
             }
-        };
-        let Some(frame) = head.and_then(|head| self.input.take(head)) else {
-            self.input.let_go();
-            return None;
-        };
-        self.frame_began = now;
-        let id = self.under_way.begin(frame.header, frame.bytes());
-        Some(Asked { id, frame })
+            let id = self.under_way.begin(frame.header, frame.bytes());
+            return Some(Asked { id, frame });
+        }
     }
 
     /// The head of the next frame, checked as far as its bytes are there.
     fn head(&self) -> std::result::Result<Option<Head>, Malformed> {
         let Some(head) = read_head(self.input.bytes())? else { return Ok(None) };
-        if head.header.is_answer() {
-            let found = i64::from(head.header.flags);
-            return Err(Malformed::Value { field: "flags", expected: "a request", found });
-        }
         let limit = self.limits.first_request_bytes_max;
         if !self.is_admitted && head.frame_bytes > limit {
             let (limit, found) = (limit as u64, head.frame_bytes as u64);

@@ -247,6 +247,17 @@ fn who_is_turned_away_gets_no_answer_and_what_came_before_does() {
 }
 
 #[test]
+fn an_answer_that_the_server_never_asked_for_is_dropped_and_proves_nothing() {
+    let unasked = framed(Header::request(SEND, 9, 1).answered(0), b"of nothing");
+    let mut connection = Connection::new(limits(), false, NOW);
+    let bytes = [&unasked, &request(1, b"one"), &unasked, &request(2, b"two"), &unasked].map(Vec::as_slice).concat();
+    bytes.chunks(7).for_each(|piece| assert_eq!(connection.receive(piece, NOW), piece.len()));
+    let opaques: Vec<_> = taken(&mut connection).iter().map(|asked| asked.frame.header.opaque).collect();
+    assert_eq!((opaques, connection.ending(), connection.input_bytes()), (vec![1, 2], None, 0));
+    assert_eq!(connection.unfinished_bytes(), 3 * unasked.len(), "they count as read for nothing");
+}
+
+#[test]
 fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered() {
     let mut connection = proven(limits());
     let bytes = [request(1, b""), request(2, b"body")].concat();
@@ -426,14 +437,6 @@ fn after_garbage_nothing_is_believed() {
         assert!(matches!(connection.ending(), Some(Ending::Malformed(_))), "{garbage:?}");
         assert!(connection.is_finished());
     }
-}
-
-#[test]
-fn an_answer_is_no_request() {
-    let mut connection = admitted();
-    connection.receive(&framed(Header::request(SEND, 9, 1).answered(0), b""), NOW);
-    assert_eq!(connection.next_request(NOW), None);
-    assert!(matches!(connection.ending(), Some(Ending::Malformed(_))));
 }
 
 #[test]
