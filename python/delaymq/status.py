@@ -46,6 +46,8 @@ class Status:
         free_bytes: Free space when it was last measured, at most about a second ago; None if no limit is set.
         poisoned: Why the store refuses every call, or None.
         aside: Descriptions of the files that this open set aside.
+        zones: The version of the time zone rules that series follow, and where they are from, such as
+            `"2026a (delaymq)"` or `"2026b (/usr/share/zoneinfo)"`.
         voided: Messages voided since this open because their payload was damaged.
         expired: Messages that have expired since this open.
         hot_minutes: Minutes in which more than `hot_minute_messages` messages are due.
@@ -69,6 +71,7 @@ class Status:
     free_bytes: int | None
     poisoned: str | None
     aside: tuple[str, ...]
+    zones: str
     voided: int
     expired: int
     hot_minutes: int

@@ -101,9 +101,10 @@ def test_dead_letters_are_listed_and_moved_back(place: Place) -> None:
 def test_the_status_is_told(place: Place) -> None:
     ended = command("status", *place)
     assert (ended.returncode, ended.stderr) == (0, "")
-    first, second = ended.stdout.splitlines()
+    first, second, third = ended.stdout.splitlines()
     assert first == "0 pending; 3 ready"
     assert second.startswith("durable as ")
+    assert third.startswith("time zone rules: 2")
     assert command("publish", "late", "x", "--delay", "1h", *place).returncode == 0
     said = json.loads(command("status", "--json", *place).stdout)
     assert (said["pending"], said["ready"], said["poisoned"]) == (1, 3, None)

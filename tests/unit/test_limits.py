@@ -53,6 +53,7 @@ TERMS = "rust/core/src/record/terms.rs"
 TAGS = "rust/core/src/queues/tags.rs"
 FILE_SUBJECTS = "rust/core/src/store/state/file_subjects.rs"
 SERIES = "rust/core/src/store/state/recurring.rs"
+PATTERN = "rust/recurrence/src/pattern.rs"
 RULE = "rust/recurrence/src/rule.rs"
 STAGING = "rust/core/src/run/staging/mod.rs"
 ADOPTING = "rust/core/src/record/adopt.rs"
@@ -146,7 +147,10 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant(RULE, "EVERY_MS_MIN"),
         timedelta(milliseconds=constant(RULE, "HORIZON_MS")) // timedelta(days=1),
     ],
-    "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
+    "cron pattern, name of its zone": lambda: [
+        constant(PATTERN, "TEXT_BYTES_MAX"),
+        constant(RULE, "ZONE_BYTES_MAX"),
+    ],
     "messages of series in a [simulation](how-to/simulate.md)": lambda: [RECURRING_MAX],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [batches.COMMANDS_MAX],

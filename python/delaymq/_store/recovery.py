@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._store.retention import RetentionPolicy
+from delaymq._store.time_zones import zone_folders
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import Locked, StoreError
 from delaymq.status import Progress
@@ -90,6 +91,7 @@ class OpenOptions(NamedTuple):
             "keys_max": keys_max,
             "ids_max": message_ids_max,
             "clock": clock,
+            "zone_folders": zone_folders(),
             "hot_minute_messages": hot_minute_messages,
             "window_bytes": window_bytes,
             "warn_free_bytes": warn_free_bytes,

@@ -19,6 +19,7 @@ use delaymq_core::units::{Epoch, Millis, Sequence};
 use crate::background::free_room::FreeRoomChecks;
 use crate::background::thread::Background;
 use crate::clock::store_time::Time;
+use crate::clock::time_zones::TimeZones;
 use crate::commit::committer::{Queue, Writer};
 use crate::commit::inbox::{CommitUrgency, Inbox};
 use crate::commit::outcomes::Outcomes;
@@ -158,6 +159,7 @@ fn assemble(
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
         time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted),
+        time_zones: TimeZones::new(options.zone_folders.clone()),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

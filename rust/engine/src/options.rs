@@ -1,6 +1,7 @@
 //! Options of opening, publishing and subscribing.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
@@ -43,6 +44,8 @@ pub struct Options {
     pub create: bool,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Folders that may have a newer database of time zones than this program.
+    pub zone_folders: Vec<PathBuf>,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             marks: FreeMarks::default(),
             create: true,
             clock: Arc::new(SystemClock),
+            zone_folders: Vec::new(),
         }
     }
 }

@@ -24,6 +24,7 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::background::thread::Background;
 use crate::clock::store_time::Time;
+use crate::clock::time_zones::TimeZones;
 use crate::commit::committer::{Queue, Writer};
 use crate::commit::inbox::Inbox;
 use crate::commit::outcomes::Outcomes;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) segment_bytes: u32,
     pub(crate) time: Time,
+    pub(crate) time_zones: TimeZones,
     pub(crate) names: Names,
     pub(crate) issuer: Arc<Issuer>,
     /// Set once the epoch has begun.

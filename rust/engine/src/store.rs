@@ -229,6 +229,7 @@ impl Store {
             recovered_in: self.recovered_in,
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
+            zones: shared.time_zones.in_use(),
             hot_minutes,
             voided: shared.metrics.voided.read(),
             expired: shared.metrics.expired.read(),

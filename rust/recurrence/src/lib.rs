@@ -1,6 +1,6 @@
 //! Computes when a recurring message is due: intervals, and cron patterns in the time of a zone.
 //!
-//! Pure: no clock, no files, no threads; the database of zones is part of the program. All times are milliseconds
+//! Pure: no clock, no files, no threads. The caller gives the rules of time zones ([`Zones`]). All times are milliseconds
 //! since 1970 in UTC. A rule returns the occurrence after a given one, never the one after the current time, so
 //! occurrences do not drift.
 //!
@@ -17,9 +17,13 @@
 #![forbid(unsafe_code)]
 
 mod pattern;
+mod refusal;
 mod rule;
 mod turn;
+mod zones;
 
 pub use pattern::TEXT_BYTES_MAX;
-pub use rule::{EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, ZONE_BYTES_MAX};
-pub use turn::{CatchUp, next_turn, turn_of};
+pub use refusal::Refused;
+pub use rule::{EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Rule, ZONE_BYTES_MAX};
+pub use turn::{CatchUp, next_turn};
+pub use zones::{BUNDLED_VERSION, Zones, ZonesVersion};

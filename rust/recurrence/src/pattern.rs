@@ -3,7 +3,7 @@
 //! In: the text of a user. Out: the same pattern in the fields that the cron library reads, or what is wrong with which
 //! field. The nicknames are those of crontab(5); `@every` is an interval and no pattern.
 
-use crate::rule::{Refused, quoted};
+use crate::refusal::{Refused, quoted};
 
 /// The most bytes of the text of a rule.
 pub const TEXT_BYTES_MAX: usize = 256;

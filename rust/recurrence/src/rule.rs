@@ -5,10 +5,12 @@ use std::fmt;
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
 use croner::{Cron, Weekday};
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, civil};
 
 use crate::pattern::{TEXT_BYTES_MAX, duration_ms, standard};
+use crate::refusal::{Refused, quoted};
+use crate::zones::Zones;
 
 /// The shortest interval, in milliseconds.
 pub const EVERY_MS_MIN: u64 = 1_000;
@@ -32,23 +34,6 @@ const HOUR_S: u64 = 3_600;
 const HORIZON_DAYS: usize = 3_652;
 /// How far a search continues after a gap that is longer than the cron library handles, in hours.
 const GAP_HOURS_MAX: u64 = 48;
-
-/// Why a rule is refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
-    /// The wrong part: `every`, `cron` or `zone`.
-    pub part: &'static str,
-    /// What it must be.
-    pub expected: String,
-    /// What it was.
-    pub found: String,
-}
-
-impl Refused {
-    pub(crate) fn new(part: &'static str, expected: &str, found: impl Into<String>) -> Self {
-        Self { part, expected: expected.to_owned(), found: found.into() }
-    }
-}
 
 /// A rule; see the module.
 #[derive(Clone)]
@@ -82,10 +67,10 @@ impl Rule {
     ///
     /// # Errors
     /// [`Refused`] naming the part that is wrong.
-    pub fn parse(text: &str, zone: &str) -> Result<Self, Refused> {
+    pub fn parse(text: &str, zone: &str, zones: &Zones) -> Result<Self, Refused> {
         match text.strip_prefix(EVERY) {
             Some(interval) => Self::every(interval, zone),
-            None => Self::cron(text, zone),
+            None => Self::cron(text, zone, zones),
         }
     }
 
@@ -112,7 +97,7 @@ impl Rule {
     ///
     /// # Errors
     /// [`Refused`] naming `cron` or `zone`.
-    pub fn cron(text: &str, zone: &str) -> Result<Self, Refused> {
+    pub fn cron(text: &str, zone: &str, zones: &Zones) -> Result<Self, Refused> {
         if let Some(interval) = text.strip_prefix(AT_EVERY) {
             let expected = "@every with 1 second to 10 years, such as 5m or 1h30m";
             return Self::every_ms(duration_ms(interval), zone, ("cron", expected, quoted(text, TEXT_BYTES_MAX)));
@@ -122,7 +107,7 @@ impl Rule {
             let found = format!("{}: {error}", quoted(text, TEXT_BYTES_MAX));
             Refused::new("cron", "a pattern that can be evaluated", found)
         })?;
-        Ok(Self { kind: Kind::Cron { pattern: Box::new(pattern), zone: zone_named(zone)? } })
+        Ok(Self { kind: Kind::Cron { pattern: Box::new(pattern), zone: zone_named(zone, zones)? } })
     }
 
     /// The first occurrence after `after_ms`; `None` if there is none within ten years. An interval counts from
@@ -175,9 +160,8 @@ impl Rule {
     }
 }
 
-fn zone_named(zone: &str) -> Result<TimeZone, Refused> {
-    let known = || TimeZoneDatabase::bundled().get(zone).ok();
-    let named = (!zone.is_empty() && zone.len() <= ZONE_BYTES_MAX).then(known).flatten();
+fn zone_named(zone: &str, zones: &Zones) -> Result<TimeZone, Refused> {
+    let named = (!zone.is_empty() && zone.len() <= ZONE_BYTES_MAX).then(|| zones.get(zone)).flatten();
     named.ok_or_else(|| Refused::new("zone", "the name of a zone, as Europe/Berlin", quoted(zone, ZONE_BYTES_MAX)))
 }
 
@@ -247,10 +231,6 @@ fn weekday_of(day: civil::Date) -> Weekday {
     }
 }
 
-pub(crate) fn quoted(text: &str, bytes_max: usize) -> String {
-    format!("{:?}", text.chars().take(bytes_max).collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -266,7 +246,8 @@ mod tests {
     fn the_library_is_not_asked_for_what_never_happens() {
         let searches = |text: &str| {
             SEARCHES.set(0);
-            let next = Rule::cron(text, "Europe/Berlin").unwrap().next_after(1_800_000_000_000).unwrap();
+            let next =
+                Rule::cron(text, "Europe/Berlin", &Zones::bundled()).unwrap().next_after(1_800_000_000_000).unwrap();
             (next.is_some(), SEARCHES.get())
         };
         assert_eq!(searches("0 0 30 2 *"), (false, 0));

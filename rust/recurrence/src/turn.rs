@@ -1,6 +1,7 @@
 //! The next occurrence of a series, from its rule, the last occurrence, and the policy for missed ones.
 
-use crate::rule::{Refused, Rule};
+use crate::refusal::Refused;
+use crate::rule::Rule;
 
 /// The policy for occurrences whose time passed before they could be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,12 +33,4 @@ pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> R
             None => Ok(None),
         },
     }
-}
-
-/// Like [`next_turn`], for a rule as text, as it is in facts.
-///
-/// # Errors
-/// [`Refused`] if the text is no rule, the zone is no longer known, or as [`Rule::next_after`].
-pub fn turn_of(text: &str, zone: &str, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
-    next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms)
 }

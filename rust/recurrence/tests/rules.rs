@@ -1,7 +1,9 @@
 //! Rules against calendars written by hand, against a scan second by second, and against hostile texts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use delaymq_recurrence::{CatchUp, EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, TEXT_BYTES_MAX, next_turn};
+use delaymq_recurrence::{
+    CatchUp, EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, TEXT_BYTES_MAX, Zones, next_turn,
+};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::prelude::*;
@@ -14,8 +16,12 @@ fn shown(at_ms: u64) -> String {
     Timestamp::from_millisecond(i64::try_from(at_ms).unwrap()).unwrap().to_string()
 }
 
+fn parsed(text: &str, zone: &str) -> Result<Rule, Refused> {
+    Rule::parse(text, zone, &Zones::bundled())
+}
+
 fn rule(text: &str, zone: &str) -> Rule {
-    Rule::parse(text, zone).unwrap()
+    parsed(text, zone).unwrap()
 }
 
 fn times(text: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
@@ -52,7 +58,7 @@ fn nicknames_and_ranges_that_wrap_are_what_people_mean() {
     assert_eq!(times("@hourly", "UTC", friday, 2), ["2026-01-09T13:00:00Z", "2026-01-09T14:00:00Z"]);
     assert_eq!(times("@yearly", "UTC", friday, 1), ["2027-01-01T00:00:00Z"]);
     assert_eq!(times("@every 5m", "UTC", friday, 2), ["2026-01-09T12:05:00Z", "2026-01-09T12:10:00Z"]);
-    assert_eq!(Rule::parse("@every 5m", "Europe/Berlin").unwrap_err().part, "zone");
+    assert_eq!(parsed("@every 5m", "Europe/Berlin").unwrap_err().part, "zone");
     assert_eq!(
         times("0 0 * * fri-mon", "UTC", friday, 4),
         ["2026-01-10T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-12T00:00:00Z", "2026-01-16T00:00:00Z"]
@@ -131,14 +137,14 @@ fn intervals_do_not_drift_and_have_limits() {
     assert_eq!(quarter.last_until(7, 900_006), Ok(None));
     assert_eq!(quarter.next_after(u64::MAX - 5), Ok(None));
     for interval_ms in [0, EVERY_MS_MIN - 1, EVERY_MS_MAX + 1, u64::MAX] {
-        let refused = Rule::parse(&Rule::every_text(interval_ms), "UTC").unwrap_err();
+        let refused = parsed(&Rule::every_text(interval_ms), "UTC").unwrap_err();
         assert_eq!(refused.part, "every");
     }
     for text in ["every ", "every x", "every 1500", "every +1500ms", "every 99999999999999999999999ms", "every 1 500ms"]
     {
-        assert_eq!(Rule::parse(text, "UTC").unwrap_err().part, "every", "{text}");
+        assert_eq!(parsed(text, "UTC").unwrap_err().part, "every", "{text}");
     }
-    assert_eq!(Rule::parse(&Rule::every_text(EVERY_MS_MAX), "Europe/Berlin").unwrap_err().part, "zone");
+    assert_eq!(parsed(&Rule::every_text(EVERY_MS_MAX), "Europe/Berlin").unwrap_err().part, "zone");
     assert_eq!(rule(&Rule::every_text(EVERY_MS_MAX), "UTC").next_after(1), Ok(Some(1 + EVERY_MS_MAX)));
 }
 
@@ -191,7 +197,7 @@ fn texts_that_are_no_rules_are_refused_by_name() {
         &long,
         &many,
     ] {
-        match Rule::parse(text, "UTC") {
+        match parsed(text, "UTC") {
             Err(Refused { part, found, .. }) => {
                 assert_eq!(part, "cron", "{text}");
                 assert!(found.len() < 3 * TEXT_BYTES_MAX, "{}", found.len());
@@ -201,7 +207,7 @@ fn texts_that_are_no_rules_are_refused_by_name() {
     }
     let long_zone = "Z".repeat(10_000);
     for zone in ["", "Mars/Base", "Europe", "../UTC", "UTC\0", "+02:00", "CET-1", "Local", &long_zone] {
-        assert_eq!(Rule::parse("0 0 * * *", zone).map(drop).unwrap_err().part, "zone", "{zone}");
+        assert_eq!(parsed("0 0 * * *", zone).map(drop).unwrap_err().part, "zone", "{zone}");
     }
 }
 
@@ -353,7 +359,7 @@ proptest! {
     #[test]
     fn no_text_panics_or_goes_on_for_ever(text in "[*0-9a-zL#W,/ ?-]{0,40}", zone in "[A-Za-z/+0-9-]{0,20}", now in any::<u64>()) {
         for zone in [zone.as_str(), "UTC", "America/Sao_Paulo"] {
-            if let Ok(rule) = Rule::parse(&text, zone) {
+            if let Ok(rule) = parsed(&text, zone) {
                 let next = rule.next_after(now / 1_000_000).unwrap_or(None);
                 prop_assert!(next.is_none_or(|next| next > now / 1_000_000 && next <= now / 1_000_000 + HORIZON_MS));
                 let _ = rule.next_after(now);
@@ -365,9 +371,43 @@ proptest! {
     #[test]
     fn any_bytes_are_a_rule_or_none(text in ".{0,60}", fields in prop::collection::vec("[*0-9a-z,/#LW?-]{1,6}", 5..7)) {
         for text in [text, fields.join(" ")] {
-            if let Ok(rule) = Rule::parse(&text, "Europe/Berlin") {
+            if let Ok(rule) = parsed(&text, "Europe/Berlin") {
                 let _ = rule.next_after(1_700_000_000_000);
             }
         }
     }
+}
+
+/// Two compiled zones under one name: a newer release may change a rule.
+#[test]
+fn a_newer_database_changes_what_follows_and_not_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    // As Europe/Berlin, Europe/Paris follows the rules of a POSIX text: no summer time, three hours ahead.
+    std::fs::create_dir(folder.path().join("Europe")).unwrap();
+    std::fs::write(folder.path().join("Europe/Paris"), compiled("<+03>-3")).unwrap();
+    let zones = Zones::newer(TimeZoneDatabase::from_dir(folder.path()).unwrap());
+    let noon = |zone: &str, zones: &Zones| {
+        let rule = Rule::cron("0 12 * * *", zone, zones).unwrap();
+        shown(rule.next_after(at("2026-07-01T00:00:00Z")).unwrap().unwrap())
+    };
+    assert_eq!(noon("Europe/Paris", &Zones::bundled()), "2026-07-01T10:00:00Z");
+    assert_eq!(noon("Europe/Paris", &zones), "2026-07-01T09:00:00Z");
+    assert_eq!(noon("Europe/Berlin", &zones), "2026-07-01T10:00:00Z", "the folder does not have it");
+}
+
+/// A compiled zone (RFC 9636) of version 2 without transitions, whose rule is a POSIX text.
+fn compiled(rule: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..2 {
+        bytes.extend_from_slice(b"TZif2");
+        bytes.extend_from_slice(&[0; 15]);
+        for count in [0_u32, 0, 0, 0, 1, 4] {
+            bytes.extend_from_slice(&count.to_be_bytes());
+        }
+        bytes.extend_from_slice(&10_800_i32.to_be_bytes());
+        bytes.extend_from_slice(&[0, 0]);
+        bytes.extend_from_slice(b"+03\0");
+    }
+    bytes.extend_from_slice(format!("\n{rule}\n").as_bytes());
+    bytes
 }

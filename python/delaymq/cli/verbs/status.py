@@ -50,6 +50,7 @@ def _lines(found: Status) -> Iterator[str]:
         f"durable as {found.durability} says, epoch {found.epoch}; "
         f"recovered in {found.recovered_ms:,} ms ({count_words(found.recovered_facts, 'fact')})"
     )
+    yield f"time zone rules: {found.zones}"
     troubles = (
         (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),
         (found.held, "dispatch waits because the clock cannot be trusted"),

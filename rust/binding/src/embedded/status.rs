@@ -29,6 +29,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<
     fields.set_item("free_bytes", told.free_bytes)?;
     fields.set_item("poisoned", told.poisoned.as_deref())?;
     fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
+    fields.set_item("zones", &told.zones)?;
     fields.set_item("voided", told.voided)?;
     fields.set_item("expired", told.expired)?;
     fields.set_item("hot_minutes", told.hot_minutes)?;

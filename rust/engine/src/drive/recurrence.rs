@@ -8,7 +8,7 @@ use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::schedule_log::DUE_MAX;
 use delaymq_core::store::{Owed, Progress};
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
-use delaymq_recurrence::{Refused, turn_of};
+use delaymq_recurrence::{Refused, Rule, Zones, next_turn};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::drive::driver::LockedOwner;
@@ -90,8 +90,9 @@ impl Shared {
     fn propose_occurrences(&self, locked: &mut LockedOwner, now: Millis, owed: Vec<Owed>) -> Result<SeriesProgress> {
         let mut progressed = SeriesProgress::default();
         let mut records = Vec::new();
+        let zones = self.time_zones.current();
         for one in owed {
-            let due = match due_of(&one, now) {
+            let due = match due_of(&one, &zones, now) {
                 Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
                 Err(refused) => {
                     // Nothing is guessed: the series waits until a release that knows the rule opens the store.
@@ -134,11 +135,12 @@ impl Shared {
     }
 }
 
-fn due_of(owed: &Owed, now: Millis) -> std::result::Result<Option<u64>, Refused> {
+fn due_of(owed: &Owed, zones: &Zones, now: Millis) -> std::result::Result<Option<u64>, Refused> {
     let catch_up = match owed.recurs.catch_up {
         CatchUp::One => delaymq_recurrence::CatchUp::One,
         CatchUp::Skip => delaymq_recurrence::CatchUp::Skip,
         CatchUp::All => delaymq_recurrence::CatchUp::All,
     };
-    turn_of(&owed.recurs.rule, &owed.recurs.zone, catch_up, owed.after.0, now.0)
+    let rule = Rule::parse(&owed.recurs.rule, &owed.recurs.zone, zones)?;
+    next_turn(&rule, catch_up, owed.after.0, now.0)
 }

@@ -187,13 +187,14 @@ impl Shared {
 
     /// The text of the rule, and the time after which its first occurrence comes.
     fn rule_of(&self, new: &NewRecurring<'_>) -> Result<(String, Millis)> {
+        let zones = self.time_zones.current();
         let (part, text, rule) = match new.recurs {
             Recurs::Every(interval_ms) => {
                 let text = Rule::every_text(interval_ms);
-                let rule = Rule::parse(&text, new.zone);
+                let rule = Rule::parse(&text, new.zone, &zones);
                 ("every", text, rule)
             }
-            Recurs::Cron(pattern) => ("cron", pattern.to_owned(), Rule::cron(pattern, new.zone)),
+            Recurs::Cron(pattern) => ("cron", pattern.to_owned(), Rule::cron(pattern, new.zone, &zones)),
         };
         let rule = rule.map_err(refused_rule)?;
         let (now, from) = self.now();

@@ -8,6 +8,7 @@ use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence, Utc};
 use thiserror::Error;
 
+use crate::clock::time_zones::ZonesInUse;
 use crate::commit::waits::wait_while;
 use crate::event_loop::notifier::{Notifier, Notifiers};
 use crate::held;
@@ -235,6 +236,8 @@ pub struct Status {
     pub recovered_facts: u64,
     /// What this open set aside, in words.
     pub aside: Vec<String>,
+    /// The version of the time zone rules that series follow.
+    pub zones: ZonesInUse,
     /// Minutes in which more messages are due than the options allow for.
     pub hot_minutes: u64,
     /// Damaged messages that were voided since this open.

@@ -157,6 +157,7 @@ pub fn status_told(status: Status) -> StatusTold {
         expired: status.expired,
         hot_minutes: status.hot_minutes,
         aside: status.aside,
+        zones: status.zones.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use delaymq_core::record::recurring::{CatchUp, NewSeries, Recur, encode_recur};
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::{Owed, Receipt};
 use delaymq_core::units::{DueKey, Millis, Sequence};
-use delaymq_recurrence::turn_of;
+use delaymq_recurrence::{Rule, Zones, next_turn};
 
 use super::Node;
 use super::draft::{Draft, last_of};
@@ -114,7 +114,8 @@ fn due_of(owed: &Owed, now: Millis) -> Result<Option<Millis>> {
         CatchUp::Skip => delaymq_recurrence::CatchUp::Skip,
         CatchUp::All => delaymq_recurrence::CatchUp::All,
     };
-    let due = turn_of(&owed.recurs.rule, &owed.recurs.zone, catch_up, owed.after.0, now.0);
+    let rule = Rule::parse(&owed.recurs.rule, &owed.recurs.zone, &Zones::bundled());
+    let due = rule.and_then(|rule| next_turn(&rule, catch_up, owed.after.0, now.0));
     due.map(|due| due.map(Millis)).map_err(|refused| Error::InvalidArgument {
         argument: "rule",
         expected: refused.expected,

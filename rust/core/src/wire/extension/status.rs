@@ -10,6 +10,7 @@
 //! | 8 | `hot_minutes`, if there are any |
 //! | blob | why it is poisoned; empty if it is not |
 //! | 4, then blob each | what the open set aside, as text |
+//! | blob | the version of the time zone rules, and where they are from, as text |
 
 use bytes::BufMut;
 
@@ -77,6 +78,8 @@ pub struct StatusTold {
     pub hot_minutes: u64,
     /// What the open set aside, as text.
     pub aside: Vec<String>,
+    /// The version of the time zone rules that series follow, and where they are from.
+    pub zones: String,
 }
 
 impl StatusTold {
@@ -110,6 +113,7 @@ impl StatusTold {
             expired: reader.u64("expired")?,
             hot_minutes: 0,
             aside: Vec::new(),
+            zones: String::new(),
         };
         if bits & FREE_KNOWN != 0 {
             told.free_bytes = Some(reader.u64("free_bytes")?);
@@ -123,13 +127,14 @@ impl StatusTold {
         for _ in 0..count {
             told.aside.push(read_words(&mut reader, "aside")?);
         }
+        told.zones = read_words(&mut reader, "zones")?;
         reader.finish("status").map(|()| told)
     }
 
     /// Appends the answer.
     ///
     /// # Errors
-    /// `TooLarge` naming `poisoned` or `aside`.
+    /// `TooLarge` naming `poisoned`, `aside` or `zones`.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
         out.put_u8(u8::from(self.durability == Durability::Os));
         let bits = [
@@ -162,7 +167,8 @@ impl StatusTold {
         }
         put_blob(out, "poisoned", TEXT_BYTES_MAX, self.poisoned.as_deref().unwrap_or_default().as_bytes())?;
         put_count(out, "aside", ASIDE_MAX, self.aside.len())?;
-        self.aside.iter().try_for_each(|words| put_blob(out, "aside", TEXT_BYTES_MAX, words.as_bytes()))
+        self.aside.iter().try_for_each(|words| put_blob(out, "aside", TEXT_BYTES_MAX, words.as_bytes()))?;
+        put_blob(out, "zones", TEXT_BYTES_MAX, self.zones.as_bytes())
     }
 }
 

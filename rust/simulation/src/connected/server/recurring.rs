@@ -6,7 +6,7 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesName, SeriesRow, SeriesTold};
-use delaymq_recurrence::Rule;
+use delaymq_recurrence::{Rule, Zones};
 
 use super::Server;
 use super::steps::{Asker, SeriesKey, Step, Wish, unexpected};
@@ -68,7 +68,7 @@ impl Server {
 pub(super) fn begin_series(node: &mut Node, wish: Wish) -> Result<Step> {
     let text = Rule::every_text(wish.every_ms);
     let unknown = || Error::corrupt("", 0, "a rule and a start that can be", format!("{text} from {:?}", wish.start));
-    let rule = Rule::parse(&text, "UTC").map_err(|_| unknown())?;
+    let rule = Rule::parse(&text, "UTC", &Zones::bundled()).map_err(|_| unknown())?;
     let start = wish.start.map(|start| start.0);
     let after = rule.counts_from(node.reading().now.0, start).ok_or_else(unknown)?;
     let new = NewRecurring {

@@ -314,6 +314,7 @@ pub(in crate::wire::extension) fn status() -> StatusTold {
         expired: 2,
         hot_minutes: 0,
         aside: vec!["aside/1".to_owned()],
+        zones: "2026a (delaymq)".to_owned(),
     }
 }
 

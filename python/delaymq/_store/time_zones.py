@@ -1,0 +1,21 @@
+"""The databases of time zones on this machine, for series that follow a zone."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+SYSTEM_FOLDER = "/usr/share/zoneinfo"
+
+
+def zone_folders() -> list[str]:
+    """The folders that may have newer rules than the program: `TZDIR`, the system's, and the package `tzdata`.
+
+    A folder that does not exist is ignored by the core, which takes the newest database of all, its own included.
+    """
+    folders = [os.environ.get("TZDIR", ""), SYSTEM_FOLDER]
+    package = importlib.util.find_spec("tzdata")
+    places = None if package is None else package.submodule_search_locations
+    folders.extend(str(Path(place) / "zoneinfo") for place in places or ())
+    return [folder for folder in folders if folder]
