@@ -99,6 +99,7 @@ fn check_options(options: &Options) -> Result<()> {
             found: options.segment_bytes.to_string(),
         });
     }
+    options.check_accept_after()?;
     options.marks.check()
 }
 
@@ -157,7 +158,7 @@ fn assemble(
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
-        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted),
+        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted, options.clock_accept_after_ms),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),
