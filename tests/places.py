@@ -31,6 +31,8 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "dead list": ("a", "g"),
     "dead redrive": ("a", "g"),
     "status": (),
+    "clock status": (),
+    "clock accept": ("--ahead-ms", "3600000"),
     "inspect": (),
     "verify": (),
     "salvage": (),

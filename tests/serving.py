@@ -48,6 +48,8 @@ class Served:
         self._arguments, self._changed = (*ports, *arguments), changed
         self.address = ""
         self.http_address = ""
+        self.hold: str | None = None
+        """Why dispatch was held when it began to listen."""
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -87,7 +89,7 @@ class Served:
         line = self._process.stdout.readline()
         assert line, self.said()
         where = json.loads(line)
-        self.address, self.http_address = where["address"], where["http_address"]
+        self.address, self.http_address, self.hold = where["address"], where["http_address"], where["hold"]
 
     def kill(self) -> None:
         """Kills it, as the kernel would when memory is short."""

@@ -35,11 +35,11 @@ Store
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
-    status() -> Status    checkpoint()    expire(subject, older_than)    pin(duration) -> Pin
-    open(path, *, …, progress=function), which is called with Progress   close()   path   is_open
+    status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
+    open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
     consumers(subject, group) -> [Consumer]      end_consumer(subject, group, consumer)
-    dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
+    dead_letters(subject, group) -> [DeadLetter]   redrive(subject, …)   expire(subject, older_than)
 
 Client has the same methods except checkpoint, pin and path; AsyncClient has them as coroutines.
 
@@ -74,6 +74,7 @@ from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.recurring import Recurring
+from delaymq.status import ClockStatus
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
 from delaymq.subscription import Subscription
@@ -97,6 +98,7 @@ __all__ = [
     "AsyncStore",
     "AsyncSubscription",
     "Client",
+    "ClockStatus",
     "Consumer",
     "DeadLetter",
     "DelayQueue",

@@ -115,7 +115,7 @@ class Store:
         Options are ints except durability ("disk" or "os"), create (bool) and clock (None, or an object with a `Clock`
         as `_core`; with a clock, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
         checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_bytes, keys_max, ids_max,
-        id_window_ms, warn_free_bytes, refuse_free_bytes. An unknown name is refused.
+        id_window_ms, warn_free_bytes, refuse_free_bytes, clock_accept_after_ms (or None). An unknown name is refused.
         """
     def publish(
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
@@ -154,6 +154,8 @@ class Clock:
         """The time that it shows, in milliseconds since 1970."""
     def advance(self, by_ms: int, patience_ms: int, /) -> None:
         """Advances the clock; returns when all stores on it are idle and all consumers ask for more."""
+    def step(self, by_ms: int, /) -> None:
+        """Sets the wall clock ahead, or back with less than 0, while no time passes."""
     def await_consumers(self, count: int, timeout_ms: int, /) -> None:
         """Waits until this many other threads consume; TimedOut if they do not."""
 
@@ -308,6 +310,11 @@ class Request:
         """As `groups`, with the rows of `consumers`."""
     @staticmethod
     def end_consumer(subject: str, group: str, consumer: str, /) -> Request: ...
+    @staticmethod
+    def clock() -> Request:
+        """Its answer: the fields of `delaymq.ClockStatus`."""
+    @staticmethod
+    def accept_clock(ahead_ms: int, /) -> Request: ...
     @staticmethod
     def look_up(receipts: list[Receipt], stream: bytes, /) -> Request:
         """As `look_up_many`; ForeignReceipt if a receipt is of another stream."""

@@ -145,6 +145,12 @@ def consumers(store: Store, subject: str, group: str, /) -> list[dict[str, Any]]
 def end_consumer(store: Store, subject: str, group: str, consumer: str, /) -> int:
     """Ends a consumer that a client named; returns how many messages it held."""
 
+def clock(store: Store) -> dict[str, Any]:
+    """The fields of `delaymq.ClockStatus`."""
+
+def accept_clock(store: Store, ahead_ms: int, /) -> int:
+    """Accepts the step that holds dispatch, if it is this far ahead; returns how far the trusted clock went ahead."""
+
 def check_subject(name: str, /) -> None:
     """Refuses an invalid name of a subject."""
 

@@ -1,4 +1,4 @@
-"""Administration of a store: groups, subjects, consumers, dead letters and expiry."""
+"""Administration of a store: groups, subjects, consumers, dead letters, expiry and the clock."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
 from delaymq._store.parts import StorePart
 from delaymq.durations import Duration, delay_ms, moment
+from delaymq.status import ClockStatus
 
 __all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
 
@@ -259,6 +260,36 @@ class Administration(StorePart):
         """
         return _core.expire(self._core, subject, delay_ms(older_than, "older_than"))
 
+    def clock(self) -> ClockStatus:
+        """Reads the clock of the store, and reports whether dispatch is held, why, since when, and what ends the hold.
+
+        Raises:
+            ForkedProcess: As `publish`.
+        """
+        return ClockStatus(**_core.clock(self._core))
+
+    def accept_clock(self, ahead_ms: int) -> int:
+        """Accepts the step ahead of the wall clock that holds dispatch. Messages due within the step are delivered.
+
+        Call it only if the wall clock is right now: a wrong clock makes messages early. A later step holds dispatch
+        again. The store remembers the step until the machine is rebooted, also when it is closed and opened again. The
+        step is reported (`clock_accepted`) and counted.
+
+        Args:
+            ahead_ms: The step that you saw: `ahead_ms` of `clock()`. A step that differs by a second or more, since
+                the wall clock was stepped again, is not accepted.
+
+        Returns:
+            By how many milliseconds the trusted clock went ahead.
+
+        Raises:
+            WrongType: `ahead_ms` is not an int.
+            InvalidArgument: Dispatch is not held, another step holds it, or the wall clock is behind a time that is in
+                the log: no time in the log can be taken back.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return _core.accept_clock(self._core, checked_ahead(ahead_ms))
+
 
 def subject_of(fields: dict[str, Any]) -> Subject:
     """A `Subject` from a row of the core."""
@@ -270,6 +301,16 @@ def dead_letter_of(fields: dict[str, Any]) -> DeadLetter:
     """A `DeadLetter` from a row of the core."""
     died, published = fields.pop("died_ms"), fields.pop("published_ms")
     return DeadLetter(**fields, died=moment(died), published=None if published is None else moment(published))
+
+
+def checked_ahead(ahead_ms: int) -> int:
+    """Checks the size of a step of the wall clock.
+
+    Raises:
+        WrongType: It is not an int.
+        InvalidArgument: It is below 0, or too large.
+    """
+    return checked_int("ahead_ms", ahead_ms, 0, 2**63 - 1)
 
 
 def checked_limit(limit: int) -> int:

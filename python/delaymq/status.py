@@ -1,10 +1,10 @@
-"""The state of a store: progress of its recovery, and a snapshot of its counts."""
+"""The state of a store: progress of its recovery, a snapshot of its counts, and its clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Progress", "Status"]
+__all__ = ["ClockStatus", "Progress", "Status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +75,34 @@ class Status:
     voided: int
     expired: int
     hot_minutes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStatus:
+    """The clock of a store, and why dispatch is held, if it is.
+
+    Attributes:
+        now_ms: The store's trusted clock, in milliseconds since 1970.
+        wall_ms: The system's wall clock, in milliseconds since 1970.
+        ahead_ms: How far the wall clock is ahead of the trusted clock; less than 0 if it is behind.
+        is_synchronised: True if the kernel reports that a time service keeps the wall clock right.
+        held: True while dispatch is held: messages wait, and publishes go on.
+        reason: Why dispatch is held, or None: `"stepped_ahead"`, `"stepped_ahead_while_closed"`, or `"behind_log"` if
+            the wall clock is behind a time that is in the log.
+        held_since_ms: When the hold began, by the trusted clock, or None.
+        held_ms: How long dispatch has been held, or None.
+        accepted_in_ms: How long the wall clock must keep its pace until the step is accepted (`clock_accept_after`);
+            None if dispatch is not held or only an operator accepts the step.
+        words: The hold in one sentence, with the command that ends it, or None.
+    """
+
+    now_ms: int
+    wall_ms: int
+    ahead_ms: int
+    is_synchronised: bool
+    held: bool
+    reason: str | None
+    held_since_ms: int | None
+    held_ms: int | None
+    accepted_in_ms: int | None
+    words: str | None

@@ -77,16 +77,15 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         window_bytes: int = recovery.WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
+        clock_accept_after: Duration | None = None,
     ) -> Self:
         """Opens the store in a folder and recovers its state after a crash.
 
         Args:
             path: The folder. It is created if it does not exist.
-            durability: `"disk"`: a call returns once `fdatasync` has covered its message, which then survives a power
-                cut. `"os"`: a call returns once the operating system has it; it survives a killed process.
+            durability: `"disk"`: a call returns once `fdatasync` covered its message; `"os"`: once the system has it.
             create: False refuses a folder that is not a store yet.
-            segment_bytes: Size of one log segment file, in bytes, 64 KiB to 2 GiB, 128 MiB by default. Fixed when the
-                store is created. One call may fill half a segment at most.
+            segment_bytes: Size of one log segment, 64 KiB to 2 GiB, fixed at creation; a call may fill half of it.
             delay_max: The longest delay that is accepted, as a timedelta or seconds; ten years by default.
             keep_finished: Retention: how long a file is kept after its last message is finished; 72 hours by default.
             keep_finished_of: Retention of single subjects, by name. The longest of a file's subjects applies to it.
@@ -100,10 +99,10 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             window_bytes: Memory for messages that are due soon, 128 KiB to 64 GiB, 512 MiB by default.
             warn_free_bytes: Less free disk space than this is reported once, in the log; 0, the default: never.
             refuse_free_bytes: With less free disk space, publishes raise `DiskFull`; 0, the default: no such limit.
+            clock_accept_after: How long a stepped wall clock keeps its pace until it is accepted; None: by operators.
 
         Raises:
-            Locked, NotAStore, NewerFormat: The store is open already, is something else, or is of a later release.
-            Corrupt, MissingFile, StorageError: Bytes are damaged, a file is missing, or the system refused a call.
+            Locked, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError: The store cannot be opened as it is.
             WrongType, InvalidArgument: An option is refused.
         """
         options = OpenOptions.made(
@@ -124,6 +123,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             window_bytes=window_bytes,
             warn_free_bytes=warn_free_bytes,
             refuse_free_bytes=refuse_free_bytes,
+            clock_accept_after=clock_accept_after,
         )
         return cls._on(Lifecycle.started(options, watches=True))
 

@@ -96,11 +96,11 @@ class Seen:
 class Node:
     """A store that is served under a turned clock, killed and started again."""
 
-    def __init__(self, folder: Path, clock: Path) -> None:
+    def __init__(self, folder: Path, clock: Path, *arguments: str) -> None:
         self.wall = Wall(folder / "wall")
         self.seen = Seen()
         preloaded = {"LD_PRELOAD": str(clock), "STEPPED_CLOCK": str(self.wall.file)}
-        self.served = Served(folder / "store", **preloaded)
+        self.served = Served(folder / "store", *arguments, **preloaded)
         self._ended = threading.Event()
         self._consumer = threading.Thread()
 
@@ -156,6 +156,9 @@ class Node:
 
     def held(self) -> bool:
         return self.served.metric("dispatch_held") == 1
+
+    def accepts(self) -> int:
+        return int(self.served.metric("clock_accepts_total"))
 
     def steps(self) -> int:
         return int(self.served.metric("clock_steps_total"))

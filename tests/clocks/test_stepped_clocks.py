@@ -3,7 +3,9 @@ binary, which is killed, stopped and started again meanwhile. What each step doe
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from clocks.stepped import Node, library
+from commanding import command, refused
 from full_disks import cannot
 
 pytestmark = pytest.mark.slow
@@ -74,6 +77,88 @@ def test_a_step_ahead_is_believed_once_a_time_service_says_that_the_clock_is_rig
     node.wall.is_kept()
     node.await_all()
     node.await_held(held=False)
+
+
+def accept(node: Node, *arguments: str) -> str:
+    ended = command("clock", "accept", *arguments, *node.served.place)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_an_operator_sees_a_step_and_accepts_it_over_tcp(node: Node) -> None:
+    node.wall.stand(HOUR_MS)
+    node.await_held(held=True)
+    node.publish("ahead", [0, 200])
+    status, page = node.served.page("/ready")
+    assert (status, page.count("\n")) == (200, 1)
+    assert "dispatch is held since" in page
+    assert re.search("`delaymq clock accept --ahead-ms 3[56][0-9]{5}` ends the hold", page)
+    found = json.loads(command("clock", "status", "--json", *node.served.place).stdout)
+    ahead_ms = found["ahead_ms"]
+    assert abs(ahead_ms - HOUR_MS) < 100
+    ends_it = f"`delaymq clock accept --ahead-ms 3[56][0-9]{{5}} --server {node.served.url}` ends the hold"
+    for verb in (["clock", "status"], ["status"]):
+        first = command(*verb, *node.served.place).stdout.splitlines()[0]
+        assert "dispatch is held since" in first
+        assert re.search(ends_it, first)
+    assert "the step that holds dispatch now" in refused(
+        2, "clock", "accept", "--ahead-ms", str(HOUR_MS // 2), *node.served.place
+    )
+    assert node.held()
+    assert "the step is accepted" in accept(node, "--ahead-ms", str(ahead_ms))
+    node.await_all()
+    assert not node.held()
+    assert node.accepts() == 1
+    assert "an operator accepted the wall clock" in node.served.said()
+    assert node.served.page("/ready") == (200, "the server takes work\n")
+    refused(2, "clock", "accept", *node.served.place)
+
+
+def test_an_accepted_step_is_kept_by_a_killed_server_and_a_further_one_holds_it(node: Node) -> None:
+    node.wall.stand(HOUR_MS)
+    node.await_held(held=True)
+    node.start_again()
+    assert node.held(), "a restart believes no step"
+    accept(node)
+    node.start_again()
+    assert not node.held()
+    node.publish("again", [1_500])
+    node.wall.stand(2 * HOUR_MS)
+    node.start_again()
+    assert node.held()
+    node.wall.stand(HOUR_MS)
+    node.await_all()
+    assert node.seen.early() == {}
+
+
+def test_a_server_that_starts_held_says_so_in_its_first_line(node: Node) -> None:
+    node.wall.stand(-DAY_MS)
+    node.start_again()
+    assert "no command ends it earlier" in (node.served.hold or "")
+    assert "cannot be taken back" in refused(2, "clock", "accept", "--ahead-ms", "0", *node.served.place)
+    assert node.held()
+    node.wall.stand(0)
+    node.await_held(held=False)
+    node.wall.stand(HOUR_MS)
+    node.start_again()
+    assert f"--server {node.served.url}` ends the hold" in (node.served.hold or "")
+    node.wall.stand(0)
+    node.start_again()
+    assert node.served.hold is None
+
+
+def test_the_setting_accepts_a_step_whose_pace_is_kept_and_makes_early_what_was_due_by_the_true_time(
+    tmp_path: Path, clock: Path
+) -> None:
+    with Node(tmp_path, clock, "--set", "store.clock_accept_after_seconds=3") as node:
+        node.publish("before", [20_000])
+        node.wall.stand(HOUR_MS)
+        node.await_held(held=True)
+        assert "the step is accepted in" in node.served.page("/ready")[1]
+        node.await_all()
+        assert node.seen.early(), "the cost of the setting: the step was wrong"
+        assert (node.held(), node.accepts()) == (False, 1)
+        assert "the setting clock_accept_after accepted the wall clock" in node.served.said()
 
 
 def test_a_step_ahead_is_not_believed_for_a_restart(node: Node) -> None:

@@ -16,6 +16,7 @@ from commanding import ANY_PORTS, arguments_of, command, environment
 from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.input.settings import KEYS
+from delaymq.testing import Clock, open_store, serve
 from places import Place, place_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -160,9 +161,23 @@ def serving(found: Printed, folder: Path) -> None:
         assert process.wait(20) == 0
 
 
+def stepped(found: Printed, folder: Path) -> None:
+    """A clock that holds dispatch, and the acceptance of its step."""
+    clock = Clock()
+    with open_store(folder, clock) as store, serve(store) as server:
+        found.place = ("--server", server.url)
+        [free] = found.run("clock status --json")
+        clock.step_ahead(3_600)
+        [held] = found.run("clock status --json")
+        assert (free["held"], held["held"], held["ahead_ms"]) == (False, True, 3_600_000)
+        assert found.run("clock accept --json", "--ahead-ms", "3600000") == [{"accepted_ms": 3_600_000}]
+        assert found.run("clock status --json")[0]["held"] is False
+
+
 def test_what_is_printed_has_the_names_of_the_table_and_no_others(printed: Printed, tmp_path: Path) -> None:
     configuration(printed)
     serving(printed, tmp_path / "served")
+    stepped(printed, tmp_path / "stepped")
     row = Row("append", "messages/s", 2.0, 4.0, 0.5, "os", 7, {"runs": 3})
     printed.note("bench --json", [json.loads(row.to_json())])
     table = promised()

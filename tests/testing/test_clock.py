@@ -303,3 +303,45 @@ def test_lateness_is_by_the_stores_clock(tmp_path: Path, clock: Clock) -> None:
         message = messages.get(timeout=10)
         assert message is not None
         assert timedelta(0) <= message.lateness < timedelta(seconds=10)
+
+
+def test_a_step_turns_the_wall_clock_while_no_time_passes(store: delaymq.Store, clock: Clock) -> None:
+    store.publish("jobs", b"in a minute", delay=MINUTE)
+    clock.step_ahead(HOUR)
+    assert clock.now == START + HOUR
+    assert store.status().held
+    clock.advance(MINUTE)
+    assert clock.now == START + HOUR + MINUTE
+    assert ready(store, "jobs") == []
+    clock.step_back(HOUR)
+    assert clock.now == START + MINUTE
+    clock.advance(0)
+    assert not store.status().held
+    assert [message.body for message in ready(store, "jobs")] == [b"in a minute"]
+
+
+def test_a_held_store_lets_a_clock_pass_on_at_once_also_with_a_consumer(store: delaymq.Store, clock: Clock) -> None:
+    handled: list[bytes] = []
+
+    def handle(message: delaymq.Message) -> None:
+        handled.append(message.body)
+        message.ack()
+
+    with consuming(store, clock, handle):
+        store.publish("jobs", b"in a minute", delay=MINUTE)
+        clock.step_ahead(HOUR)
+        clock.advance(366 * DAY)
+        assert handled == []
+        store.accept_clock(store.clock().ahead_ms)
+        clock.advance(0)
+        assert handled == [b"in a minute"]
+
+
+def test_a_step_out_of_range_is_refused(clock: Clock) -> None:
+    with pytest.raises(delaymq.InvalidArgument, match="by"):
+        clock.step_back(timedelta(days=40_000))
+    with pytest.raises(delaymq.InvalidArgument, match="by"):
+        clock.step_ahead(timedelta(days=400_000))
+    with pytest.raises(delaymq.InvalidArgument, match="by"):
+        clock.step_ahead(-1)
+    assert clock.now == START

@@ -163,6 +163,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "jump of the machine's clock that holds dispatch": lambda: [
         constant("rust/core/src/clock.rs", "STEP_AHEAD_MS_MAX")
     ],
+    "how far a step may differ from the one that an operator accepts": lambda: [
+        constant("rust/core/src/clock.rs", "STEP_TOLD_MS_MIN")
+    ],
+    "how long the wall clock keeps its pace until its step is accepted (`clock_accept_after`)": lambda: [
+        constant("rust/engine/src/options.rs", "CLOCK_ACCEPT_AFTER_MS_MIN")
+    ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
     "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
     "a list of `batches`": lambda: [1, subscription.BATCH_MESSAGES_MAX, subscription.PULL_MESSAGES],

@@ -41,6 +41,8 @@ COROUTINES = {
     "recurring",
     "consumers",
     "end_consumer",
+    "clock",
+    "accept_clock",
     "publish",
     "publish_many",
     "cancel",

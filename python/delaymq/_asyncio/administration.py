@@ -5,6 +5,7 @@ from __future__ import annotations
 from delaymq._store.parts import AsyncStorePart, part_of
 from delaymq.administration import DEAD_LETTERS, Administration, Consumer, DeadLetter, Group, Subject
 from delaymq.durations import Duration
+from delaymq.status import ClockStatus
 from delaymq.store import Start
 
 
@@ -59,3 +60,11 @@ class AsyncAdministration(AsyncStorePart):
     async def expire(self, subject: str, older_than: Duration) -> int:
         """Expires ready messages that no consumer took for too long, as `delaymq.Store.expire`."""
         return await self._call(self._administration.expire, subject, older_than)
+
+    async def clock(self) -> ClockStatus:
+        """Reads the clock of the store, as `delaymq.Store.clock`."""
+        return await self._call(self._administration.clock)
+
+    async def accept_clock(self, ahead_ms: int) -> int:
+        """Accepts the step of the wall clock that holds dispatch, as `delaymq.Store.accept_clock`."""
+        return await self._call(self._administration.accept_clock, ahead_ms)

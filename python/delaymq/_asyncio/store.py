@@ -89,6 +89,7 @@ class AsyncStore(
         window_bytes: int = recovery.WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
+        clock_accept_after: Duration | None = None,
     ) -> Opening[Self]:
         """Opens the store in a folder, when it is awaited or entered.
 
@@ -120,6 +121,7 @@ class AsyncStore(
                 window_bytes=window_bytes,
                 warn_free_bytes=warn_free_bytes,
                 refuse_free_bytes=refuse_free_bytes,
+                clock_accept_after=clock_accept_after,
             )
             return await cls._started(options)
 

@@ -29,6 +29,7 @@ DEDUPLICATE_FOR = timedelta(minutes=10)
 DEDUPLICATE_MS_MIN = 60_000  # clients repeat publishes for almost as long, and rely on it
 NAMES_MAX = 1_048_576  # default maximum of keys of pending messages, and of remembered ids
 HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
+CLOCK_ACCEPT_AFTER_MS_MIN = 1_000
 WINDOW_BYTES = 512 * 1024 * 1024
 
 
@@ -64,6 +65,7 @@ class OpenOptions(NamedTuple):
         message_ids_max: int = NAMES_MAX,
         progress: Callable[[Progress], object] | None,
         clock: Clock | None = None,
+        clock_accept_after: Duration | None = None,
         hot_minute_messages: int = HOT_MINUTE_MESSAGES,
         window_bytes: int = WINDOW_BYTES,
         warn_free_bytes: int = 0,
@@ -92,6 +94,7 @@ class OpenOptions(NamedTuple):
             "ids_max": message_ids_max,
             "clock": clock,
             "zone_folders": zone_folders(),
+            "clock_accept_after_ms": None if clock_accept_after is None else _accept_after_ms(clock_accept_after),
             "hot_minute_messages": hot_minute_messages,
             "window_bytes": window_bytes,
             "warn_free_bytes": warn_free_bytes,
@@ -191,6 +194,13 @@ def _progress_callback(progress: Callable[[Progress], object]) -> Callable[[int,
         progress(Progress(facts, bytes_, bytes_whole))
 
     return report
+
+
+def _accept_after_ms(clock_accept_after: Duration) -> int:
+    after_ms = delay_ms(clock_accept_after, "clock_accept_after")
+    if after_ms < CLOCK_ACCEPT_AFTER_MS_MIN:
+        raise refused("clock_accept_after", "at least a second", clock_accept_after)
+    return after_ms
 
 
 def _window_ms(deduplicate_for: Duration) -> int:

@@ -31,6 +31,7 @@ VERBS = (
     "groups",
     "dead",
     "status",
+    "clock",
     "inspect",
     "verify",
     "salvage",

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test advances it."""
+"""A clock that stands still until a test advances it, or steps its wall clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """The clock of the stores that were opened with it. It moves only when it is advanced.
+    """The clock of the stores that were opened with it. It moves only when it is advanced or stepped.
 
     ::
 
@@ -81,6 +81,27 @@ class Clock:
         if by_ms < 0:
             raise unexpected("at", f"{self.now.isoformat()} or later", at.isoformat())
         self._core.advance(by_ms, self._patience_ms)
+
+    def step_ahead(self, by: Duration) -> None:
+        """Sets the wall clock ahead while no time passes, as when a machine's clock is set right, or wrong.
+
+        A step by more than 5 seconds holds dispatch: `store.status().held` is true until the step is undone or accepted
+        (`store.accept_clock`). `now` is the time of the wall clock.
+
+        Raises:
+            WrongType: `by` is neither a timedelta nor a number.
+            InvalidArgument: `by` is negative or not finite, or leads beyond the year 2499.
+        """
+        self._core.step(delay_ms(by, "by"))
+
+    def step_back(self, by: Duration) -> None:
+        """Sets the wall clock back while no time passes; see `step_ahead`. The stores' clocks never go back.
+
+        Raises:
+            WrongType: `by` is neither a timedelta nor a number.
+            InvalidArgument: `by` is negative or not finite, or leads to before 1970.
+        """
+        self._core.step(-delay_ms(by, "by"))
 
     def await_consumers(self, count: int = 1, *, timeout: Duration = timedelta(seconds=10)) -> None:
         """Waits until `count` other threads consume from the stores on this clock.

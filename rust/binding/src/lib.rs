@@ -57,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operate::administration::consumers, module)?)?;
     module.add_function(wrap_pyfunction!(operate::administration::end_consumer, module)?)?;
     module.add_function(wrap_pyfunction!(operate::administration::check_subject, module)?)?;
+    operate::clock::add_to(module)?;
     module.add_class::<embedded::pending::PendingReader>()?;
     module.add_function(wrap_pyfunction!(embedded::pending::pending, module)?)?;
     module.add_function(wrap_pyfunction!(embedded::pending::pending_counts, module)?)?;

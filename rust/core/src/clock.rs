@@ -12,8 +12,12 @@
 //! | is behind the floor, at open | goes on from the floor by boot time; dispatch is held |
 //! | is behind, while running | goes on a sixteenth slower until they meet |
 //!
-//! A hold ends when the wall passes the floor, when a step ahead is undone, or by [`TrustedClock::release`]
-//! (the kernel reports synchronised time, or an operator decides).
+//! A hold ends when the wall passes the floor, when a step ahead is undone, by [`TrustedClock::release`] (the kernel
+//! reports synchronised time), by [`TrustedClock::accept`] (an operator saw this step), or once the wall clock has kept
+//! pace with the boot-time clock for [`TrustedClock::accepting_after`]. The last two accept one step ahead each, and a
+//! time in the log is never taken back.
+
+pub mod report;
 
 use crate::planted::{Planted, is_on};
 use crate::units::Millis;
@@ -47,8 +51,48 @@ pub enum Hold {
     },
     /// The wall clock stepped ahead by more than [`STEP_AHEAD_MS_MAX`].
     SteppedAhead {
-        /// How far, in milliseconds, when it was first seen.
+        /// How far, in milliseconds, at its last step.
         by_ms: u64,
+        /// True if it stepped while the store was closed.
+        while_closed: bool,
+    },
+}
+
+/// A hold, since when, and since when the wall clock has made no further step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Held {
+    hold: Hold,
+    since_boot_ns: u64,
+    /// How far the wall clock was ahead of the trusted clock when the count of its pace began.
+    pace_ahead_ms: u64,
+    pace_since_boot_ns: u64,
+}
+
+/// Steps that were accepted although nobody but an operator or a setting says that they are right.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Accepted {
+    /// How many.
+    pub count: u64,
+    /// By how many milliseconds the last one took the trusted clock ahead.
+    pub last_ms: u64,
+    /// True if the wall clock's pace decided the last one, and false if an operator did.
+    pub last_by_pace: bool,
+}
+
+/// Why a step was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AcceptRefused {
+    /// Dispatch is not held.
+    NotHeld,
+    /// The wall clock is behind a time that is in the log, which cannot be taken back.
+    BehindFloor {
+        /// The wall clock must reach this time.
+        floor: Millis,
+    },
+    /// Another step holds dispatch than the one that was named.
+    OtherStep {
+        /// How far the wall clock is ahead, in milliseconds.
+        ahead_ms: u64,
     },
 }
 
@@ -78,18 +122,31 @@ pub struct TrustedClock {
     boot_ns: u64,
     /// The wall clock when last read.
     wall: Millis,
-    hold: Option<Hold>,
+    held: Option<Held>,
     /// Believe the next wall reading, however far ahead.
     believe_next: bool,
+    /// A step ahead is accepted once the wall clock has kept its pace for so long.
+    accept_after_ms: Option<u64>,
     steps: Steps,
+    accepted: Accepted,
 }
 
 impl TrustedClock {
     /// A clock that is not before `floor`, the last trusted time in the log. `wall` and `boot_ns`
     /// are readings of the wall clock and of the boot-time clock, taken together.
     pub fn new(floor: Millis, wall: Millis, boot_ns: u64) -> Self {
-        let hold = (wall < floor).then_some(Hold::BehindFloor { floor });
-        Self { now_ns: nanos(wall.max(floor)), boot_ns, wall, hold, believe_next: false, steps: Steps::default() }
+        let mut clock = Self {
+            now_ns: nanos(wall.max(floor)),
+            boot_ns,
+            wall,
+            held: None,
+            believe_next: false,
+            accept_after_ms: None,
+            steps: Steps::default(),
+            accepted: Accepted::default(),
+        };
+        clock.held = (wall < floor).then(|| clock.held_by(Hold::BehindFloor { floor }, 0));
+        clock
     }
 
     /// Like [`Self::new`], on a machine that has run since `remembered`. A step ahead that happened in between, or
@@ -101,9 +158,17 @@ impl TrustedClock {
         let ahead_ms = millis(nanos(wall).saturating_sub(straight));
         if ahead_ms > STEP_AHEAD_MS_MAX.saturating_add(elapsed / SLEWED_BY / NANOS_PER_MILLI) {
             clock.now_ns = straight.max(nanos(floor));
-            clock.hold = Some(Hold::SteppedAhead { by_ms: ahead_ms });
+            let by_ms = clock.ahead_ms();
+            clock.held = Some(clock.held_by(Hold::SteppedAhead { by_ms, while_closed: true }, by_ms));
         }
         clock
+    }
+
+    /// The same clock, which accepts a step ahead once the wall clock has kept pace with the boot-time clock for so many
+    /// milliseconds, without another step. `None`: it never does.
+    #[must_use]
+    pub fn accepting_after(self, accept_after_ms: Option<u64>) -> Self {
+        Self { accept_after_ms, ..self }
     }
 
     /// Takes in two readings made together and returns the trusted time.
@@ -117,16 +182,18 @@ impl TrustedClock {
         let is_credulous = is_on(Planted::StepBelieved);
         let ahead_ms = if is_credulous { 0 } else { millis(wall_ns.saturating_sub(straight)) };
         let believe = std::mem::take(&mut self.believe_next);
-        self.hold = match self.hold {
+        self.held = match self.held {
             _ if believe => None,
-            Some(Hold::BehindFloor { floor }) if wall < floor => self.hold,
-            Some(Hold::SteppedAhead { .. }) if ahead_ms > STEP_AHEAD_MS_MAX => self.hold,
+            Some(Held { hold: Hold::BehindFloor { floor }, .. }) if wall < floor => self.held,
             // The wall clock passed the floor: its time is accepted, however far it jumped.
-            Some(Hold::BehindFloor { .. }) => None,
-            _ if ahead_ms > STEP_AHEAD_MS_MAX => Some(Hold::SteppedAhead { by_ms: ahead_ms }),
+            Some(Held { hold: Hold::BehindFloor { .. }, .. }) => None,
+            Some(held) if ahead_ms > STEP_AHEAD_MS_MAX => Some(self.held_on(held, ahead_ms)),
+            None if ahead_ms > STEP_AHEAD_MS_MAX => {
+                Some(self.held_by(Hold::SteppedAhead { by_ms: ahead_ms, while_closed: false }, ahead_ms))
+            }
             _ => None,
         };
-        self.now_ns = if self.hold.is_some() {
+        self.now_ns = if self.held.is_some() {
             straight
         } else if wall_ns >= straight {
             wall_ns
@@ -134,12 +201,78 @@ impl TrustedClock {
             let behind = straight.saturating_sub(wall_ns);
             straight.saturating_sub(behind.min(u128::from(elapsed / SLOWER_BY)))
         };
+        if self.accepted_in_ms() == Some(0) {
+            self.accept_step(true);
+        }
         self.reading()
+    }
+
+    /// A hold that begins now.
+    fn held_by(&self, hold: Hold, ahead_ms: u64) -> Held {
+        Held { hold, since_boot_ns: self.boot_ns, pace_ahead_ms: ahead_ms, pace_since_boot_ns: self.boot_ns }
+    }
+
+    /// A step ahead that goes on to hold dispatch. After a further step, the count of the pace begins anew.
+    fn held_on(&self, held: Held, ahead_ms: u64) -> Held {
+        let Hold::SteppedAhead { while_closed, .. } = held.hold else { return held };
+        if held.pace_ahead_ms.abs_diff(ahead_ms) < STEP_TOLD_MS_MIN || is_on(Planted::PaceOverSteps) {
+            return held;
+        }
+        let stepped = self.held_by(Hold::SteppedAhead { by_ms: ahead_ms, while_closed }, ahead_ms);
+        Held { since_boot_ns: held.since_boot_ns, ..stepped }
+    }
+
+    /// How long the wall clock must keep its pace until the step that holds dispatch is accepted; `None` if it never is.
+    fn accepted_in_ms(&self) -> Option<u64> {
+        let held = self.held.filter(|held| matches!(held.hold, Hold::SteppedAhead { .. }))?;
+        let kept_ms = self.boot_ns.saturating_sub(held.pace_since_boot_ns) / NANOS_PER_MILLI;
+        Some(self.accept_after_ms?.saturating_sub(kept_ms))
+    }
+
+    /// The wall clock's time of the last reading is the trusted one from now on.
+    fn accept_step(&mut self, by_pace: bool) {
+        let last_ms = self.ahead_ms();
+        self.held = None;
+        self.now_ns = self.now_ns.max(nanos(self.wall));
+        self.accepted = Accepted { count: self.accepted.count.saturating_add(1), last_ms, last_by_pace: by_pace };
+    }
+
+    /// How far the wall clock is ahead by the last reading, in milliseconds.
+    fn ahead_ms(&self) -> u64 {
+        self.wall.since(self.reading().now)
+    }
+
+    /// Accepts the step ahead that holds dispatch by the last reading, if it is the one that `ahead_ms` names: within
+    /// [`STEP_TOLD_MS_MIN`]. A step that happened since the operator looked is not accepted. Returns how far the trusted
+    /// clock went ahead, in milliseconds.
+    ///
+    /// # Errors
+    /// See [`AcceptRefused`]; then nothing has changed.
+    pub fn accept(&mut self, ahead_ms: u64) -> Result<u64, AcceptRefused> {
+        let found_ms = self.ahead_ms();
+        match self.hold() {
+            None => Err(AcceptRefused::NotHeld),
+            Some(Hold::BehindFloor { floor }) => Err(AcceptRefused::BehindFloor { floor }),
+            Some(Hold::SteppedAhead { .. })
+                if found_ms.abs_diff(ahead_ms) >= STEP_TOLD_MS_MIN && !is_on(Planted::OtherStepAccepted) =>
+            {
+                Err(AcceptRefused::OtherStep { ahead_ms: found_ms })
+            }
+            Some(Hold::SteppedAhead { .. }) => {
+                self.accept_step(false);
+                Ok(found_ms)
+            }
+        }
+    }
+
+    /// The steps that were accepted since the open.
+    pub fn accepted(&self) -> Accepted {
+        self.accepted
     }
 
     /// The result of the last reading.
     pub fn reading(&self) -> Reading {
-        Reading { now: Millis(millis(self.now_ns)), held: self.hold.is_some() }
+        Reading { now: Millis(millis(self.now_ns)), held: self.held.is_some() }
     }
 
     fn count_step(&mut self, wall: Millis, elapsed_ns: u64) {
@@ -158,7 +291,7 @@ impl TrustedClock {
 
     /// Why dispatch is held; `None` if it is not.
     pub fn hold(&self) -> Option<Hold> {
-        self.hold
+        self.held.map(|held| held.hold)
     }
 
     /// Moves the clock up to a later time that was found in the log. Dispatch is held if the wall clock is behind
@@ -169,13 +302,13 @@ impl TrustedClock {
         }
         self.now_ns = nanos(floor);
         if self.wall < floor {
-            self.hold = Some(Hold::BehindFloor { floor });
+            self.held = Some(self.held_by(Hold::BehindFloor { floor }, 0));
         }
     }
 
     /// Ends a hold: the next reading of the wall clock is believed, whatever it is.
     pub fn release(&mut self) {
-        if self.hold.take().is_some() {
+        if self.held.take().is_some() {
             self.believe_next = true;
         }
     }
@@ -190,150 +323,5 @@ fn millis(nanos: u128) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const MS: u64 = NANOS_PER_MILLI;
-
-    #[test]
-    fn it_takes_the_walls_time_and_follows_small_steps_ahead() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(1_000), 0);
-        assert_eq!(clock.read(Millis(1_010), 10 * MS), Reading { now: Millis(1_010), held: false });
-        assert_eq!(clock.read(Millis(6_000), 11 * MS), Reading { now: Millis(6_000), held: false });
-    }
-
-    #[test]
-    fn a_wall_behind_the_floor_at_open_holds_until_it_passes_the_floor() {
-        let mut clock = TrustedClock::new(Millis(10_000), Millis(9_000), 0);
-        assert_eq!(clock.reading(), Reading { now: Millis(10_000), held: true });
-        assert_eq!(clock.hold(), Some(Hold::BehindFloor { floor: Millis(10_000) }));
-        assert_eq!(clock.read(Millis(9_500), 500 * MS), Reading { now: Millis(10_500), held: true });
-        let released = clock.read(Millis(10_000), 1_000 * MS);
-        assert!(!released.held);
-        assert!(released.now >= Millis(10_500), "it never goes back: {released:?}");
-    }
-
-    #[test]
-    fn a_wall_that_jumps_past_the_floor_is_where_it_belongs() {
-        let mut clock = TrustedClock::new(Millis(10_000), Millis(5), 0);
-        assert!(clock.read(Millis(10), 5 * MS).held);
-        assert_eq!(clock.read(Millis(3_600_000), 6 * MS), Reading { now: Millis(3_600_000), held: false });
-    }
-
-    #[test]
-    fn a_step_ahead_holds_until_it_is_undone_or_released() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(1_000), 0);
-        assert_eq!(clock.read(Millis(90_000), 10 * MS), Reading { now: Millis(1_010), held: true });
-        assert_eq!(clock.read(Millis(1_020), 20 * MS), Reading { now: Millis(1_020), held: false });
-        assert!(clock.read(Millis(90_000), 30 * MS).held);
-        clock.release();
-        assert_eq!(clock.read(Millis(90_010), 40 * MS), Reading { now: Millis(90_010), held: false });
-        assert!(clock.read(Millis(190_010), 50 * MS).held, "only one reading is believed");
-    }
-
-    #[test]
-    fn release_without_a_hold_believes_nothing() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(1_000), 0);
-        clock.release();
-        assert!(clock.read(Millis(90_000), 10 * MS).held);
-    }
-
-    #[test]
-    fn a_wall_that_fell_behind_is_met_slowly() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(10_000), 0);
-        let first = clock.read(Millis(9_100), 100 * MS);
-        assert!(!first.held && first.now > Millis(10_090), "{first:?}");
-        let mut last = first.now;
-        for step in 2..400_u64 {
-            let reading = clock.read(Millis(9_000 + step * 100), step * 100 * MS);
-            assert!(reading.now >= last);
-            last = reading.now;
-        }
-        assert_eq!(last, Millis(9_000 + 39_900));
-    }
-
-    #[test]
-    fn a_floor_found_in_the_log_moves_it_up() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(1_000), 0);
-        clock.raise_floor(Millis(900));
-        assert_eq!(clock.reading(), Reading { now: Millis(1_000), held: false });
-        clock.raise_floor(Millis(1_500));
-        assert_eq!(clock.reading(), Reading { now: Millis(1_500), held: true });
-        assert!(clock.read(Millis(1_499), 499 * MS).held);
-        assert!(!clock.read(Millis(1_500), 500 * MS).held);
-    }
-
-    #[test]
-    fn an_open_holds_where_the_wall_is_ahead_of_what_was_known_since_the_machine_started() {
-        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 10 * MS };
-        let clock = TrustedClock::resumed(Millis(900), Millis(90_000), 510 * MS, remembered);
-        assert_eq!(clock.reading(), Reading { now: Millis(1_500), held: true });
-        assert_eq!(clock.hold(), Some(Hold::SteppedAhead { by_ms: 88_500 }));
-        let mut undone = clock.clone();
-        assert_eq!(undone.read(Millis(1_520), 530 * MS), Reading { now: Millis(1_520), held: false });
-        let mut released = clock;
-        released.release();
-        assert_eq!(released.read(Millis(90_010), 530 * MS), Reading { now: Millis(90_010), held: false });
-    }
-
-    #[test]
-    fn an_open_that_holds_is_not_before_the_floor() {
-        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 0 };
-        let clock = TrustedClock::resumed(Millis(2_000), Millis(90_000), 500 * MS, remembered);
-        assert_eq!(clock.reading(), Reading { now: Millis(2_000), held: true });
-    }
-
-    #[test]
-    fn an_open_believes_a_wall_that_may_have_been_slewed_to_where_it_is() {
-        let (day_ms, slewed_ms) = (86_400_000, 43_200);
-        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 0 };
-        for (ahead_ms, held) in
-            [(0, false), (STEP_AHEAD_MS_MAX + slewed_ms, false), (STEP_AHEAD_MS_MAX + slewed_ms + 1, true)]
-        {
-            let clock = TrustedClock::resumed(Millis(0), Millis(1_000 + day_ms + ahead_ms), day_ms * MS, remembered);
-            assert_eq!(clock.reading().held, held, "{ahead_ms} ms ahead");
-        }
-    }
-
-    #[test]
-    fn an_open_knows_nothing_of_a_boot_clock_that_began_anew() {
-        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 10 * MS };
-        let clock = TrustedClock::resumed(Millis(0), Millis(90_000), 9 * MS, remembered);
-        assert_eq!(clock.reading(), Reading { now: Millis(90_000), held: false });
-    }
-
-    #[test]
-    fn steps_are_counted_and_slewing_is_none() {
-        let mut clock = TrustedClock::new(Millis(0), Millis(10_000), 0);
-        clock.read(Millis(10_999), 0);
-        clock.read(Millis(11_100), 100 * MS);
-        assert_eq!(clock.steps(), Steps::default());
-        clock.read(Millis(10_100), 100 * MS);
-        assert_eq!(clock.steps(), Steps { count: 1, last_ms: -1_000 });
-        clock.read(Millis(99_200), 200 * MS);
-        assert_eq!(clock.steps(), Steps { count: 2, last_ms: 89_000 });
-    }
-
-    proptest! {
-        #[test]
-        fn it_never_goes_back_and_is_never_ahead_of_both_its_sources(
-            floor in 0_u64..20_000,
-            start in 0_u64..20_000,
-            steps in prop::collection::vec((0_u64..3_000, 0_u64..40_000, any::<bool>()), 1..60),
-        ) {
-            let mut clock = TrustedClock::new(Millis(floor), Millis(start), 0);
-            let mut last = clock.reading().now;
-            let mut boot = 0;
-            for (passed, wall, release) in steps {
-                boot += passed;
-                if release { clock.release(); }
-                let reading = clock.read(Millis(wall), boot * MS);
-                prop_assert!(reading.now >= last);
-                prop_assert!(reading.now <= Millis(wall.max(last.0 + passed)));
-                last = reading.now;
-            }
-        }
-    }
-}
+#[path = "clock/tests.rs"]
+mod tests;

@@ -145,6 +145,10 @@ faults! {
     ClockFloorForgotten,
     /// A wall clock that steps ahead is believed.
     StepBelieved,
+    /// An operator's acceptance takes the step that holds dispatch, whichever step the operator saw.
+    OtherStepAccepted,
+    /// The count of how long the wall clock has kept its pace goes on over a further step.
+    PaceOverSteps,
     /// A batch reports earlier batches as durable, synced or not.
     WrittenVouchedFor,
     /// Segments after a cut in the log are not removed.

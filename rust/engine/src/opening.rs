@@ -100,6 +100,7 @@ fn check_options(options: &Options) -> Result<()> {
             found: options.segment_bytes.to_string(),
         });
     }
+    options.check_accept_after()?;
     options.marks.check()
 }
 
@@ -158,8 +159,8 @@ fn assemble(
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
-        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted),
         time_zones: TimeZones::new(options.zone_folders.clone()),
+        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted, options.clock_accept_after_ms),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

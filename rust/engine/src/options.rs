@@ -22,6 +22,8 @@ pub const BATCH_BYTES_MAX: usize = 32 << 20;
 pub const IN_FLIGHT_MAX: u32 = 65_535;
 /// The smallest segment; tests use it to reach every edge.
 pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
+/// The shortest time for which the wall clock keeps its pace until its step is accepted, in milliseconds.
+pub const CLOCK_ACCEPT_AFTER_MS_MIN: u64 = 1_000;
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -42,6 +44,9 @@ pub struct Options {
     pub marks: FreeMarks,
     /// Creates the store if it does not exist; otherwise refuses.
     pub create: bool,
+    /// A step of the wall clock that holds dispatch is accepted once the wall clock has kept pace with the boot-time
+    /// clock for so many milliseconds, without another step; `None`, the default: only an operator accepts a step.
+    pub clock_accept_after_ms: Option<u64>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Folders that may have a newer database of time zones than this program.
@@ -59,6 +64,7 @@ impl Default for Options {
             keep_finished_of: BTreeMap::new(),
             marks: FreeMarks::default(),
             create: true,
+            clock_accept_after_ms: None,
             clock: Arc::new(SystemClock),
             zone_folders: Vec::new(),
         }
@@ -72,6 +78,17 @@ impl Options {
             return Ok(());
         }
         Err(invalid("delay", format!("at most {}", Span(self.delay_ms_max)), Span(delay_ms).to_string()))
+    }
+
+    /// Fails with `InvalidArgument` naming `clock_accept_after` if that is shorter than the shortest.
+    pub(crate) fn check_accept_after(&self) -> Result<()> {
+        match self.clock_accept_after_ms {
+            Some(after_ms) if after_ms < CLOCK_ACCEPT_AFTER_MS_MIN => {
+                let expected = format!("at least {}", Span(CLOCK_ACCEPT_AFTER_MS_MIN));
+                Err(invalid("clock_accept_after", expected, Span(after_ms).to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Fails with `InvalidArgument` if a time is further ahead of `from` than the longest delay.

@@ -9,6 +9,7 @@
 //! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
 //! | `outcomes` | outcomes that a caller waits for | `owner_lock` |
 //! | `queue` | group commit | any of the above |
+//! | `reported`, `remembering` | what was reported of the clock; the file `clock` | all others |
 //! | all others | themselves alone | any of the above |
 
 use std::sync::atomic::Ordering;

@@ -221,6 +221,7 @@ impl Store {
             now: now.now,
             held: now.held,
             clock_steps: shared.time.steps().count,
+            clock_accepts: shared.time.accepts(),
             disk_full: commits.is_disk_full() || commits.free_room().refusal().is_some(),
             room_low: commits.free_room().is_low(),
             free_bytes: commits.free_room().free_bytes(),

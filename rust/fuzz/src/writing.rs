@@ -100,7 +100,7 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
             out.put_u32(*subscription);
             Ok(())
         }
-        OwnRequest::Status => Ok(()),
+        OwnRequest::Status | OwnRequest::Clock => Ok(()),
         OwnRequest::Groups(listing) | OwnRequest::Subjects(listing) => {
             listing.put(out);
             Ok(())
@@ -112,6 +112,10 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::Expire(expire) => expire.put(out),
         OwnRequest::Consumers(consumers) => consumers.put(out),
         OwnRequest::EndConsumer(name) => name.put(out),
+        OwnRequest::AcceptClock(ahead_ms) => {
+            out.put_u64(*ahead_ms);
+            Ok(())
+        }
         OwnRequest::Pending(asked) => asked.put(out),
         OwnRequest::PendingCounts(asked) => asked.put(out),
         OwnRequest::Forecast(asked) => asked.put(out),

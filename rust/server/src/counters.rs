@@ -25,7 +25,7 @@ impl Counter {
 }
 
 /// The commands with a counter of their own, and their names.
-const COMMANDS: [(i16, &str); 42] = [
+const COMMANDS: [(i16, &str); 44] = [
     (own::PUBLISH, "publish"),
     (own::PUBLISH_ON_TERMS, "publish_on_terms"),
     (own::ACKNOWLEDGE, "acknowledge"),
@@ -55,6 +55,8 @@ const COMMANDS: [(i16, &str); 42] = [
     (own::EXPIRE, "expire"),
     (own::CONSUMERS, "consumers"),
     (own::END_CONSUMER, "end_consumer"),
+    (own::CLOCK, "clock"),
+    (own::ACCEPT_CLOCK, "accept_clock"),
     (own::LOOK_UP, "look_up"),
     (own::PENDING, "pending"),
     (own::PENDING_COUNTS, "pending_counts"),

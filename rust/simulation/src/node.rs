@@ -11,10 +11,12 @@
 mod administration;
 mod background;
 mod by_key;
+mod clock;
 mod consumers;
 mod draft;
 mod loads;
 mod log;
+mod pace_model;
 mod pending_list;
 mod qmq_calls;
 mod recurring;
@@ -36,7 +38,7 @@ use delaymq_core::store::{
     CheckpointWork, Delivery, HotMinute, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook,
     RecoveryReport, Removable, Rescue, SubjectDirectory, open_identity, recover,
 };
-use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Millis, Sequence};
 
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
 pub use self::background::Punched;
@@ -44,6 +46,7 @@ pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerm
 pub use self::consumers::{Handed, Pulled};
 pub use self::loads::{NewRow, stage};
 pub use self::log::{AppliedBatch, Label, SentFact};
+use self::pace_model::PaceModel;
 pub use self::qmq_calls::{QmqMessage, Settled};
 pub use self::recurring::{NewRecurring, ProposedOccurrence};
 pub use self::submissions::{Due, NewMessage, Published};
@@ -70,6 +73,16 @@ pub struct NodeOptions {
     pub owner: OwnerOptions,
     /// A subject with a retention time of its own.
     pub kept_apart: KeptApart,
+    /// A step of the wall clock is accepted once the wall clock has kept its pace for so many milliseconds; 0 for never.
+    pub clock_accept_after_ms: u64,
+}
+
+impl NodeOptions {
+    /// The clock of a node whose log knows `floor`.
+    fn clock(&self, floor: Millis, now: ClockReading) -> TrustedClock {
+        let accept_after_ms = Some(self.clock_accept_after_ms).filter(|after_ms| *after_ms > 0);
+        TrustedClock::new(floor, now.wall, now.boot_ns).accepting_after(accept_after_ms)
+    }
 }
 
 /// A subject whose finished messages have a retention time of their own.
@@ -100,6 +113,7 @@ impl Default for NodeOptions {
             marks: FreeMarks::default(),
             owner: OwnerOptions::default(),
             kept_apart: KeptApart::default(),
+            clock_accept_after_ms: 0,
         }
     }
 }
@@ -115,6 +129,7 @@ pub struct Node {
     epoch: Epoch,
     nonce: [u8; 16],
     clock: TrustedClock,
+    pace: PaceModel,
     reading: Reading,
     appender: SegmentAppender,
     commits: GroupCommit,
@@ -158,8 +173,7 @@ impl Node {
         let new = NewStore { stream: random.bytes16(), node: random.bytes16(), segment_bytes: options.segment_bytes };
         let identity = open_identity(storage.as_ref(), Some(new))?;
         let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
-        let records_bytes_max = records_max(identity.segment_bytes);
-        let owner_options = OwnerOptions { records_bytes_max, ..options.owner };
+        let owner_options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options.owner };
         let mut recovered = recover(&storage, &identity, &mut epochs, owner_options, &mut |_| {})?;
         recovered.owner.keep_finished_of(options.kept_apart.times());
         let position = recovered.position;
@@ -178,7 +192,7 @@ impl Node {
         let mut commit_options =
             GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
         commit_options.marks = options.marks;
-        let mut clock = TrustedClock::new(recovered.trusted, now.wall, now.boot_ns);
+        let mut clock = options.clock(recovered.trusted, now);
         let reading = clock.read(now.wall, now.boot_ns);
         let names = SubjectDirectory::of(&recovered.owner.state().subjects);
         let receipts = recovered.owner.receipt_book();
@@ -189,6 +203,7 @@ impl Node {
             epoch: recovered.epoch,
             nonce: random.bytes16(),
             clock,
+            pace: PaceModel::new(now),
             reading,
             appender,
             commits: GroupCommit::new(commit_options),
@@ -254,6 +269,7 @@ impl Node {
     /// Reads the clocks and the free space. The calls that follow happen at this time, and with this room.
     pub fn look(&mut self, now: ClockReading) -> Reading {
         self.reading = self.clock.read(now.wall, now.boot_ns);
+        self.pace.look(now, self.clock.accepted(), self.options.clock_accept_after_ms);
         self.look_at_room();
         self.reading
     }
@@ -261,11 +277,6 @@ impl Node {
     /// The trusted time of the last look.
     pub fn reading(&self) -> Reading {
         self.reading
-    }
-
-    /// An operator says that the wall clock is right.
-    pub fn release_clock(&mut self) {
-        self.clock.release();
     }
 
     /// The owner.

@@ -148,6 +148,12 @@ KEYS = (
     Key("store.window_bytes", WHOLE, "memory for messages that are due soon", "512 MiB"),
     Key("store.warn_free_bytes", WHOLE, "less free disk space is logged", "0: no mark"),
     Key("store.refuse_free_bytes", WHOLE, "with less free disk space, publishes are refused", "0: no mark"),
+    Key(
+        "store.clock_accept_after_seconds",
+        NUMBER,
+        "a step of the wall clock that holds dispatch is accepted once the clock kept its pace for so long",
+        "off: an operator accepts it",
+    ),
     Key("consume.group", Kind("a name", _text), "consumer group", "`--group` must be given"),
     Key("consume.in_flight_max", WHOLE, "maximum number of messages in flight", "256"),
     Key("client.server", Kind("a URL", _text), "server to connect to", "`--server` or a store must be given"),

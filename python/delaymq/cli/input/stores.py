@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.settings import Settings, environment, load
+from delaymq.cli.output.clock_hold import place_of
 from delaymq.cli.output.terminal import Bar, count_words
 from delaymq.store import Progress, Store
 
@@ -100,6 +101,17 @@ def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
     return served
 
 
+def place_in(chosen: argparse.Namespace, settings: Settings) -> str:
+    """Returns the options that name the store of this command on another command line.
+
+    Raises:
+        UsageError: As in `is_served`.
+    """
+    if is_served(chosen, settings):
+        return place_of(None, settings["client.server"] if chosen.server is None else chosen.server)
+    return place_of(folder_of(chosen, settings), None)
+
+
 def open_queue(chosen: argparse.Namespace, settings: Settings | None = None, *, create: bool = False) -> Queue:
     """Opens the store, or connects to the server. A verb works on both in the same way.
 
@@ -175,6 +187,8 @@ def open_store(
     options |= kept_of(settings)
     if "store.deduplicate_minutes" in settings:
         options["deduplicate_for"] = _span(settings, "store.deduplicate_minutes", "minutes")
+    if "store.clock_accept_after_seconds" in settings:
+        options["clock_accept_after"] = _span(settings, "store.clock_accept_after_seconds", "seconds")
     folder = folder_of(chosen, settings)
     if tell is not None:
         return Store.open(folder, create=create, progress=tell, **options)

@@ -22,6 +22,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.settings import Settings, environment
 from delaymq.cli.input.stores import add_settings, folder_of, open_store, settings_of
+from delaymq.cli.output.clock_hold import hold_line, place_of
 from delaymq.cli.output.terminal import count_words, is_lively
 from delaymq.cli.server.consumer_options import consuming_of
 from delaymq.cli.server.logs import FORMATS, event, told_as
@@ -104,7 +105,7 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
             event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
         server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
         stopping.listen(server)
-        _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
+        _say_where(store, server, settings, as_json=chosen.json, is_logged=is_json)
         service.tell_ready(f"listening on {server.addresses()[0]}")
         cut_off = _watch(store, server, stopping)
     level, words = (logging.WARNING, f"; {cut_off} connections were ended") if cut_off else (logging.INFO, "")
@@ -174,14 +175,15 @@ def _silence_ms(settings: Settings) -> int | None:
     return int(seconds * 1000)
 
 
-def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:
+def _say_where(store: Store, server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:
     address, http_address = server.addresses()
     if "server.token_hash" in settings:
         networks = settings.get("server.qmq_clients_from", ())
         words = f"QMQ's commands are answered to clients from {', '.join(networks) or 'nowhere'}; others need the token"
         event(logging.INFO, "guarded", words, qmq_clients_from=list(networks))
-    where = {"address": address, "http_address": http_address}
-    words = f"listening on {address}, http on {http_address}"
+    hold = hold_line(store.clock(), place_of(None, f"delaymq://{address}"))
+    where = {"address": address, "http_address": http_address, "hold": hold}
+    words = f"listening on {address}, http on {http_address}{'' if hold is None else f'; {hold}'}"
     if is_logged:
         event(logging.INFO, "listening", words, **where)
     print(json.dumps(where) if as_json else words, flush=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.input.arguments import Verbs, add_verb
-from delaymq.cli.input.stores import add_place, open_queue
+from delaymq.cli.input.stores import add_place, open_queue, place_in, settings_of
+from delaymq.cli.output.clock_hold import hold_line
 from delaymq.cli.output.terminal import alarming, byte_words, count_words, message_words
 from delaymq.status import Status
 
@@ -35,16 +36,20 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Prints the status once."""
-    with open_queue(chosen) as store:
+    settings = settings_of(chosen)
+    with open_queue(chosen, settings) as store:
         found = store.status()
+        hold = hold_line(store.clock(), place_in(chosen, settings)) if found.held else None
     if chosen.json:
         print(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(found, hold)))
     return Exit.DONE
 
 
-def _lines(found: Status) -> Iterator[str]:
+def _lines(found: Status, hold: str | None) -> Iterator[str]:
+    if hold is not None:
+        yield f"{alarming('TROUBLE', sys.stdout)}: {hold}"
     yield f"{found.pending:,} pending; {found.ready:,} ready"
     yield (
         f"durable as {found.durability} says, epoch {found.epoch}; "
@@ -53,7 +58,6 @@ def _lines(found: Status) -> Iterator[str]:
     yield f"time zone rules: {found.zones}"
     troubles = (
         (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),
-        (found.held, "dispatch waits because the clock cannot be trusted"),
         (found.disk_full, "the disk is full, or below its mark: publishes are refused"),
         (found.room_low, f"{byte_words(found.free_bytes or 0)} of the disk are free: that is little"),
         (found.voided, f"given up as damaged: {message_words(found.voided)}"),

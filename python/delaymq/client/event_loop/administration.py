@@ -12,6 +12,7 @@ from delaymq.administration import (
     DeadLetter,
     Group,
     Subject,
+    checked_ahead,
     checked_limit,
     dead_letter_of,
     subject_of,
@@ -19,6 +20,7 @@ from delaymq.administration import (
 from delaymq.client.commands.calls import AsyncClientPart
 from delaymq.client.threads.administration import by_subject
 from delaymq.durations import Duration, delay_ms
+from delaymq.status import ClockStatus
 from delaymq.store import Start
 
 
@@ -79,6 +81,15 @@ class AsyncClientAdministration(AsyncClientPart):
         """Expires ready messages that no consumer took for too long, as `delaymq.Client.expire`."""
         count: int = await self._call(Request.expire(subject, delay_ms(older_than, "older_than")))
         return count
+
+    async def clock(self) -> ClockStatus:
+        """Reads the clock of the server's store, as `delaymq.Client.clock`."""
+        return ClockStatus(**await self._call(Request.clock(), reads=True))
+
+    async def accept_clock(self, ahead_ms: int) -> int:
+        """Accepts the step of the wall clock that holds dispatch, as `delaymq.Client.accept_clock`."""
+        accepted_ms: int = await self._call(Request.accept_clock(checked_ahead(ahead_ms)))
+        return accepted_ms
 
     async def _listed(self, piece: Callable[[int], Request]) -> list[dict[str, Any]]:
         """All rows of a list, which takes several requests if it is long."""

@@ -12,12 +12,14 @@ from delaymq.administration import (
     DeadLetter,
     Group,
     Subject,
+    checked_ahead,
     checked_limit,
     dead_letter_of,
     subject_of,
 )
 from delaymq.client.commands.calls import ClientPart
 from delaymq.durations import Duration, delay_ms
+from delaymq.status import ClockStatus
 from delaymq.store import Start
 
 
@@ -129,6 +131,24 @@ class ClientAdministration(ClientPart):
         """
         count: int = self._call(Request.expire(subject, delay_ms(older_than, "older_than")))
         return count
+
+    def clock(self) -> ClockStatus:
+        """Reads the clock of the server's store, as `delaymq.Store.clock`.
+
+        Raises:
+            ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        return ClockStatus(**self._call(Request.clock(), reads=True))
+
+    def accept_clock(self, ahead_ms: int) -> int:
+        """Accepts the step of the wall clock that holds dispatch, as `delaymq.Store.accept_clock`.
+
+        Raises:
+            WrongType, InvalidArgument: As `delaymq.Store.accept_clock`.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        accepted_ms: int = self._call(Request.accept_clock(checked_ahead(ahead_ms)))
+        return accepted_ms
 
     def _listed(self, piece: Callable[[int], Request]) -> list[dict[str, Any]]:
         """All rows of a list, which takes several requests if it is long."""

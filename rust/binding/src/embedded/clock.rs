@@ -40,6 +40,11 @@ impl Clock {
         turned.map_err(|error| errors::raised(py, error))
     }
 
+    #[pyo3(signature = (by_ms, /))]
+    fn step(&self, py: Python<'_>, by_ms: i64) -> PyResult<()> {
+        py.detach(|| self.0.step(by_ms)).map_err(|error| errors::raised(py, error))
+    }
+
     #[pyo3(signature = (count, timeout_ms, /))]
     fn await_consumers(&self, py: Python<'_>, count: usize, timeout_ms: u64) -> PyResult<()> {
         let mut signals = Signals::new();

@@ -32,6 +32,8 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "ids_max" => options.terms.ids_max = whole("message_ids_max", &value)?,
             "id_window_ms" => options.terms.id_window_ms = whole("deduplicate_for", &value)?,
             "zone_folders" => options.zone_folders = value.extract()?,
+            "clock_accept_after_ms" if value.is_none() => options.clock_accept_after_ms = None,
+            "clock_accept_after_ms" => options.clock_accept_after_ms = Some(whole("clock_accept_after", &value)?),
             "clock" => options.clock = clock::chosen(&value)?,
             "window_ms" => options.owner.window_ms = whole("window", &value)?,
             "window_bytes" => {

@@ -39,7 +39,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<
 /// A report as log level, kind and text.
 pub(crate) fn report(report: &Report) -> ReportTuple {
     let level = match report {
-        Report::RoomAgain | Report::DispatchResumed | Report::Expired { .. } => "info",
+        Report::RoomAgain | Report::DispatchResumed | Report::ClockAccepted { .. } | Report::Expired { .. } => "info",
         Report::Poisoned { .. } | Report::Voided { .. } | Report::RunDamaged { .. } => "error",
         _ => "warning",
     };

@@ -5,6 +5,7 @@ use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
 use delaymq_core::wire::client::caller::told;
 use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::administration::{Listed, read_number};
+use delaymq_core::wire::extension::clock::ClockTold;
 use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
@@ -17,9 +18,9 @@ use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_rece
 use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS,
-    HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS,
-    RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    ACCEPT_CLOCK, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
+    FORECAST, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH,
+    PUBLISH_ON_TERMS, RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
@@ -31,6 +32,7 @@ use crate::convert::receipt::Receipts;
 use crate::convert::{errors, qmq};
 use crate::embedded::{forecast, moves, pending, recurring, status};
 use crate::operate::administration::{consumer_fields, group_fields, subject_fields};
+use crate::operate::clock::clock_fields;
 
 /// The call number in the event of a delivery, which answers no call.
 const UNASKED: i32 = -1;
@@ -66,6 +68,7 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         }
         MOVE | MOVE_KEY | MOVE_KEYS => read(read_moved(body), |moved| any(moves::told(py, moved.into_iter()))),
         SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
+        CLOCK => read(ClockTold::read(body), |told| any(clock_fields(py, &told.0))),
         STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
         GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
             rows(py, listed.next, listed.rows.iter().map(|row| group_fields(py, row)))
@@ -90,7 +93,7 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
             any((told.next, told.rows.iter().map(recurring::told).collect::<Vec<_>>()).into_pyobject(py))
         }),
         LOAD => read(LoadTold::read(body), |told| any((told.first.0, told.count, told.again).into_pyobject(py))),
-        REDRIVE | EXPIRE | END_CONSUMER | END_RECURRING => {
+        REDRIVE | EXPIRE | END_CONSUMER | END_RECURRING | ACCEPT_CLOCK => {
             read(read_number(body), |number| any(number.into_pyobject(py)))
         }
         _ => Ok(Ok(py.None().into_bound(py))),

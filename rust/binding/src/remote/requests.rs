@@ -15,9 +15,9 @@ use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
 use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH, FORECAST,
-    GIVE_BACK, GROUPS, HELLO, LOOK_UP, MOVE, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY,
-    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION,
+    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, MOVE, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
+    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::Due;
@@ -318,6 +318,17 @@ impl Request {
         let consumer_text = text::of("consumer", consumer)?;
         let name = ConsumerName { subject: &subject_text, group: &group_text, consumer: &consumer_text };
         Self::filled(subject.py(), END_CONSUMER, |out| name.put(out))
+    }
+
+    #[staticmethod]
+    fn clock() -> Self {
+        Self { command: CLOCK, body: Vec::new() }
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (ahead_ms, /))]
+    fn accept_clock(ahead_ms: u64) -> Self {
+        Self { command: ACCEPT_CLOCK, body: ahead_ms.to_be_bytes().to_vec() }
     }
 
     #[staticmethod]

@@ -19,13 +19,20 @@ use crate::sync::{Instant, Mutex, thread};
 /// The last time of a manual clock, in the year 2500.
 pub const MANUAL_TIME_MAX: Millis = Millis(16_725_225_600_000);
 /// The boot clock when the wall clock stands at 1970.
-const BOOT_START_NS: u64 = 1_000_000_000;
+const BOOT_START_MS: u64 = 1_000;
 /// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What the two clocks show, in milliseconds.
+#[derive(Clone, Copy)]
+struct Hands {
+    wall: Millis,
+    boot_ms: u64,
+}
+
 /// See the module.
 pub struct ManualClock {
-    now: Mutex<Millis>,
+    hands: Mutex<Hands>,
     stores: Mutex<Vec<TimedStore>>,
     activity: Arc<Activity>,
     turning: Mutex<()>,
@@ -39,12 +46,39 @@ impl ManualClock {
     pub fn new(now: Millis) -> Result<Self> {
         check("now", now)?;
         let activity = Arc::default();
-        Ok(Self { now: Mutex::new(now), stores: Mutex::default(), activity, turning: Mutex::new(()) })
+        let hands = Mutex::new(Hands { wall: now, boot_ms: now.0.saturating_add(BOOT_START_MS) });
+        Ok(Self { hands, stores: Mutex::default(), activity, turning: Mutex::new(()) })
     }
 
     /// What it shows.
     pub fn now(&self) -> Millis {
-        *held(&self.now)
+        held(&self.hands).wall
+    }
+
+    /// Sets the wall clock ahead or back without time passing, as an operator of a machine may. The stores on this clock
+    /// see a step.
+    ///
+    /// # Errors
+    /// `InvalidArgument` before 1970 and beyond [`MANUAL_TIME_MAX`].
+    pub fn step(&self, by_ms: i64) -> Result<()> {
+        let mut hands = held(&self.hands);
+        let Some(stepped) = hands.wall.0.checked_add_signed(by_ms) else {
+            return Err(invalid("by", format!("at most {} ms back", hands.wall), by_ms.to_string()));
+        };
+        check("by", Millis(stepped))?;
+        hands.wall = Millis(stepped);
+        drop(hands);
+        for store in self.open_stores() {
+            store.raise_driver();
+        }
+        Ok(())
+    }
+
+    /// Lets time pass until the wall clock shows this.
+    fn go_to(&self, wall: Millis) {
+        let mut hands = held(&self.hands);
+        hands.boot_ms = hands.boot_ms.saturating_add(wall.since(hands.wall));
+        hands.wall = hands.wall.max(wall);
     }
 
     /// Lets time pass. Returns when every store on this clock is idle: all that became due is dispatched and visible to
@@ -73,7 +107,7 @@ impl ManualClock {
             }
             let passes_all = rest == ConsumerState::Nobody && !self.is_recurring()?;
             let stop = if passes_all { None } else { self.next_due()? };
-            *held(&self.now) = stop.map_or(target, |due| due.max(now.next()).min(target));
+            self.go_to(stop.map_or(target, |due| due.max(now.next()).min(target)));
         }
         for store in self.open_stores() {
             store.raise_driver();
@@ -153,8 +187,9 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn read(&self) -> ClockReading {
-        let wall_ns = self.now().0.saturating_mul(NANOSECONDS_A_MILLISECOND);
-        ClockReading { wall_ns, boot_ns: wall_ns.saturating_add(BOOT_START_NS) }
+        let hands = *held(&self.hands);
+        let nanoseconds = |milliseconds: u64| milliseconds.saturating_mul(NANOSECONDS_A_MILLISECOND);
+        ClockReading { wall_ns: nanoseconds(hands.wall.0), boot_ns: nanoseconds(hands.boot_ms) }
     }
 
     fn serve(&self, store: TimedStore) {

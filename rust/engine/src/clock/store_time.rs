@@ -1,18 +1,20 @@
-//! The store's time: the readings of the trusted clock, the reports about it, and what the next opening must know of
-//! it.
+//! The store's time: the readings of the trusted clock, the reports about it, the acceptance of a step, and what the
+//! next opening must know of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::clock::{Hold, Reading, Remembered, Steps, TrustedClock};
+use delaymq_core::clock::report::ClockReport;
+use delaymq_core::clock::{AcceptRefused, Accepted, Hold, Reading, Remembered, Steps, TrustedClock};
+use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
-use delaymq_core::units::Millis;
+use delaymq_core::units::{Millis, Utc};
 
 use crate::clock::consumer_presence::Activity;
 use crate::clock::remembered_clock;
-use crate::clock::remembered_clock::FILE_NAME;
 use crate::clock::system_clock::{Boot, Clock, ClockReading};
 use crate::held;
+use crate::invalid;
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::sync::{Instant, Mutex};
@@ -26,11 +28,20 @@ pub(crate) struct Time {
     /// The boot, if the next opening can use what is known now.
     boot: Option<Boot>,
     trusted: Mutex<TrustedClock>,
+    /// What was reported last. Its lock makes reports and acceptances take turns, so that each acceptance is reported.
+    reported: Mutex<ReportedTime>,
+    /// Held while the file for the next opening is written.
+    remembering: Mutex<()>,
 }
 
 impl Time {
-    /// The clock of a store whose log knows `floor`.
-    pub(crate) fn new(source: Arc<dyn Clock>, storage: &dyn Storage, floor: Millis) -> Self {
+    /// The clock of a store whose log knows `floor`, which accepts a step by itself after `accept_after_ms`.
+    pub(crate) fn new(
+        source: Arc<dyn Clock>,
+        storage: &dyn Storage,
+        floor: Millis,
+        accept_after_ms: Option<u64>,
+    ) -> Self {
         let boot = source.boot();
         let remembered = boot.as_ref().and_then(|boot| remembered_clock::read(storage, boot));
         let reading = source.read();
@@ -39,7 +50,8 @@ impl Time {
             Some(remembered) => TrustedClock::resumed(floor, wall, boot_ns, remembered),
             None => TrustedClock::new(floor, wall, boot_ns),
         };
-        Self { source, boot, trusted: Mutex::new(trusted) }
+        let trusted = Mutex::new(trusted.accepting_after(accept_after_ms));
+        Self { source, boot, trusted, reported: Mutex::default(), remembering: Mutex::default() }
     }
 
     /// Reads the clocks under the lock, so that readings enter the trusted clock in order.
@@ -49,7 +61,10 @@ impl Time {
 
     /// As `read`, with the reading of the clocks that it was computed from.
     pub(crate) fn read_with_wall(&self) -> (Reading, ClockReading) {
-        let mut trusted = held(&self.trusted);
+        self.read_into(&mut held(&self.trusted))
+    }
+
+    fn read_into(&self, trusted: &mut TrustedClock) -> (Reading, ClockReading) {
         let reading = self.source.read();
         let mut read = trusted.read(reading.wall(), reading.boot_ns);
         if read.held && self.source.is_synchronised() {
@@ -59,9 +74,31 @@ impl Time {
         (read, reading)
     }
 
+    /// Reads the clocks and reports them.
+    pub(crate) fn report(&self) -> ClockReport {
+        let mut trusted = held(&self.trusted);
+        self.read_into(&mut trusted);
+        trusted.report(self.source.is_synchronised())
+    }
+
+    /// Reads the clocks, and accepts the step that holds dispatch now, if it is the one that is `ahead_ms` ahead.
+    /// Fails with `InvalidArgument` naming `ahead_ms`.
+    fn accept(&self, ahead_ms: u64) -> Result<u64> {
+        let mut trusted = held(&self.trusted);
+        self.read_into(&mut trusted);
+        trusted.accept(ahead_ms).map_err(|refused| refusal(refused, ahead_ms))
+    }
+
+    /// The clock by its last reading, with the steps that were seen and those that were accepted.
+    fn news(&self) -> (ClockReport, Steps, Accepted) {
+        let trusted = held(&self.trusted);
+        (trusted.report(false), trusted.steps(), trusted.accepted())
+    }
+
     /// Writes what is known now for the next opening of the store.
     pub(crate) fn remember(&self, storage: &dyn Storage) {
         let Some(boot) = &self.boot else { return };
+        let _writing = held(&self.remembering);
         let (reading, clock) = self.read_with_wall();
         let known = Remembered { trusted: reading.now, boot_ns: clock.boot_ns };
         // If that fails, the next opening knows less, nothing else.
@@ -70,6 +107,11 @@ impl Time {
 
     pub(crate) fn steps(&self) -> Steps {
         held(&self.trusted).steps()
+    }
+
+    /// How many steps were accepted while dispatch was held.
+    pub(crate) fn accepts(&self) -> u64 {
+        held(&self.trusted).accepted().count
     }
 
     pub(crate) fn hold(&self) -> Option<Hold> {
@@ -88,9 +130,29 @@ impl Time {
 
 /// The state of the time that was reported last.
 #[derive(Default)]
-pub(crate) struct ReportedTime {
+struct ReportedTime {
     hold: Option<Hold>,
     steps: u64,
+    accepts: u64,
+}
+
+/// Why a step is not accepted, as an error.
+fn refusal(refused: AcceptRefused, ahead_ms: u64) -> Error {
+    let (expected, found) = match refused {
+        AcceptRefused::NotHeld => ("a step ahead that holds dispatch".to_owned(), "dispatch is not held".to_owned()),
+        AcceptRefused::BehindFloor { floor } => (
+            "a step ahead that holds dispatch".to_owned(),
+            format!(
+                "the wall clock is behind {}, a time that is in the log and cannot be taken back; dispatch goes on when \
+                 the wall clock has passed it",
+                Utc(floor)
+            ),
+        ),
+        AcceptRefused::OtherStep { ahead_ms: now_ms } => {
+            (format!("{now_ms}, the step that holds dispatch now"), ahead_ms.to_string())
+        }
+    };
+    invalid("ahead_ms", expected, found)
 }
 
 /// When the time was written last, whether dispatch was held then, and the number of clock steps so far.
@@ -101,30 +163,46 @@ pub(crate) struct RememberedTime {
 }
 
 impl Shared {
-    /// Reports steps of the wall clock, and when dispatch is held or goes on.
-    pub(crate) fn report_time(&self, news: &mut ReportedTime) {
-        let (hold, steps) = (self.time.hold(), self.time.steps());
+    /// Reports steps of the wall clock, those that were accepted, and when dispatch is held or goes on.
+    pub(crate) fn report_time(&self) {
+        self.report_changes(&mut held(&self.time.reported));
+    }
+
+    /// As [`crate::Store::accept_clock`].
+    pub(crate) fn accept_clock(&self, ahead_ms: u64) -> Result<u64> {
+        let accepted_ms = {
+            let mut reported = held(&self.time.reported);
+            // The hold is reported before its end, also where this call is the first to see it.
+            self.time.read();
+            self.report_changes(&mut reported);
+            let accepted_ms = self.time.accept(ahead_ms)?;
+            self.report_changes(&mut reported);
+            accepted_ms
+        };
+        self.time.remember(self.storage.as_ref());
+        self.driver.raise();
+        Ok(accepted_ms)
+    }
+
+    fn report_changes(&self, news: &mut ReportedTime) {
+        let (report, steps, accepted) = self.time.news();
+        let hold = report.held.map(|held| held.hold);
         if steps.count > news.steps {
             self.reports.add(Report::ClockStepped { by_ms: steps.last_ms });
         }
-        match (news.hold, hold) {
-            (None, Some(hold)) => {
-                let reason = match hold {
-                    Hold::BehindFloor { floor } => format!("the wall clock is behind {floor} ms, which the log knows"),
-                    Hold::SteppedAhead { by_ms } => format!(
-                        "the wall clock stepped ahead by {by_ms} ms; where that is right and no time service says so, close \
-                         the store, remove its file {FILE_NAME} and open it again"
-                    ),
-                };
-                self.reports.add(Report::DispatchHeld { reason });
-            }
-            (Some(_), None) => self.reports.add(Report::DispatchResumed),
+        if accepted.count > news.accepts {
+            self.reports.add(Report::ClockAccepted { by_ms: accepted.last_ms, by_pace: accepted.last_by_pace });
+        }
+        match report.held {
+            // Also after a further step, which needs another command.
+            Some(held) if news.hold != hold => self.reports.add(Report::DispatchHeld { reason: held.reason() }),
+            None if news.hold.is_some() || accepted.count > news.accepts => self.reports.add(Report::DispatchResumed),
             _ => {}
         }
         if news.hold.is_some() != hold.is_some() || steps.count > news.steps {
             self.helper.raise();
         }
-        *news = ReportedTime { hold, steps: steps.count };
+        *news = ReportedTime { hold, steps: steps.count, accepts: accepted.count };
     }
 
     /// Writes what is known of the time for the next opening: each minute, when a hold begins or ends, and after a step
@@ -139,3 +217,7 @@ impl Shared {
         *kept = Some(RememberedTime { at: Instant::now(), held: is_held, steps });
     }
 }
+
+#[cfg(test)]
+#[path = "store_time_tests.rs"]
+mod tests;

@@ -17,7 +17,7 @@ pub(crate) trait Timed: Send + Sync {
     /// of a step that failed.
     fn settle(&self) -> Result<bool>;
 
-    /// When the next pending message is due, or a little before.
+    /// When the next pending message is due, or a little before; `None` while dispatch is held.
     fn next_due(&self) -> Result<Option<Millis>>;
 
     /// True if there is any active series.

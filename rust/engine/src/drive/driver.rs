@@ -13,7 +13,6 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::{Budget, Owner, Progress, Proposals};
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::clock::store_time::ReportedTime;
 use crate::clock::system_clock::ClockReading;
 use crate::commit::committer::INLINE_BYTES;
 use crate::commit::inbox::{BACKLOG_BYTES, Batches, CommitUrgency, WakeReason};
@@ -265,11 +264,10 @@ impl Shared {
         sharpen_timer();
         let (mut last_news, mut applied) = (Instant::now(), Sequence(0));
         let mut told = true;
-        let mut news = ReportedTime::default();
         while !self.is_stopping() && self.poison.get().is_none() {
             self.inbox.driver_is_awake();
             let (reading, clock) = self.time.read_with_wall();
-            self.report_time(&mut news);
+            self.report_time();
             let round = match self.round(reading) {
                 Ok(round) => round,
                 Err(error) => return self.fail(&error),

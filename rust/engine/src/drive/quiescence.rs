@@ -62,7 +62,10 @@ impl Timed for Shared {
     }
 
     fn next_due(&self) -> Result<Option<Millis>> {
-        Ok(self.lock_owner()?.get()?.owner.next_due())
+        // While dispatch is held, nothing happens when a message is due.
+        let is_held = self.time.read().held;
+        let next_due = self.lock_owner()?.get()?.owner.next_due();
+        Ok(next_due.filter(|_| !is_held))
     }
 
     fn is_recurring(&self) -> Result<bool> {

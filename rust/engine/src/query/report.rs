@@ -97,6 +97,17 @@ pub enum Report {
         /// By so many milliseconds ahead; negative if it went back.
         by_ms: i64,
     },
+    /// A step of the wall clock that held dispatch was accepted.
+    #[error(
+        "{} accepted the wall clock: the trusted clock goes on {by_ms} ms later",
+        if *by_pace { "the setting clock_accept_after" } else { "an operator" }
+    )]
+    ClockAccepted {
+        /// By how many milliseconds the trusted clock went ahead.
+        by_ms: u64,
+        /// True if the wall clock had kept its pace for as long as the option says, and false if an operator accepted it.
+        by_pace: bool,
+    },
     /// More messages are due in one minute than the options allow for.
     #[error("{messages} messages and more are due within the minute from {} on; spread them, with jitter", Utc(*start))]
     HotMinute {
@@ -168,6 +179,7 @@ impl Report {
             Self::BelowMark { .. } => "below_mark",
             Self::RoomAgain => "room_again",
             Self::ClockStepped { .. } => "clock_stepped",
+            Self::ClockAccepted { .. } => "clock_accepted",
             Self::HotMinute { .. } => "hot_minute",
             Self::DispatchHeld { .. } => "dispatch_held",
             Self::DispatchResumed => "dispatch_resumed",
@@ -220,6 +232,8 @@ pub struct Status {
     pub held: bool,
     /// Steps of the wall clock of a second and more since this open.
     pub clock_steps: u64,
+    /// Steps of the wall clock that were accepted while they held dispatch, since this open.
+    pub clock_accepts: u64,
     /// Publishes are refused because the disk is full, or free room is below its mark.
     pub disk_full: bool,
     /// Free room is below the mark for warnings.

@@ -2,6 +2,7 @@
 
 use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
 use delaymq_core::wire::extension::administration::{Listed, read_number};
+use delaymq_core::wire::extension::clock::ClockTold;
 use delaymq_core::wire::extension::consume::{Deliver, Subscribed, put_deliver};
 use delaymq_core::wire::extension::dead_letters::Letters;
 use delaymq_core::wire::extension::errors::RemoteError;
@@ -126,6 +127,15 @@ pub(super) fn judge_deliver(input: &[u8]) -> Judged {
 pub(super) fn judge_status(input: &[u8]) -> Judged {
     // A reason in an answer that is not poisoned is ignored.
     read_back!(input, StatusTold::read, |told: &StatusTold, out: &mut Vec<u8>| told.put(out), false)
+}
+
+pub(super) fn judge_clock(input: &[u8]) -> Judged {
+    // Bits of a later release, and bits of a hold where there is none, are ignored.
+    let put = |told: &ClockTold, out: &mut Vec<u8>| {
+        told.put(out);
+        Ok(())
+    };
+    read_back!(input, ClockTold::read, put, false)
 }
 
 pub(super) fn judge_groups(input: &[u8]) -> Judged {

@@ -106,6 +106,8 @@ fn put_store(page: &mut Text, status: &Status) {
     let flag = u8::from;
     page.gauge("dispatch_held", "1 where dispatch waits because the clock is not trusted.", flag(status.held));
     page.counter("clock_steps", "Steps of the wall clock of a second and more.", status.clock_steps);
+    let what = "Steps of the wall clock that were accepted while dispatch was held, by an operator or by the setting.";
+    page.counter("clock_accepts", what, status.clock_accepts);
     page.gauge("disk_full", "1 where publishes are refused for want of room.", flag(status.disk_full));
     page.gauge("room_low", "1 where less of the disk is free than warn_free_bytes.", flag(status.room_low));
     if let Some(free_bytes) = status.free_bytes {

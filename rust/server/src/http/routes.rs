@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use delaymq_core::clock::report::HeldReport;
 use delaymq_core::wire::http::{HTTP_HEAD_BYTES_MAX, HttpRequest, put_http, read_http};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -96,9 +97,18 @@ fn ready(state: &ServerState) -> Page {
         return text(503, "the server is stopping\n");
     }
     match state.store.check() {
-        Ok(()) => text(200, "the server takes work\n"),
+        // Read without the owner and without the disk.
+        Ok(()) => match state.store.clock() {
+            Ok(clock) => text(200, ready_words(clock.held)),
+            Err(error) => text(503, format!("{error}\n")),
+        },
         Err(error) => text(503, format!("{error}\n")),
     }
+}
+
+/// A server that holds dispatch takes work, too: publishes go on.
+fn ready_words(held: Option<HeldReport>) -> String {
+    held.map_or_else(|| "the server takes work\n".to_owned(), |held| format!("the server takes work; {held}\n"))
 }
 
 async fn metrics_page(state: &Rc<ServerState>) -> Page {

@@ -18,6 +18,7 @@ use crate::qmq::acknowledgement;
 use crate::qmq::pull;
 use crate::requests::administration;
 use crate::requests::by_key;
+use crate::requests::clock;
 use crate::requests::consumer_management;
 use crate::requests::loads;
 use crate::requests::pending;
@@ -80,6 +81,8 @@ fn serve_own(responder: Responder, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Expire(expire) => administration::expire(responder, &expire),
         OwnRequest::Consumers(consumers) => administration::consumers(responder, &consumers),
         OwnRequest::EndConsumer(name) => consumer_management::end_consumer(responder, &name),
+        OwnRequest::Clock => clock::report(responder),
+        OwnRequest::AcceptClock(ahead_ms) => clock::accept(responder, ahead_ms),
         OwnRequest::LookUp(receipts) => pending::look_up(responder, receipts),
         OwnRequest::Pending(asked) => pending::pending(responder, &asked),
         OwnRequest::PendingCounts(asked) => pending::counts(responder, &asked),

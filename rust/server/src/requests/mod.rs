@@ -2,10 +2,11 @@
 //!
 //! In: a decoded request, with the responder that answers it once. Out: calls of the store, and an answer.
 //! Read `dispatch` (which handler serves which command) and `responder`, then the handler of a command: `publish`,
-//! `administration`, `pending`, `by_key`, `recurring`, `loads`, `consumer_management`.
+//! `administration`, `pending`, `by_key`, `recurring`, `loads`, `consumer_management`, `clock`.
 
 pub(crate) mod administration;
 pub(crate) mod by_key;
+pub(crate) mod clock;
 pub(crate) mod consumer_management;
 pub(crate) mod dispatch;
 pub(crate) mod loads;

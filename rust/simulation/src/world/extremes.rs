@@ -1,5 +1,6 @@
 //! Extreme loads, and disks and clocks with extreme faults.
 
+use delaymq_core::clock::{Hold, STEP_TOLD_MS_MIN};
 use delaymq_core::storage::{CALLS, Call, ERRNOS, Errno};
 
 use super::World;
@@ -109,6 +110,36 @@ impl World {
             self.clock.correct();
         }
         self.note(&format!("the wall clock shows {}", self.clock.read().wall));
+    }
+
+    /// An operator looks at the clock and accepts the step that holds dispatch. The clock may step in between: then the
+    /// step that was seen is not the one that holds dispatch, and nothing may change. A clock behind the log is put
+    /// right by the kernel.
+    pub(super) fn let_the_clock_go(&mut self) {
+        let now = self.clock.read();
+        let Some(node) = &mut self.node else { return };
+        node.look(now);
+        let Some(seen) = node.clock().held else { return };
+        let (Ok(seen_ms), Hold::SteppedAhead { .. }) = (u64::try_from(seen.ahead_ms), seen.hold) else {
+            return node.release_clock();
+        };
+        let stepped_ms = self.chance.one_of(&[0, 0, 999, 1_000, 20_000]);
+        self.clock.step_ahead(stepped_ms);
+        let now = self.clock.read();
+        let before = node.look(now);
+        let accepted = node.accept_clock(seen_ms);
+        let after = node.reading();
+        let is_the_same = stepped_ms < STEP_TOLD_MS_MIN;
+        // The setting may have accepted the step at that very look.
+        let goes_ahead = before.held && is_the_same;
+        if accepted.is_ok() != goes_ahead || (!goes_ahead && after != before) || (goes_ahead && after.held) {
+            let (from, to) = (before.now, after.now);
+            self.oracle.blame(format!(
+                "early: an operator saw a step of {seen_ms} ms; after a further one of {stepped_ms} ms the clock went from \
+                 {from} to {to}: {accepted:?}"
+            ));
+        }
+        self.note(&format!("an operator accepts a step of {seen_ms} ms: {accepted:?}"));
     }
 
     /// The machine starts with a wrong wall clock.

@@ -81,6 +81,9 @@ impl World {
         let entries = usize::try_from(self.chance.one_of(&[1, 2, 5, 1_000])).unwrap_or(1);
         let Some(node) = &mut self.node else { return };
         let reading = node.look(now);
+        for violation in node.take_clock_violations() {
+            self.oracle.blame(violation);
+        }
         let applied = node.owner().applied();
         let result = node.step(entries);
         self.oracle.stepped(reading, applied);
@@ -178,11 +181,7 @@ impl World {
                 match self.chance.below(4) {
                     0 => self.clock.step_ahead(self.chance.one_of(&[1, 4_000, 20_000])),
                     1 | 2 => self.clock.step_back(self.chance.one_of(&[1, 500, 20_000])),
-                    _ => {
-                        if let Some(node) = &mut self.node {
-                            node.release_clock();
-                        }
-                    }
+                    _ => self.let_the_clock_go(),
                 }
                 self.note(&format!("the wall clock shows {}", self.clock.read().wall));
             }

@@ -95,6 +95,7 @@ impl Plan {
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
         let mut rebuilding = Chance::new(last.clone().next_number());
+        let mut pacing = Chance::new(rebuilding.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
@@ -105,6 +106,7 @@ impl Plan {
             marks,
             owner,
             kept_apart: KeptApart { is_on, subject: "subject-0", keep_ms },
+            clock_accept_after_ms: pacing.one_of(&[0, 0, 0, 1_000, 15_000]),
             ..NodeOptions::default()
         };
         let plan = Self {
@@ -173,16 +175,26 @@ impl Options for Plan {
     const LENGTH: &'static str = "operations";
 
     fn slots(&mut self) -> Slots<'_> {
-        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, marks, kept_apart, .. } = &mut self.node;
+        let NodeOptions {
+            durability,
+            keeps_consumers,
+            segment_bytes,
+            owner,
+            marks,
+            kept_apart,
+            clock_accept_after_ms,
+            ..
+        } = &mut self.node;
         let mut all = slots![self: operations, faults, lasting_percent, fills, unreadable_percent,
             fault_in_open_percent, crash_in_open_percent, crash_percent, restart_before_drain,
             drain_checkpoint_percent, rebuild_percent, ended_cells_max, clock_steps, wrong_boots, wall_rate, pauses,
             wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, subjects,
             far_percent, pieces, terms_percent, id_window_ms, recurring_percent, loads_percent, groups, consumers,
             in_flight_max, settle_percent, body_bytes_max];
-        let of_node: [(_, &mut dyn Slot); 5] = [
+        let of_node: [(_, &mut dyn Slot); 6] = [
             ("os", durability),
             ("keeps_consumers", keeps_consumers),
+            ("clock_accept_after_ms", clock_accept_after_ms),
             ("segment_bytes", segment_bytes),
             ("warn_free_bytes", &mut marks.warn_bytes),
             ("refuse_free_bytes", &mut marks.refuse_bytes),

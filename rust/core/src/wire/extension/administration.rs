@@ -302,7 +302,7 @@ impl<'a> Expire<'a> {
     }
 }
 
-/// Reads the answer to REDRIVE, EXPIRE or `END_CONSUMER`.
+/// Reads the answer to REDRIVE, EXPIRE, `END_CONSUMER` or `ACCEPT_CLOCK`.
 ///
 /// # Errors
 /// `Malformed` naming `count`.

@@ -7,6 +7,7 @@
 
 pub mod administration;
 pub mod by_key;
+pub mod clock;
 pub mod consume;
 pub mod consumers;
 pub mod dead_letters;
@@ -97,6 +98,10 @@ pub const END_CONSUMER: i16 = 230;
 pub const CANCEL_KEYS: i16 = 231;
 /// Moves the messages that have these keys.
 pub const MOVE_KEYS: i16 = 232;
+/// The clock of the store, and why dispatch is held.
+pub const CLOCK: i16 = 233;
+/// Accepts the step of the wall clock that holds dispatch.
+pub const ACCEPT_CLOCK: i16 = 234;
 /// The states of messages, by their receipts.
 pub const LOOK_UP: i16 = 240;
 /// A page of the pending messages.

@@ -15,10 +15,10 @@ use super::recurring::{RecurAsked, SeriesAsked, SeriesName};
 use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::terms::{KeyAsked, PublishOnTerms, read_command_id, read_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
-    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING,
-    PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP,
-    START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
+    END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
+    MOVE_KEYS, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE,
+    REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
@@ -84,6 +84,10 @@ pub enum OwnRequest<'a> {
     Consumers(Consumers<'a>),
     /// Ends a named consumer.
     EndConsumer(ConsumerName<'a>),
+    /// The clock of the store.
+    Clock,
+    /// Accepts the step of the wall clock that is so many milliseconds ahead.
+    AcceptClock(u64),
     /// The states of messages.
     LookUp(Vec<Receipt>),
     /// A page of the pending messages.
@@ -143,6 +147,8 @@ impl<'a> OwnRequest<'a> {
             EXPIRE => Self::Expire(Expire::read(reader)?),
             CONSUMERS => Self::Consumers(Consumers::read(reader)?),
             END_CONSUMER => Self::EndConsumer(ConsumerName::read(reader)?),
+            CLOCK => Self::Clock,
+            ACCEPT_CLOCK => Self::AcceptClock(reader.u64("ahead_ms")?),
             LOOK_UP => Self::LookUp(read_receipts(reader)?),
             PENDING => Self::Pending(PendingAsked::read(reader)?),
             PENDING_COUNTS => Self::PendingCounts(CountsAsked::read(reader)?),

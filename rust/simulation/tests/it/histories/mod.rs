@@ -1,6 +1,7 @@
 //! Histories with a name: faults that happened once, or nearly, step by step.
 
 mod backlog;
+mod clock;
 mod consumers;
 mod files;
 mod forecast;

@@ -3,7 +3,7 @@
 
 use super::samples::{every_answer, every_request};
 
-const REQUESTS: [(i16, &str); 37] = [
+const REQUESTS: [(i16, &str); 39] = [
     (200, "00010003001464656c61796d712d707974686f6e20302e312e3000000006736563726574"),
     (201, "70696e67"),
     (
@@ -92,6 +92,8 @@ const REQUESTS: [(i16, &str); 37] = [
     ),
     (231, "00066f7264657273000000020002313700016b"),
     (232, "00066f726465727300000002000000000000000bb80002313701000000000000000900016b"),
+    (233, ""),
+    (234, "000000000036ee80"),
 ];
 
 const DELIVERED: &str = "\
@@ -145,6 +147,8 @@ const SERIES_LISTED: &str = "\
      75726f70652f4265726c696e0200";
 
 const LOAD_DONE: &str = "0000000000000046000000000000000901";
+const CLOCK_TOLD: &str = "\
+     000001a3185c5000000001a318933e801a000000000036ee800000000000001388000000000000ea60";
 
 fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap());
@@ -176,6 +180,7 @@ fn every_answer_of_version_1_is_as_it_was() {
         FORECAST_TOLD,
         SERIES_LISTED,
         LOAD_DONE,
+        CLOCK_TOLD,
     ];
     assert_eq!(written, expected);
 }

@@ -8,6 +8,7 @@ pub(super) mod samples;
 use proptest::prelude::*;
 
 use super::administration::{Listed, Listing, ROWS_MAX, read_number};
+use super::clock::ClockTold;
 use super::consume::{Deliver, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, Subscribed, put_deliver};
 use super::dead_letters::Letters;
 use super::errors::{Attribute, ERROR_TEXT_BYTES_MAX, ErrorCode, RemoteError, Value};
@@ -27,6 +28,8 @@ use super::{
     ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
     PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
+use crate::clock::Hold;
+use crate::clock::report::ClockReport;
 use crate::error::Error;
 use crate::message_log::Durability;
 use crate::record::adopt::LOAD_RUNS_MAX;
@@ -35,9 +38,9 @@ use crate::units::Millis;
 use crate::wire::malformed::Malformed;
 use crate::wire::reader::Reader;
 use samples::{
-    FATES, LOAD_TOLD, ORDER_17, TERMS, batch, consumers, counts_told, delivered, every_answer, every_error,
-    every_request, forecast_told, groups, letters, load_asked, moves, pending_told, receipt, series_told, status,
-    subjects, subscribe, terms, welcome,
+    FATES, LOAD_TOLD, ORDER_17, STEPPED, TERMS, batch, clock_told, consumers, counts_told, delivered, every_answer,
+    every_error, every_request, forecast_told, groups, letters, load_asked, moves, pending_told, receipt, series_told,
+    status, subjects, subscribe, terms, welcome,
 };
 
 #[test]
@@ -265,6 +268,20 @@ fn both_sides_take_the_latest_version_that_they_share() {
 }
 
 #[test]
+fn a_clock_reads_back_with_its_hold_and_cut_nowhere() {
+    let stepped = Hold::SteppedAhead { by_ms: 3_600_000, while_closed: false };
+    let behind = Hold::BehindFloor { floor: Millis(1_900_000_000_000) };
+    let free = ClockReport { held: None, is_synchronised: true, ..clock_told(stepped, None).0 };
+    let all = [clock_told(STEPPED, None), clock_told(stepped, Some(0)), clock_told(behind, None), ClockTold(free)];
+    for told in all {
+        let mut out = Vec::new();
+        told.put(&mut out);
+        assert_eq!(ClockTold::read(&out), Ok(told));
+        assert!((0..out.len()).all(|cut| ClockTold::read(&out[..cut]).is_err()));
+    }
+}
+
+#[test]
 fn what_a_server_tells_reads_back() {
     let answers = every_answer();
     assert_eq!(Welcome::read(&answers[1]), Ok(welcome()));
@@ -278,6 +295,7 @@ fn what_a_server_tells_reads_back() {
     assert_eq!(ForecastTold::read(&answers[11]), Ok(forecast_told()));
     assert_eq!(SeriesTold::read(&answers[12]), Ok(series_told()));
     assert_eq!(LoadTold::read(&answers[13]), Ok(LOAD_TOLD));
+    assert_eq!(ClockTold::read(&answers[14]), Ok(clock_told(STEPPED, Some(60_000))));
     assert_eq!(read_fates(&answers[10]), Ok(FATES.to_vec()));
     assert_eq!(read_number(&7_u64.to_be_bytes()), Ok(7));
 
@@ -434,6 +452,8 @@ fn the_document_has_every_error_and_every_command() {
         (EXPIRE, "EXPIRE"),
         (CONSUMERS, "CONSUMERS"),
         (END_CONSUMER, "END_CONSUMER"),
+        (super::CLOCK, "CLOCK"),
+        (super::ACCEPT_CLOCK, "ACCEPT_CLOCK"),
         (super::LOOK_UP, "LOOK_UP"),
         (super::PENDING, "PENDING"),
         (super::PENDING_COUNTS, "PENDING_COUNTS"),

@@ -1,5 +1,7 @@
 //! Samples of every request and answer, for the tests.
 
+use crate::clock::Hold;
+use crate::clock::report::{ClockReport, HeldReport};
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
@@ -11,6 +13,7 @@ use crate::store::{ConsumerListed, Forecast, ForecastSlot, GroupListed, PendingO
 use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber, Tally};
 use crate::wire::extension::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
 use crate::wire::extension::by_key::{CancelKeys, MoveKeys};
+use crate::wire::extension::clock::ClockTold;
 use crate::wire::extension::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, put_deliver};
 use crate::wire::extension::consumers::Consumers;
 use crate::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
@@ -29,10 +32,10 @@ use crate::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange,
 use crate::wire::extension::status::StatusTold;
 use crate::wire::extension::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use crate::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
-    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING,
-    PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP,
-    START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
+    END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
+    MOVE_KEYS, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE,
+    REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::wire::qmq::pull::ConsumerName;
 
@@ -143,6 +146,8 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (LOAD, written(&|out| load_asked().put(out).unwrap())),
         (CANCEL_KEYS, written(&|out| cancel_keys().put(out).unwrap())),
         (MOVE_KEYS, written(&|out| move_keys().put(out).unwrap())),
+        (CLOCK, Vec::new()),
+        (ACCEPT_CLOCK, 3_600_000_u64.to_be_bytes().to_vec()),
     ]
 }
 
@@ -370,6 +375,15 @@ pub(in crate::wire::extension) fn letters() -> Letters<'static> {
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
 /// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load.
+pub(super) const STEPPED: Hold = Hold::SteppedAhead { by_ms: 3_600_000, while_closed: true };
+
+/// A clock that is held for 5 s.
+pub(super) fn clock_told(hold: Hold, accepted_in_ms: Option<u64>) -> ClockTold {
+    let (now, wall) = (Millis(1_800_000_000_000), Millis(1_800_003_600_000));
+    let held = HeldReport::new(hold, now, wall, 5_000, accepted_in_ms);
+    ClockTold(ClockReport { now, wall, is_synchronised: false, held: Some(held) })
+}
+
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
@@ -393,5 +407,6 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         written(&|out| forecast_told().put(out).unwrap()),
         written(&|out| series_told().put(out).unwrap()),
         written(&|out| LOAD_TOLD.put(out)),
+        written(&|out| clock_told(STEPPED, Some(60_000)).put(out)),
     ]
 }
