@@ -29,7 +29,7 @@ NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 LANGUAGES = frozenset({"python", "toml", "console", "sh", "text", ""})
 """What a block may be; one without a language, or of text, is a picture."""
 RUN = LANGUAGES - {"text", ""}
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 """Ends what hangs: a page that shows Spark took over 100 s on two processors with a load of fifteen."""
 END = re.compile("\x1e([0-9]+)\x1e\n")
 SHOW_CODE = "echo $?"

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,7 @@ import pytest
 import delaymq
 from format_reader.checkpoints import read_checkpoint
 from format_reader.store import numbered
-from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
+from java import DRIVER_TIMEOUT_SECONDS, kill_driver_when, quick_java
 from spark.test_write import ROWS, bodies, source_of, staged, streamed, swept
 
 BATCH_ROWS = 700
@@ -76,30 +72,6 @@ def runs(folder: Path) -> list[str]:
     return [name for name in staged(folder) if name.endswith(".run")]
 
 
-def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> None:
-    """Runs a driver until it is there, and kills all of it."""
-    script = DRIVER.format(batch_rows=BATCH_ROWS, tasks=TASKS)
-    said = tmp_path / "said"
-    with (
-        said.open("wb") as output,
-        subprocess.Popen(
-            [sys.executable, "-c", script, *arguments],
-            start_new_session=True,
-            stdout=output,
-            stderr=output,
-            env=os.environ | quick_java(),
-        ) as process,
-    ):
-        try:
-            end = time.monotonic() + DRIVER_SECONDS
-            while not is_there():
-                assert process.poll() is None, said.read_text()
-                assert time.monotonic() < end, said.read_text()
-                time.sleep(0.02)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 @pytest.mark.parametrize(
@@ -116,7 +88,9 @@ def test_each_message_is_stored_once_whenever_the_driver_is_killed(
     def is_there() -> bool:
         return reached.exists() and len(runs(folder)) >= files
 
-    killed(is_there, tmp_path, str(source), str(folder), str(checkpoint), moment, str(reached))
+    script = DRIVER.format(batch_rows=BATCH_ROWS, tasks=TASKS)
+    driver = [sys.executable, "-c", script, str(source), str(folder), str(checkpoint), moment, str(reached)]
+    kill_driver_when(is_there, driver, tmp_path / "said", os.environ | quick_java())
     commits = [path.name for path in (checkpoint / "commits").glob("[0-9]*")]
     assert commits == ["0"], "the query knows of no other micro-batch"
     stored = bodies(folder)

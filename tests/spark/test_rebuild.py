@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -38,7 +35,7 @@ from delaymq.testing import Clock
 from end_to_end.test_cli_json import promised, shape
 from format_reader.runs import BLOCK_BYTES, SCHEDULE
 from format_reader.store import numbered, read_runs
-from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
+from java import DRIVER_TIMEOUT_SECONDS, kill_driver_when, quick_java
 from spark.sources import at_second_attempt
 from tables import stores
 
@@ -224,20 +221,9 @@ def test_a_driver_that_is_killed_in_an_adoption_loses_and_doubles_nothing(
     remove(path)
     pieces = len(plan(path, piece_sequences=32).pieces)
     words = arguments_of("spark", "rebuild", "--adopt", "--piece", "32", "--master", master, "--store", str(path))
-    with (
-        (tmp_path / "said").open("wb") as said,
-        subprocess.Popen(
-            words, start_new_session=True, stdout=said, stderr=said, env=environment(**quick_java())
-        ) as process,
-    ):
-        try:
-            end = time.monotonic() + DRIVER_SECONDS
-            while not MOMENTS[moment](path, pieces):
-                assert process.poll() is None, (tmp_path / "said").read_text()
-                assert time.monotonic() < end
-                time.sleep(0.0005)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    kill_driver_when(
+        lambda: MOMENTS[moment](path, pieces), words, tmp_path / "said", environment(**quick_java()), poll_s=0.0005
+    )
     done = rebuild(spark, str(path), plan(path, piece_sequences=PIECE), adopts=True)
     assert done.adopted is not None
     assert (done.adopted.messages, done.counts.wrong) in {(MESSAGES, MESSAGES), (MESSAGES, 0)}

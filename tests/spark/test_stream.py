@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ import delaymq
 from delaymq import InvalidArgument
 from delaymq.spark.plan import TableOptions
 from delaymq.spark.stream import LostBeforeRead, StreamOptions, TableStream
-from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
+from java import DRIVER_TIMEOUT_SECONDS, kill_driver_when, quick_java
 from tables import stores
 
 PUBLISHED = 2_000
@@ -269,31 +266,16 @@ query.awaitTermination()
 """
 
 
-def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + DRIVER_SECONDS
-    while not is_so():
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
     path = filled(tmp_path / "store")
     driver = [sys.executable, "-c", DRIVER, str(path), str(tmp_path)]
-    process = subprocess.Popen(
-        driver,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | quick_java(),
-    )
-    try:
-        wait_until(lambda: len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 2, process)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+
+    def are_three_done() -> bool:
+        return len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 2
+
+    kill_driver_when(are_three_done, driver, tmp_path / "said", os.environ | quick_java())
     files = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     assert len(files) < PUBLISHED // 100, "the kill came too late to show anything"
     assert sorted(run_to_files(spark, path, tmp_path)) == numbers(PUBLISHED)

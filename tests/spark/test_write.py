@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +21,7 @@ from delaymq.errors import Locked
 from delaymq.spark import write
 from delaymq.spark.write import BatchLoad, LoadOptions
 from delaymq.testing import Clock
-from java import DRIVER_SECONDS, DRIVER_TIMEOUT_SECONDS, quick_java
+from java import DRIVER_TIMEOUT_SECONDS, kill_driver_when, quick_java
 from proxies import Relay
 from serving import Served
 from spark import sources
@@ -327,20 +324,11 @@ def test_a_driver_that_is_killed_leaves_nothing_half_done(spark: Any, folder: Pa
     assert spark.version  # where there is no Java, this is passed over
     script = DRIVER.format(rows=ROWS, messages=MESSAGES)
     driver = [sys.executable, "-c", script, str(folder), str(stop)]
-    with (
-        (tmp_path / "said").open("wb") as said,
-        subprocess.Popen(
-            driver, start_new_session=True, stdout=said, stderr=said, env=os.environ | quick_java()
-        ) as process,
-    ):
-        try:
-            end = time.monotonic() + DRIVER_SECONDS
-            while len([name for name in staged(folder) if name.endswith(".run")]) < 2:
-                assert process.poll() is None, (tmp_path / "said").read_text()
-                assert time.monotonic() < end
-                time.sleep(0.02)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+
+    def are_two_staged() -> bool:
+        return len([name for name in staged(folder) if name.endswith(".run")]) >= 2
+
+    kill_driver_when(are_two_staged, driver, tmp_path / "said", os.environ | quick_java())
     assert bodies(folder) == []
     assert staged(folder) != []
     assert swept(folder) == []
