@@ -144,6 +144,8 @@ const SERIES_LISTED: &str = "\
      75726f70652f4265726c696e0200";
 
 const LOAD_DONE: &str = "0000000000000046000000000000000901";
+const KEY_DISPATCHED: &str = "\
+     0101070707070707070707070707070707070300000001000000000000007b505c18a301050000001100000099a2868a41";
 
 fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap());
@@ -175,6 +177,7 @@ fn every_answer_of_version_1_is_as_it_was() {
         FORECAST_TOLD,
         SERIES_LISTED,
         LOAD_DONE,
+        KEY_DISPATCHED,
     ];
     assert_eq!(written, expected);
 }

@@ -17,6 +17,7 @@ use crate::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, L
 use crate::wire::extension::errors::RemoteError;
 use crate::wire::extension::forecast::{ForecastAsked, ForecastTold};
 use crate::wire::extension::hello::{Hello, Welcome, put_ping};
+use crate::wire::extension::key_fate::KeyFate;
 use crate::wire::extension::load::{LoadAsked, LoadTold};
 use crate::wire::extension::moves::put_moves;
 use crate::wire::extension::pending::{
@@ -368,7 +369,7 @@ pub(in crate::wire::extension) fn letters() -> Letters<'static> {
 }
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
-/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load.
+/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load, the fate of a key.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
@@ -392,5 +393,6 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         written(&|out| forecast_told().put(out).unwrap()),
         written(&|out| series_told().put(out).unwrap()),
         written(&|out| LOAD_TOLD.put(out)),
+        written(&|out| KeyFate::Dispatched(receipt(1)).put(out)),
     ]
 }
