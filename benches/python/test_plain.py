@@ -56,7 +56,7 @@ def test_look_up_by_key(benchmark: BenchmarkFixture, store: Store) -> None:
     store.checkpoint()
     drawn = iter(Random(1).sample(keys, BATCH))
     found = benchmark.pedantic(lambda: store.look_up_key("bench", next(drawn)), rounds=5 * ROUNDS)
-    assert found in receipts
+    assert found.receipt in receipts
 
 
 def test_get_and_acknowledge(benchmark: BenchmarkFixture, store: Store) -> None:

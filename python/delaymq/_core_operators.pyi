@@ -46,8 +46,8 @@ def move_key(
 ) -> tuple[tuple[str, Receipt | None], ...]:
     """As `Store.move_many`, for one message."""
 
-def look_up_key(store: Store, subject: str, key: str, /) -> Receipt | None:
-    """The receipt of the pending message that has a key."""
+def look_up_key(store: Store, subject: str, key: str, /) -> tuple[str, Receipt | None]:
+    """The value of `Fate` of the last message that had a key, and its receipt or None."""
 
 def cancel_keys(store: Store, subject: str, keys: list[str], command_id: str | None, /) -> tuple[str, ...]:
     """The value of `Outcome` for each; `index` is the refused key."""
@@ -70,7 +70,7 @@ def move_key_request(subject: str, key: str, due_ms: int, absolute: bool, comman
     """Its answer: as that of `Request.move_to`, for one message."""
 
 def look_up_key_request(subject: str, key: str, /) -> Request:
-    """Its answer: `Receipts` with one receipt or none."""
+    """Its answer: as that of `look_up_key`."""
 
 RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
 """The name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in

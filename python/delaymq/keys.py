@@ -16,7 +16,8 @@ from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq._store.parts import StorePart
 from delaymq.durations import Duration
-from delaymq.receipt import Moved, Outcome, Receipt
+from delaymq.pending import LookedUp, looked_up_key
+from delaymq.receipt import Moved, Outcome
 
 __all__ = ["IfExists", "KeyCommands", "Terms", "id_for", "terms_of"]
 
@@ -90,8 +91,9 @@ class KeyCommands(StorePart):
                 ids of `deduplicate`.
 
         Returns:
-            `DONE`, or `NOT_FOUND` if no message is pending under the key: there was none, or it was cancelled or
-            dispatched. A receipt distinguishes these cases; a key does not.
+            `DONE`. If no message is pending under the key, `ALREADY_DISPATCHED` for ten minutes after the last one
+            became ready, and otherwise `NOT_FOUND`: there was none, it was cancelled, or it is dispatched and
+            forgotten.
 
         Raises:
             WrongType, InvalidArgument: `subject`, `key` or `command_id` is refused; nothing was cancelled.
@@ -138,7 +140,8 @@ class KeyCommands(StorePart):
             command_id: As for `cancel_key`; the repeated answer has the receipt of the first one.
 
         Returns:
-            `DONE` and the new receipt, or `NOT_FOUND` as `cancel_key` has it. The answer is durable.
+            `DONE` and the new receipt, or `ALREADY_DISPATCHED` or `NOT_FOUND` as `cancel_key` has them. The answer is
+            durable.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused, as by `move`; nothing was moved.
@@ -180,11 +183,15 @@ class KeyCommands(StorePart):
         rows = key_moves_of(keys, delay, at)
         return moved(_core.move_keys(self._core, subject, rows, command_id))
 
-    def look_up_key(self, subject: str, key: str) -> Receipt | None:
-        """The receipt of the message that is pending under a key, or None. It reads nothing from disk.
+    def look_up_key(self, subject: str, key: str) -> LookedUp:
+        """Looks up the last message that had a key, without reading from disk.
+
+        Returns:
+            `PENDING` and the receipt of the message that is pending under the key. Without one, `DISPATCHED` and the
+            receipt for ten minutes after the last one became ready, and otherwise `NOT_FOUND` without a receipt.
 
         Raises:
             WrongType, InvalidArgument: `subject` or `key` is refused.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return _core.look_up_key(self._core, subject, key)
+        return looked_up_key(subject, _core.look_up_key(self._core, subject, key))

@@ -43,19 +43,27 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The answer to looking up a receipt.
+    """The answer to looking up a receipt or a key.
 
     Attributes:
-        fate: The state of the message.
+        fate: The state of the message. A key is never `CANCELLED`: when its message is cancelled, the key is free.
         subject: Its subject; empty if the store does not know the message any more.
-        due: When it is or was due, UTC.
-        size: Length of its body in bytes; None if the receipt comes from a list, which does not read bodies.
+        receipt: Its receipt; None if no message is known under the key.
     """
 
     fate: Fate
     subject: str
-    due: datetime
-    size: int | None
+    receipt: Receipt | None
+
+    @property
+    def due(self) -> datetime | None:
+        """When it is or was due, UTC; None without a receipt."""
+        return None if self.receipt is None else self.receipt.due
+
+    @property
+    def size(self) -> int | None:
+        """Length of its body in bytes; None without a receipt, or if that comes from a list, which reads no bodies."""
+        return None if self.receipt is None else self.receipt.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +247,13 @@ class PendingQueries(StorePart):
 def looked_up(receipts: list[Receipt], answers: list[tuple[str, str]]) -> list[LookedUp]:
     """Pairs receipts with the core's answers."""
     found = zip(receipts, answers, strict=True)
-    return [LookedUp(Fate(fate), subject, receipt.due, receipt.size) for receipt, (fate, subject) in found]
+    return [LookedUp(Fate(fate), subject, receipt) for receipt, (fate, subject) in found]
+
+
+def looked_up_key(subject: str, answer: tuple[str, Receipt | None]) -> LookedUp:
+    """The answer to looking up a key of a subject, from the core's answer."""
+    fate, receipt = answer
+    return LookedUp(Fate(fate), "" if receipt is None else subject, receipt)
 
 
 def pending_filter(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from delaymq.durations import Duration
     from delaymq.keys import IfExists
     from delaymq.message import Message, Publish
+    from delaymq.pending import LookedUp
     from delaymq.receipt import Moved, Outcome, Receipt, Receipts
     from delaymq.recurring import CatchUp, Recurring
     from delaymq.store import Start
@@ -118,7 +119,7 @@ class DelayQueue(Protocol):
         at: datetime | Sequence[datetime] | None = None,
         command_id: str | None = None,
     ) -> list[Moved]: ...
-    def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
+    def look_up_key(self, subject: str, key: str) -> LookedUp: ...
     def recur(
         self,
         subject: str,
@@ -245,7 +246,7 @@ class AsyncDelayQueue(Protocol):
         at: datetime | Sequence[datetime] | None = None,
         command_id: str | None = None,
     ) -> list[Moved]: ...
-    async def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
+    async def look_up_key(self, subject: str, key: str) -> LookedUp: ...
     async def recur(
         self,
         subject: str,

@@ -17,10 +17,10 @@ class Outcome(Enum):
     """The message was pending, and is now cancelled or moved."""
 
     ALREADY_DISPATCHED = "already_dispatched"
-    """The message was due before the command arrived; it is delivered."""
+    """The message was due before the command arrived; it is delivered. By key, the store knows this for ten minutes."""
 
     NOT_FOUND = "not_found"
-    """The store gave out the receipt but does not know the message any more.
+    """The store gave out the receipt but does not know the message any more, or no message is known under the key.
 
     The message was moved and has another receipt, was finished and forgotten, or was lost in a crash in `os` mode.
     A cancelled message cannot be moved either.

@@ -90,7 +90,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             keep_finished: Retention: how long a file is kept after its last message is finished; 72 hours by default.
             keep_finished_of: Retention of single subjects, by name. The longest of a file's subjects applies to it.
             expire: By subject, how long after its due time a message expires if no consumer took it; by default never.
-            deduplicate_for: How long the ids of messages published with `deduplicate` are remembered, 1 minute or more.
+            deduplicate_for: How long ids of `deduplicate`, and keys of dispatched messages, are kept; 1 minute or more.
             keys_max: How many pending messages may have a key, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; limit and default as for `keys_max`.
             progress: Called with a `Progress` now and then during recovery.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from delaymq import (
     Fate,
     InvalidArgument,
     KeyTaken,
+    LookedUp,
     Moved,
     NamesFull,
     Outcome,
@@ -27,6 +29,8 @@ from faces import Face, opened_async
 
 FAR = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+NONE = LookedUp(Fate.NOT_FOUND, "", None)
+LATE = Moved(Outcome.ALREADY_DISPATCHED, None)
 
 
 def published(face: Face, body: bytes = b"one", **how: Any) -> Receipt:
@@ -36,6 +40,11 @@ def published(face: Face, body: bytes = b"one", **how: Any) -> Receipt:
 
 def fate(face: Face, receipt: Receipt) -> Fate:
     found: Fate = face.call(lambda: face.store.look_up(receipt)).fate
+    return found
+
+
+def of_key(face: Face, key: str = "k", subject: str = "consumed") -> LookedUp:
+    found: LookedUp = face.call(lambda: face.store.look_up_key(subject, key))
     return found
 
 
@@ -53,15 +62,17 @@ def test_one_pending_message_has_a_key(face: Face) -> None:
     assert published(face, key="order-17", if_exists="keep") == first
     second = published(face, key="order-17", if_exists="replace")
     assert (fate(face, first), fate(face, second), pending(face)) == (Fate.CANCELLED, Fate.PENDING, 1)
-    assert face.call(lambda: face.store.look_up_key("consumed", "order-17")) == second
-    assert face.call(lambda: face.store.look_up_key("elsewhere", "order-17")) is None
+    assert of_key(face, "order-17") == LookedUp(Fate.PENDING, "consumed", second)
+    assert of_key(face, "order-17") == face.call(lambda: face.store.look_up(second)), "as by receipt"
+    assert of_key(face, "order-17", "elsewhere") == NONE
+    assert (NONE.due, NONE.size) == (None, None)
 
 
 def test_what_has_a_key_is_cancelled_and_moved_by_it(face: Face) -> None:
     nothing = Moved(Outcome.NOT_FOUND, None)
     assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.NOT_FOUND
     assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == nothing
-    assert face.call(lambda: face.store.look_up_key("consumed", "k")) is None
+    assert of_key(face) == NONE
     first = published(face, key="k")
     moved: Moved = face.call(lambda: face.store.move_key("consumed", "k", at=FAR))
     assert moved.outcome is Outcome.DONE
@@ -69,7 +80,9 @@ def test_what_has_a_key_is_cancelled_and_moved_by_it(face: Face) -> None:
     assert moved.receipt.due == FAR
     assert fate(face, first) is Fate.NOT_FOUND
     again = face.call(lambda: face.store.move(moved.receipt, delay=HOUR)).receipt
-    assert face.call(lambda: face.store.look_up_key("consumed", "k")).sequence == again.sequence
+    found = of_key(face).receipt
+    assert found is not None
+    assert found.sequence == again.sequence
     assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.DONE
     assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.NOT_FOUND
     assert (fate(face, again), pending(face)) == (Fate.CANCELLED, 0)
@@ -77,7 +90,7 @@ def test_what_has_a_key_is_cancelled_and_moved_by_it(face: Face) -> None:
     assert face.call(lambda: face.store.move_key("consumed", "k", delay=0)).outcome is Outcome.DONE
     message = face.call(lambda: face.messages.get(5))
     assert message.body == b"one"
-    assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == nothing
+    assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == LATE
 
 
 def test_a_dispatched_message_gives_its_key_back(face: Face) -> None:
@@ -85,7 +98,71 @@ def test_a_dispatched_message_gives_its_key_back(face: Face) -> None:
     assert face.call(lambda: face.messages.get(5)).body == b"a"
     published(face, b"b", key="k", delay=0)
     assert face.call(lambda: face.messages.get(5)).body == b"b"
-    assert face.call(lambda: face.store.look_up_key("consumed", "k")) is None
+
+
+@pytest.mark.parametrize("delay", [0, 0.1])
+def test_a_command_by_the_key_of_a_dispatched_message_says_so(face: Face, delay: float) -> None:
+    """The last message with the key counts: once it is cancelled, nothing is known of the one before."""
+    receipt = published(face, b"a", key="k", delay=delay)
+    assert face.call(lambda: face.messages.get(5)).body == b"a"
+    for _ in range(2):
+        assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.ALREADY_DISPATCHED
+        assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == LATE
+        assert face.call(lambda: face.store.cancel_keys("consumed", ["l", "k"])) == [
+            Outcome.NOT_FOUND,
+            Outcome.ALREADY_DISPATCHED,
+        ]
+        assert face.call(lambda: face.store.move_keys("consumed", ["k", "l"], delay=5)) == [
+            LATE,
+            Moved(Outcome.NOT_FOUND, None),
+        ]
+        assert of_key(face) == LookedUp(Fate.DISPATCHED, "consumed", receipt)
+        assert of_key(face, "k", "elsewhere") == NONE
+    assert fate(face, receipt) is Fate.DISPATCHED
+    newer = published(face, b"b", key="k")
+    assert of_key(face) == LookedUp(Fate.PENDING, "consumed", newer)
+    assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.DONE
+    assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.NOT_FOUND
+    assert of_key(face) == NONE
+
+
+def test_a_command_that_came_too_late_says_so_again_under_its_id(face: Face) -> None:
+    published(face, key="k", delay=0)
+
+    def asked() -> tuple[Outcome, list[Moved]]:
+        return (
+            face.call(lambda: face.store.cancel_key("consumed", "k", command_id="one")),
+            face.call(lambda: face.store.move_keys("consumed", ["k"], delay=HOUR, command_id="one")),
+        )
+
+    assert asked() == (Outcome.ALREADY_DISPATCHED, [LATE])
+    newer = published(face, key="k")
+    assert asked() == (Outcome.ALREADY_DISPATCHED, [LATE]), "another message has the key by then"
+    assert fate(face, newer) is Fate.PENDING
+
+
+def test_dispatched_keys_are_known_as_long_as_ids_and_over_a_restart(folder: Path) -> None:
+    clock = delaymq.testing.Clock(FAR - 100 * HOUR)
+    for minutes, outcome in ((0, Outcome.ALREADY_DISPATCHED), (9, Outcome.ALREADY_DISPATCHED), (1, Outcome.NOT_FOUND)):
+        clock.advance(timedelta(minutes=minutes))
+        with delaymq.testing.open_store(folder, clock=clock) as store:
+            if minutes == 0:
+                store.publish("a", b"", key="k", delay=5)
+                clock.advance(timedelta(seconds=5))
+            assert store.cancel_key("a", "k") is outcome
+            is_known = outcome is Outcome.ALREADY_DISPATCHED
+            assert store.look_up_key("a", "k").fate is (Fate.DISPATCHED if is_known else Fate.NOT_FOUND)
+    assert _core.verify(str(folder))["problems"] == []
+
+
+def test_no_more_dispatched_keys_are_known_than_there_may_be_keys(face: Face, folder: Path) -> None:
+    store = face.call(lambda: face.opening(folder / "few", keys_max=2))
+    for key in "abc":
+        face.call(partial(store.publish, "a", b"", delay=0, key=key))
+    outcomes = face.call(lambda: store.cancel_keys("a", ["a", "b", "c", "d"]))
+    late, none = Outcome.ALREADY_DISPATCHED, Outcome.NOT_FOUND
+    assert outcomes == [none, late, late, none]
+    face.call(store.close)
 
 
 def test_a_repetition_has_the_first_receipt_and_is_stored_once(face: Face) -> None:
@@ -162,7 +239,7 @@ def test_what_is_refused_by_key_changes_nothing(face: Face) -> None:
             face.call(call)
         found: Any = refused.value
         assert found.argument == argument
-    assert face.call(lambda: face.store.look_up_key("consumed", "k")) == receipt
+    assert of_key(face).receipt == receipt
 
 
 def test_where_there_is_no_room_for_a_name_nothing_is_stored(face: Face, folder: Path) -> None:
@@ -233,7 +310,7 @@ def test_commands_by_key_are_remembered_over_a_restart(folder: Path) -> None:
     for _ in range(2):
         with delaymq.open(folder, durability="os") as store:
             assert store.move_key("a", "k", delay=HOUR, command_id="one") == moved
-            assert store.look_up_key("a", "k") == moved.receipt
+            assert store.look_up_key("a", "k").receipt == moved.receipt
     assert _core.verify(str(folder))["problems"] == []
 
 
@@ -258,7 +335,7 @@ def test_a_client_goes_on_without_ids_where_no_more_are_remembered(face: Face, f
     ):
         published = face.call(publish)
         receipt = published if isinstance(published, Receipt) else published[0]
-        assert face.call(lambda: store.look_up_key("a", "k")) == receipt
+        assert face.call(lambda: store.look_up_key("a", "k")).receipt == receipt
     assert face.call(lambda: store.move_key("a", "k", delay=HOUR)).outcome is Outcome.DONE
     for call in (
         lambda: store.move_key("a", "k", delay=HOUR, command_id="mine"),
@@ -289,7 +366,7 @@ def test_what_is_published_at_once_is_stored_in_the_order_in_which_it_was_sent(f
                 sequences = [receipt.sequence for receipt in numbers]
                 assert sequences == sorted(sequences)
                 if "key" in how:
-                    assert await store.look_up_key("a", "k") == numbers[-1]
+                    assert (await store.look_up_key("a", "k")).receipt == numbers[-1]
 
     asyncio.run(main())
 
@@ -321,7 +398,7 @@ def test_keys_and_ids_survive_a_restart_and_checkpoints(folder: Path) -> None:
         keyed, named = put(store, key="k"), put(store, message_id="m", deduplicate=True)
     for _ in range(2):
         with delaymq.open(folder) as store:
-            assert store.look_up_key("a", "k") == keyed
+            assert store.look_up_key("a", "k").receipt == keyed
             assert put(store, message_id="m", deduplicate=True) == named
             assert put(store, key="k", if_exists="keep") == keyed
             store.checkpoint()

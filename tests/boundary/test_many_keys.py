@@ -30,7 +30,7 @@ from proxies import CANCEL_KEYS, HEAD, HELLO, MOVE_KEYS, Relay, answer, frame, f
 
 FAR = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-DONE, NONE = Outcome.DONE, Outcome.NOT_FOUND
+DONE, NONE, LATE = Outcome.DONE, Outcome.NOT_FOUND, Outcome.ALREADY_DISPATCHED
 NOTHING = Moved(NONE, None)
 
 
@@ -62,7 +62,7 @@ def test_each_key_is_answered_in_its_order_and_one_that_is_named_twice_is_asked_
     assert moved[0] == moved[3] != moved[2]
     assert {one.receipt.due for one in moved if one.receipt} == {FAR}
     assert fates(face, receipts) == [Fate.NOT_FOUND, Fate.CANCELLED, Fate.NOT_FOUND]
-    assert face.call(lambda: face.store.look_up_key("consumed", "a")) == moved[2].receipt
+    assert face.call(lambda: face.store.look_up_key("consumed", "a")).receipt == moved[2].receipt
     assert face.call(lambda: face.store.cancel_keys("consumed", iter(["a"]))) == [DONE]
     assert face.call(lambda: face.store.cancel_keys("elsewhere", ["c"])) == [NONE]
     assert (cancel(face), move(face, delay=5), move(face, at=[])) == ([], [], [])
@@ -74,8 +74,8 @@ def test_each_key_may_have_a_time_of_its_own_and_what_is_due_now_is_delivered(fa
     moved = move(face, "a", "b", "c", delay=[7200, 0, 2 * HOUR])
     assert [one.outcome for one in moved] == [DONE] * 3
     assert face.call(lambda: face.messages.get(5)).body == b"b"
-    assert move(face, "a", "b", at=[FAR, FAR])[1] == NOTHING, "what is dispatched has no key"
-    assert cancel(face, "a", "b", "c") == [DONE, NONE, DONE]
+    assert move(face, "a", "b", at=[FAR, FAR])[1] == Moved(LATE, None), "it is dispatched"
+    assert cancel(face, "a", "b", "c", "d") == [DONE, LATE, DONE, NONE]
 
 
 def test_the_same_keys_under_the_same_id_are_answered_as_the_first_time(face: Face) -> None:
@@ -91,7 +91,7 @@ def test_the_same_keys_under_the_same_id_are_answered_as_the_first_time(face: Fa
     assert fates(face, newer) == [Fate.PENDING] * 2
     assert cancel(face, "a", "b", command_id="one") == [DONE, DONE], "of one of them it is known"
     assert fates(face, newer) == [Fate.PENDING] * 2
-    assert face.call(lambda: face.store.look_up_key("consumed", "a")) is None
+    assert face.call(lambda: face.store.look_up_key("consumed", "a")).receipt is None
     assert cancel(face, "b", "gone", command_id="two") == [DONE, DONE]
 
 
@@ -189,7 +189,7 @@ def test_more_keys_than_one_request_takes_are_asked_in_several(face: Face, monke
             call()
         assert refused.value.index == index
     for key, one in zip(keys, moved, strict=False):
-        assert face.call(partial(face.store.look_up_key, "consumed", key)) == one.receipt
+        assert face.call(partial(face.store.look_up_key, "consumed", key)).receipt == one.receipt
     assert cancel(face, *asked) == [DONE] * 10 + [NONE, DONE, NONE]
     assert face.call(face.store.status).pending == 0
 
@@ -213,7 +213,7 @@ def test_where_the_answer_is_lost_each_key_is_answered_as_the_first_time(
 
     def meanwhile() -> None:
         for key in ("k", "gone", "l"):
-            first.append(store.look_up_key("a", key))
+            first.append(store.look_up_key("a", key).receipt)
             newer.append(store.publish("a", b"newer", delay=1800, key=key, if_exists="replace"))
 
     with remote.connected(relay.url) as client:
@@ -222,7 +222,7 @@ def test_where_the_answer_is_lost_each_key_is_answered_as_the_first_time(
     moved = [Moved(DONE, first[0]), NOTHING, Moved(DONE, first[2])]
     assert found == (moved if command == MOVE_KEYS else [DONE, NONE, DONE])
     assert len(relay.bodies(command)) == 2
-    assert [store.look_up_key("a", key) for key in ("k", "gone", "l")] == newer
+    assert [store.look_up_key("a", key).receipt for key in ("k", "gone", "l")] == newer
 
 
 @pytest.mark.parametrize(
@@ -276,4 +276,4 @@ def test_what_another_client_may_send_is_refused_by_name_and_changes_nothing(ser
             connection.sendall(frame(command, body, opaque=opaque + 1))
             _, _, of, whole = next(frames(connection))
             assert (of, HEAD.unpack_from(whole)[3]) == (command, code), opaque
-    assert served.store.look_up_key("a", "k") is not None
+    assert served.store.look_up_key("a", "k").fate is Fate.PENDING

@@ -206,6 +206,11 @@ def test_a_key_names_what_is_pending(place: Place) -> None:
     assert named("cancel") == (0, ["done", "k"])
     assert named("cancel") == (7, ["not_found", "k"])
     assert named("look-up", "--json")[0] == 7
+    [late] = published(place, "a", "late", "--delay", "0s", "--key", "k")
+    assert named("cancel") == (7, ["already_dispatched", "k"])
+    assert named("move", "--delay", "1h") == (7, ["already_dispatched", "k"])
+    assert named("look-up") == (0, ["dispatched", late])
+    assert came(place, 1) == ["late"]
     line = b'{"subject": "a", "body": "z", "message_id": "m", "key": "k", "if_exists": "keep", "deduplicate": true}'
     once = [command("publish", "--jsonl", "-", *place, given=line).stdout for _ in range(2)]
     assert once[0] == once[1] != ""

@@ -55,7 +55,8 @@ def _body(body: bytes, logical_length: int) -> Row:
     read["windows"] = _rows(cursor, _window)
     read["moves"] = _rows(cursor, _move)
     read["keys"] = _rows(cursor, _named)
-    read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8))
+    read["dispatched_keys"] = _numbers(cursor, window_ms=8, keys_max=4) | {"rows": _rows(cursor, _named_until)}
+    read["ids"] = _rows(cursor, _named_until)
     read["series"] = _rows(cursor, _series)
     read["jobs"] = _rows(cursor, lambda at: {"job": at.pair()} | _numbers(at, base=8, count=8, adopted_ms=8))
     read["adopted"] = _rows(cursor, lambda at: _numbers(at, staged_ms=8) | {"nonce": at.take(16)})
@@ -209,6 +210,10 @@ def _move(cursor: Cursor) -> Row:
 
 def _named(cursor: Cursor) -> Row:
     return {"name": cursor.pair()} | _numbers(cursor, due_ms=8, sequence=8, subject=4, size=4)
+
+
+def _named_until(cursor: Cursor) -> Row:
+    return _named(cursor) | _numbers(cursor, until_ms=8, noted=8)
 
 
 def _series(cursor: Cursor) -> Row:

@@ -314,14 +314,14 @@ def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
 def test_a_checkpoint_says_what_was_loaded() -> None:
     body = read_checkpoint(read_golden("checkpoint_with_load")[1])["body"]
     name = {"staged_ms": NOW, "nonce": b"golden stream 01"}
-    assert body["position"]["next_sequence"] == 45
-    assert body["jobs"] == [{"job": (0x0102, 0x0304), "base": 41, "count": 4, "adopted_ms": NOW}]
+    assert body["position"]["next_sequence"] == 47
+    assert body["jobs"] == [{"job": (0x0102, 0x0304), "base": 43, "count": 4, "adopted_ms": NOW}]
     assert body["adopted"] == [name]
     (load,) = body["loads"]
-    assert load == name | {"run": load["run"], "base": 41, "rows": 4}
+    assert load == name | {"run": load["run"], "base": 43, "rows": 4}
     (run,) = [run for run in body["schedule_runs"] if run["number"] == load["run"]]
     assert (run["length"], run["check"], run["created_ms"]) == (12_708, 1_452_304_297, NOW)
-    assert body["windows"][-1] == {"first": 41, "length": 4, "run": load["run"], "states": ["pending"] * 4}
+    assert body["windows"][-1] == {"first": 43, "length": 4, "run": load["run"], "states": ["pending"] * 4}
 
 
 def test_what_stands_behind_an_adoption_takes_its_sequences() -> None:
@@ -384,14 +384,14 @@ def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body = checkpoint["body"]
     assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (1, 1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (42, NOW)
     assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 6, 3, 3]
     assert [(epoch["epoch"], epoch["first_sequence"]) for epoch in body["epochs"]] == [(1, 1)]
     assert body["ended_groups"] == [{"subject": 1, "name": "audit", "offset": 0}]
     (window,) = body["windows"]
     letters = {"nothing": "-", "pending": "p", "dispatched": "d", "cancelled": "c"}
     assert (window["first"], window["run"]) == (1, 2)
-    assert "".join(letters[state] for state in window["states"]) == "------ddddpc------p-ddd---d-d--p-pp---p"
+    assert "".join(letters[state] for state in window["states"]) == "------ddddpc------p-ddd---d-d--p-pp---p-d"
     assert body["moves"] == [
         {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000, "age_ms": 0},
         {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0, "age_ms": 0},
@@ -406,7 +406,7 @@ def test_a_checkpoint_says_what_becomes_of_subjects_groups_and_consumers() -> No
     empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
     gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
     assert body["subjects"] == [
-        empty | {"number": 1, "name": "orders", "next": 8, "pending": 5} | gone,
+        empty | {"number": 1, "name": "orders", "next": 9, "pending": 5} | gone,
         empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0, "pending": 1},
         empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1, "pending": 0},
     ]
@@ -429,6 +429,9 @@ def test_a_checkpoint_says_keys_ids_and_what_recurs() -> None:
     second = {"due_ms": NOW + 70_000, "sequence": 35, "subject": 1, "size": 9}
     assert body["keys"] == [first | {"name": (0x0102, 0x0304)}, second | {"name": (0x090A, 0x0B0C)}]
     assert body["ids"] == [first | {"name": (0x0506, 0x0708), "until_ms": NOW + 600_000, "noted": 34}]
+    third = {"due_ms": NOW, "sequence": 41, "subject": 1, "size": 15, "until_ms": NOW + 600_000, "noted": 41}
+    rows = [third | {"name": (0x0D0E, 0x0F10)}]
+    assert body["dispatched_keys"] == {"window_ms": 600_000, "keys_max": 1_000, "rows": rows}
     series = {"subject": 1, "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin", "catch_up": 1, "body": b"again"}
     waits = {"last_due_ms": NOW + 40_000, "pending_due_ms": NOW + 40_000, "pending_sequence": 39, "meta": b""}
     owes = {"last_due_ms": NOW, "pending_due_ms": 0, "pending_sequence": 0, "meta": b"meta"}

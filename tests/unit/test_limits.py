@@ -109,6 +109,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "delay of a publish or a `nack`": lambda: [DELAY_MAX.days],
     "RocketMQ's levels": lambda: [1, len(durations.LEVELS_S)],
     "keys of pending messages": lambda: [2 ** matched(TERMS, r"keys_max: 1 << (\d+)")],
+    "remembered keys of dispatched messages": lambda: [2 ** matched(TERMS, r"keys_max: 1 << (\d+)")],
     "remembered ids of messages that were published with `deduplicate`": lambda: [
         2 ** matched(TERMS, r"ids_max: 1 << (\d+)")
     ],

@@ -9,7 +9,8 @@ from delaymq import _core
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq._store.parts import AsyncStorePart
 from delaymq.durations import Duration
-from delaymq.receipt import Moved, Outcome, Receipt
+from delaymq.pending import LookedUp, looked_up_key
+from delaymq.receipt import Moved, Outcome
 
 
 class AsyncKeyCommands(AsyncStorePart):
@@ -55,6 +56,6 @@ class AsyncKeyCommands(AsyncStorePart):
         rows = key_moves_of(keys, delay, at)
         return moved(await self._call(_core.move_keys, self._core, subject, rows, command_id))
 
-    async def look_up_key(self, subject: str, key: str) -> Receipt | None:
-        """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`."""
-        return await self._call(_core.look_up_key, self._core, subject, key)
+    async def look_up_key(self, subject: str, key: str) -> LookedUp:
+        """Looks up the last message that had a key, as `delaymq.Store.look_up_key`."""
+        return looked_up_key(subject, await self._call(_core.look_up_key, self._core, subject, key))

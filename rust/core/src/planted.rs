@@ -237,6 +237,10 @@ faults! {
     KeysNotSaved,
     /// A ready message keeps its key until another message takes it.
     ReadyKeepsKey,
+    /// The key of a message that became ready is not remembered.
+    DispatchedKeyForgotten,
+    /// A checkpoint does not save the keys of messages that became ready lately.
+    DispatchedKeysNotSaved,
     /// A move by key moves whichever message has the key when it is applied, and not the one that it names.
     MovedByKeyUnjudged,
     /// A command by key that is repeated under its id is judged again.

@@ -75,6 +75,7 @@ pub use options::{
     GroupStart, IN_FLIGHT_MAX, IfExists, Options, PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
 };
 pub use publish::batch::{PublishBatch, Receipts, Ticket};
+pub use publish::by_key::LookedUpKey;
 pub use publish::loads::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_ROWS_MAX, LOAD_RUNS_MAX, Loaded};
 pub use publish::recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
 pub use publish::rescheduling::{CancelOutcome, MoveOutcome};

@@ -218,6 +218,7 @@ impl Ledger {
 
     fn make_ready(&mut self, sequence: Sequence) {
         let Some(line) = self.lines.get_mut(&sequence) else { return };
+        self.names.becomes_ready(sequence);
         line.fate = Fate::Ready;
         let subject = line.subject;
         let Some(topic) = self.topics.get_mut(&subject) else { return };

@@ -161,6 +161,8 @@ impl Replica {
         };
         compare("next numbers", numbers(ours), numbers(theirs));
         compare("keys", format!("{}", ours.keys == theirs.keys), "true".to_owned());
+        let is_same = ours.dispatched_keys == theirs.dispatched_keys;
+        compare("dispatched keys", is_same.to_string(), "true".to_owned());
         compare("ids", format!("{}", ours.ids == theirs.ids), "true".to_owned());
         compare("what was loaded", format!("{}", ours.load_jobs == theirs.load_jobs), "true".to_owned());
         compare("what recurs", format!("{}", ours.recurring == theirs.recurring), "true".to_owned());

@@ -36,14 +36,12 @@ def run(chosen: argparse.Namespace) -> int:
     if (named := named_keys(chosen)) is not None:
         with open_queue(chosen) as store:
             held = [store.look_up_key(named.subject, key) for key in named.keys]
-        for key, receipt in zip(named.keys, held, strict=True):
-            fate = Fate.NOT_FOUND if receipt is None else Fate.PENDING
-            more = {
-                "receipt": None if receipt is None else str(receipt),
-                "due": None if receipt is None else receipt.due.isoformat(),
-            }
-            print(line_of({"subject": named.subject, "key": key}, fate.value, more, as_json=chosen.json))
-        return Exit.PART if None in held else Exit.DONE
+        for key, one in zip(named.keys, held, strict=True):
+            more: dict[str, str | None] = {"receipt": None, "due": None}
+            if (receipt := one.receipt) is not None:
+                more = {"receipt": str(receipt), "due": receipt.due.isoformat()}
+            print(line_of({"subject": named.subject, "key": key}, one.fate.value, more, as_json=chosen.json))
+        return Exit.PART if any(one.fate is Fate.NOT_FOUND for one in held) else Exit.DONE
     given = read_receipts(chosen.receipts)
     found: list[LookedUp] = []
     with open_queue(chosen) as store:
@@ -58,10 +56,10 @@ def run(chosen: argparse.Namespace) -> int:
 def _said(of: tuple[Given, LookedUp]) -> dict[str, object]:
     that, one = of
     said = {"receipt": that.text, "fate": one.fate.value, "subject": one.subject or None}
-    return {**said, "due": one.due.isoformat(), "size": one.size}
+    return {**said, "due": that.receipt.due.isoformat(), "size": one.size}
 
 
 def _row(of: tuple[Given, LookedUp]) -> tuple[object, ...]:
     that, one = of
     size = "" if one.size is None else one.size
-    return one.fate.value, f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, size, that.text
+    return one.fate.value, f"{that.receipt.due:%Y-%m-%d %H:%M:%S}", one.subject, size, that.text

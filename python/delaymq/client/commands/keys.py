@@ -16,7 +16,8 @@ from delaymq.client.commands.publishing import RETRY_FOR_S
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import new_ids
-from delaymq.receipt import Moved, Outcome, Receipt
+from delaymq.pending import LookedUp, looked_up_key
+from delaymq.receipt import Moved, Outcome
 
 
 class ClientKeyCommands(ClientPart):
@@ -108,14 +109,14 @@ class ClientKeyCommands(ClientPart):
                 raise renamed_due(error_of, absolute) from None
         return parts.merged(answers)
 
-    def look_up_key(self, subject: str, key: str) -> Receipt | None:
-        """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`.
+    def look_up_key(self, subject: str, key: str) -> LookedUp:
+        """Looks up the last message that had a key, as `delaymq.Store.look_up_key`.
 
         Raises:
             WrongType, InvalidArgument: As `delaymq.Store.look_up_key`.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
-        return next(iter(self._call(_core.look_up_key_request(subject, key), reads=True)), None)
+        return looked_up_key(subject, self._call(_core.look_up_key_request(subject, key), reads=True))
 
     def _command(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
         """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""
@@ -183,9 +184,9 @@ class AsyncClientKeyCommands(AsyncClientPart):
                 raise renamed_due(error_of, absolute) from None
         return parts.merged(answers)
 
-    async def look_up_key(self, subject: str, key: str) -> Receipt | None:
-        """The receipt of the message that is pending under a key, as `delaymq.Client.look_up_key`."""
-        return next(iter(await self._call(_core.look_up_key_request(subject, key), reads=True)), None)
+    async def look_up_key(self, subject: str, key: str) -> LookedUp:
+        """Looks up the last message that had a key, as `delaymq.Client.look_up_key`."""
+        return looked_up_key(subject, await self._call(_core.look_up_key_request(subject, key), reads=True))
 
     async def _command(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
         """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""

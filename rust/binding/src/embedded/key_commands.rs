@@ -4,7 +4,7 @@ use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::publish::DueTime;
 use delaymq_core::wire::extension::terms::{KeyAsked, put_command_id, put_key_move};
 use delaymq_core::wire::extension::{CANCEL_KEY, LOOK_UP_KEY, MOVE_KEY};
-use delaymq_engine::CancelOutcome;
+use delaymq_engine::{CancelOutcome, Fate, LookedUpKey};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -12,6 +12,7 @@ use crate::convert::receipt::Receipt;
 use crate::convert::terms::moved;
 use crate::convert::{errors, message, text};
 use crate::embedded::moves;
+use crate::embedded::pending::fate_word;
 use crate::embedded::store::{Store, word};
 use crate::remote::requests::Request;
 
@@ -55,17 +56,25 @@ pub(crate) fn move_key<'py>(
     moves::told(py, std::iter::once(moved(outcome)))
 }
 
-/// The receipt of the pending message that has a key.
+/// The fate of the last message that had a key, and its receipt or None.
 #[pyfunction]
 #[pyo3(signature = (store, subject, key, /))]
 pub(crate) fn look_up_key(
     store: &Store,
     subject: &Bound<'_, PyAny>,
     key: &Bound<'_, PyAny>,
-) -> PyResult<Option<Receipt>> {
+) -> PyResult<(&'static str, Option<Receipt>)> {
     let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
-    let found = py.detach(|| store.engine.look_up_key(&subject, &key));
-    Ok(found.map_err(|error| errors::raised(py, error))?.map(Receipt))
+    let found = py.detach(|| store.engine.look_up_key(&subject, &key)).map_err(|error| errors::raised(py, error))?;
+    Ok(key_fate(found))
+}
+
+pub(crate) fn key_fate(found: LookedUpKey) -> (&'static str, Option<Receipt>) {
+    match found {
+        LookedUpKey::Pending(receipt) => (fate_word(Fate::Pending), Some(Receipt(receipt))),
+        LookedUpKey::Dispatched(receipt) => (fate_word(Fate::Dispatched), Some(Receipt(receipt))),
+        LookedUpKey::NotFound => (fate_word(Fate::NotFound), None),
+    }
 }
 
 /// Like [`cancel_key`], for a server.

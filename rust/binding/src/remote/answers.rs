@@ -11,6 +11,7 @@ use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::key_fate::KeyFate;
 use delaymq_core::wire::extension::load::LoadTold;
 use delaymq_core::wire::extension::moves::read_moved;
 use delaymq_core::wire::extension::pending::{CountsTold, FateTold, HiddenRow, PendingTold, read_fates};
@@ -24,12 +25,13 @@ use delaymq_core::wire::extension::{
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
-use delaymq_engine::Fate;
+use delaymq_engine::{Fate, LookedUpKey};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::convert::receipt::Receipts;
 use crate::convert::{errors, qmq};
+use crate::embedded::key_commands::key_fate;
 use crate::embedded::{forecast, moves, pending, recurring, status};
 use crate::operate::administration::{consumer_fields, group_fields, subject_fields};
 use crate::operate::clock::clock_fields;
@@ -60,9 +62,8 @@ type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
 fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
     match command {
         HELLO => read(Welcome::read(body), |welcome| welcome_fields(py, &welcome)),
-        PUBLISH | PUBLISH_ON_TERMS | LOOK_UP_KEY => {
-            read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py)))
-        }
+        PUBLISH | PUBLISH_ON_TERMS => read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py))),
+        LOOK_UP_KEY => read(KeyFate::read(body), |told| any(key_fate(looked_up_key(told)).into_pyobject(py))),
         CANCEL | CANCEL_KEY | CANCEL_KEYS => {
             read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
         }
@@ -141,6 +142,14 @@ fn fate_told<'a>((fate, subject): &(FateTold, &'a str)) -> (&'static str, &'a st
         FateTold::NotFound => Fate::NotFound,
     };
     (pending::fate_word(fate), *subject)
+}
+
+const fn looked_up_key(told: KeyFate) -> LookedUpKey {
+    match told {
+        KeyFate::Pending(receipt) => LookedUpKey::Pending(receipt),
+        KeyFate::Dispatched(receipt) => LookedUpKey::Dispatched(receipt),
+        KeyFate::NotFound => LookedUpKey::NotFound,
+    }
 }
 
 /// A page, in the form of a listing of the embedded store.

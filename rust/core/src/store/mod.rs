@@ -26,6 +26,7 @@ pub use inspect::space::{HeldSpace, SpaceReason};
 pub use inspect::verification::Verification;
 pub use inspect::verify::{VerificationProgress, verify, verify_telling};
 pub use names::directory::{NamedSubject, SubjectDirectory};
+pub use names::dispatched_keys::DispatchedKeys;
 pub use names::keys::{Keys, Named, command_hash, name_hash};
 pub use names::receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use names::receipt_book::ReceiptBook;

@@ -40,7 +40,7 @@ const CLIENT: ConsumerNumber = ConsumerNumber(2);
 type Encode = fn(&mut Vec<u8>);
 
 /// Batch by batch what happens: sequences count from 1.
-const HISTORY: [&[Encode]; 9] = [
+const HISTORY: [&[Encode]; 10] = [
     &[
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
@@ -93,6 +93,7 @@ const HISTORY: [&[Encode]; 9] = [
         |out| encode_occurrence(out, Occurrence { series: Sequence(36), after: NOW }),
         |out| message(out, 40_000, b"again"),
     ],
+    &[records::key_alone, |out| message(out, 0, b"keyed and ready")],
 ];
 
 /// What comes behind it where something is loaded.

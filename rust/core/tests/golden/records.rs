@@ -77,6 +77,13 @@ pub(crate) fn terms(out: &mut Vec<u8>) {
     encode_terms(out, 2, limits, &[both, keyed]);
 }
 
+/// Terms of one message with a key.
+pub(crate) fn key_alone(out: &mut Vec<u8>) {
+    let limits = TermsLimits { keys_max: 1_000, ids_max: 2_000, id_window_ms: 600_000 };
+    let key = Some(NameHash { low: 0x0D0E, high: 0x0F10 });
+    encode_terms(out, 1, limits, &[MessageTerms { place: 0, key, if_exists: IfExists::Refuse, id: None }]);
+}
+
 /// A series, in the subject of this number.
 pub(crate) const fn series(subject: SubjectNumber) -> NewSeries<'static> {
     NewSeries {

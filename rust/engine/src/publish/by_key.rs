@@ -44,10 +44,23 @@ struct Asked {
     places: Vec<usize>,
 }
 
+/// The result of a look-up by key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LookedUpKey {
+    /// The message that has this receipt is pending, and has the key.
+    Pending(Receipt),
+    /// The last message with the key became ready lately. It has this receipt.
+    Dispatched(Receipt),
+    /// No message is pending under the key, and none is remembered as dispatched.
+    NotFound,
+}
+
 /// What is known when a command is submitted.
 #[derive(Clone, Copy)]
 struct Seen {
     held: Option<Named>,
+    /// The message that became ready under the key, if none has the key since.
+    dispatched: Option<Named>,
     /// The result of the first command of its id.
     before: Option<Named>,
 }
@@ -61,8 +74,9 @@ struct Open {
 }
 
 impl Store {
-    /// Cancels the pending message that has this key. `NotFound` if none has it, whatever there was before. A command
-    /// with an id has the result of the first command with that id, for as long as ids are remembered.
+    /// Cancels the pending message that has this key. If none has it, the outcome is `AlreadyDispatched` if the last one
+    /// became ready lately, and `NotFound` otherwise. A command with an id has the result of the first command with that
+    /// id. Keys of dispatched messages are remembered for as long as ids are.
     ///
     /// # Errors
     /// `InvalidArgument` naming `subject`, `key` or `command_id`; `NamesFull` if no more ids can be remembered, and
@@ -87,24 +101,23 @@ impl Store {
         self.shared.check()?;
         let commands = keys.iter().map(|key| (key.as_ref(), KeyCommand::Cancel));
         let asked = Asked::of(subject, commands, id)?;
-        let mut is_done = vec![false; asked.rows.len()];
+        let mut outcomes = vec![CancelOutcome::NotFound; asked.rows.len()];
         for mut open in self.opened(&asked) {
             self.see(&mut open)?;
             for one in open.iter().filter_map(|one| Some((one.place, one.seen.before?))) {
-                put(&mut is_done, one.0, !one.1.is_nothing());
+                put(&mut outcomes, one.0, cancelled_before(one.1));
             }
             open.retain(|one| one.seen.before.is_none());
             let found = self.ask_by_keys(subject, &open, CommitUrgency::URGENT.earliest_due)?;
             for (one, found) in open.iter().zip(found) {
-                put(&mut is_done, one.place, found == Some(Outcome::Done));
+                put(&mut outcomes, one.place, cancelled(found));
             }
         }
-        let outcome = |is_done| if is_done { CancelOutcome::Done } else { CancelOutcome::NotFound };
-        Ok(asked.told(&is_done).map(outcome).collect())
+        Ok(asked.told(&outcomes).collect())
     }
 
-    /// Moves the pending message that has this key to another time. It keeps the key. `NotFound` and ids are as in
-    /// [`Self::cancel_key`].
+    /// Moves the pending message that has this key to another time. It keeps the key. The other outcomes and ids are as
+    /// in [`Self::cancel_key`].
     ///
     /// # Errors
     /// As [`Self::cancel_key`]; `InvalidArgument` naming `due` if that is too far ahead.
@@ -155,19 +168,23 @@ impl Store {
         Ok(asked.told(&outcomes).collect())
     }
 
-    /// The receipt of the pending message that has this key. Reads nothing from the disk.
+    /// The pending message that has this key, or the one that had it last, if that became ready lately. Reads nothing
+    /// from the disk.
     ///
     /// # Errors
     /// As [`Self::cancel_key`].
-    pub fn look_up_key(&self, subject: &str, key: &str) -> Result<Option<Receipt>> {
+    pub fn look_up_key(&self, subject: &str, key: &str) -> Result<LookedUpKey> {
         let shared = &self.shared;
         shared.check()?;
         let row = Row { key: key_of(subject, key)?, command: KeyCommand::Cancel, id: None };
         let mut open = [Open::new(0, row)];
         self.see(&mut open)?;
         let book = shared.receipts.get().ok_or(Error::Closed)?;
-        let held = open.first().and_then(|one| one.seen.held);
-        Ok(held.and_then(|Named { key, subject, size }| book.receipt_of(key, subject, size)))
+        let receipt_of = |Named { key, subject, size }| book.receipt_of(key, subject, size);
+        let [Open { seen: Seen { held, dispatched, .. }, .. }] = open;
+        let found = held.and_then(receipt_of).map(LookedUpKey::Pending);
+        let found = found.or_else(|| dispatched.and_then(receipt_of).map(LookedUpKey::Dispatched));
+        Ok(found.unwrap_or(LookedUpKey::NotFound))
     }
 
     /// The rows, in portions that are submitted together.
@@ -177,7 +194,7 @@ impl Store {
         open.chunks((room / COMMAND_BYTES).max(1)).map(<[Open]>::to_vec).collect()
     }
 
-    /// Finds the pending messages that have the keys, and the results of the ids, as of all commands that were answered
+    /// Finds the messages that have or had the keys, and the results of the ids, as of all commands that were answered
     /// before this call. Waits for nothing.
     fn see(&self, open: &mut [Open]) -> Result<()> {
         self.shared.apply_until(self.shared.positions.visible())?;
@@ -185,9 +202,12 @@ impl Store {
         for part in open.chunks_mut(LOOK_UPS_AT_ONCE) {
             let mut guard = self.shared.lock_owner()?;
             let state = guard.get()?.owner.state();
+            // A command is judged by the time of the log.
+            let now = now.max(state.position.trusted);
             for one in part {
                 let before = one.row.id.and_then(|id| state.ids.get(id, now));
-                one.seen = Seen { held: state.keys.get(one.row.key), before };
+                let dispatched = state.dispatched_keys.get(one.row.key, now);
+                one.seen = Seen { held: state.keys.get(one.row.key), dispatched, before };
             }
         }
         Ok(())
@@ -260,6 +280,7 @@ impl Store {
                     let named = Named { key, size, subject: self.subject_of(subject, held) };
                     put(outcomes, one.place, self.moved(named, key)?);
                 }
+                (Some(Outcome::AlreadyDispatched), _) => put(outcomes, one.place, MoveOutcome::AlreadyDispatched),
                 _ => again.push(*one),
             }
         }
@@ -270,9 +291,12 @@ impl Store {
         self.see(&mut again)?;
         // If another message has the key since, another command has succeeded meanwhile. So each round makes progress.
         let is_open = |(one, asked): (Open, Option<DueKey>)| {
-            let is_the_same = one.seen.held.map(|held| held.key) == asked;
-            let is_over = is_the_same || (one.row.id.is_none() && one.seen.held.is_none());
-            (one.seen.before.is_some() || !is_over).then_some(one)
+            let Seen { held, dispatched, before } = one.seen;
+            let is_the_same = held.map(|held| held.key) == asked;
+            // If a message became ready meanwhile, the command is judged again.
+            let is_nothing = held.is_none() && dispatched.is_none();
+            let is_over = is_nothing && one.row.id.is_none() || is_the_same && (is_nothing || held.is_some());
+            (before.is_some() || !is_over).then_some(one)
         };
         Ok(again.into_iter().zip(asked).filter_map(is_open).collect())
     }
@@ -282,6 +306,9 @@ impl Store {
         if from.is_nothing() {
             return Ok(MoveOutcome::NotFound);
         }
+        if from.is_dispatched() {
+            return Ok(MoveOutcome::AlreadyDispatched);
+        }
         let book = self.shared.receipts.get().ok_or(Error::Closed)?;
         let receipt = book.receipt_of(to, from.subject, from.size);
         Ok(receipt.map_or(MoveOutcome::NotFound, MoveOutcome::Done))
@@ -290,7 +317,7 @@ impl Store {
 
 impl Open {
     fn new(place: usize, row: Row) -> Self {
-        Self { place, row, seen: Seen { held: None, before: None } }
+        Self { place, row, seen: Seen { held: None, dispatched: None, before: None } }
     }
 }
 
@@ -327,6 +354,23 @@ impl Asked {
     /// The result of each key in the caller's list, from the results of the rows.
     fn told<T: Copy>(&self, of_rows: &[T]) -> impl Iterator<Item = T> {
         self.places.iter().filter_map(|place| of_rows.get(*place).copied())
+    }
+}
+
+fn cancelled(found: Option<Outcome>) -> CancelOutcome {
+    match found {
+        Some(Outcome::Done) => CancelOutcome::Done,
+        Some(Outcome::AlreadyDispatched) => CancelOutcome::AlreadyDispatched,
+        _ => CancelOutcome::NotFound,
+    }
+}
+
+/// The result of the first cancel of an id.
+fn cancelled_before(before: Named) -> CancelOutcome {
+    match before {
+        before if before.is_nothing() => CancelOutcome::NotFound,
+        before if before.is_dispatched() => CancelOutcome::AlreadyDispatched,
+        _ => CancelOutcome::Done,
     }
 }
 

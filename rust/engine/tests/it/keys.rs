@@ -11,8 +11,8 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CancelOutcome, Due, Durability, Fate, IfExists, ManualClock, MoveOutcome, Options, PublishTerms, Receipt, Store,
-    TermsLimits,
+    CancelOutcome, Due, Durability, Fate, IfExists, LookedUpKey, ManualClock, MoveOutcome, Options, PublishTerms,
+    Receipt, Store, TermsLimits,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -40,6 +40,10 @@ fn fate(store: &Store, receipt: &Receipt) -> Fate {
     store.look_up(receipt).unwrap().fate
 }
 
+fn of_key(store: &Store, key: &str) -> LookedUpKey {
+    store.look_up_key("orders", key).unwrap()
+}
+
 fn reopened(store: Arc<Store>, path: &std::path::Path, options: Options) -> Arc<Store> {
     drop(store);
     open(path, options)
@@ -58,8 +62,8 @@ fn one_pending_message_of_a_subject_has_a_key() {
     let second = keyed(&store, "17", IfExists::Replace, b"second").unwrap();
     assert_eq!((fate(&store, &first), fate(&store, &second)), (Fate::Cancelled, Fate::Pending));
     for round in 0..3 {
-        assert_eq!(store.look_up_key("orders", "17").unwrap(), Some(second), "{round}");
-        assert_eq!(store.look_up_key("mail", "17").unwrap(), None);
+        assert_eq!(of_key(&store, "17"), LookedUpKey::Pending(second), "{round}");
+        assert_eq!(store.look_up_key("mail", "17").unwrap(), LookedUpKey::NotFound);
         assert_eq!(store.status().unwrap().pending, 1);
         if round == 1 {
             store.checkpoint().unwrap();
@@ -69,7 +73,7 @@ fn one_pending_message_of_a_subject_has_a_key() {
     let third = keyed(&store, "17", IfExists::Replace, b"third").unwrap();
     assert_eq!(fate(&store, &second), Fate::Cancelled);
     assert_eq!(store.cancel(&third).unwrap(), CancelOutcome::Done);
-    assert_eq!(store.look_up_key("orders", "17").unwrap(), None);
+    assert_eq!(of_key(&store, "17"), LookedUpKey::NotFound);
     keyed(&store, "17", IfExists::Refuse, b"free again").unwrap();
     store.close().unwrap();
 }
@@ -88,20 +92,78 @@ fn what_is_asked_by_key_is_asked_of_the_message_that_has_it() {
     assert_eq!((fate(&store, &first), fate(&store, &moved)), (Fate::NotFound, Fate::Pending));
     store.checkpoint().unwrap();
     let store = reopened(store, folder.path(), options(Durability::Disk));
-    assert_eq!(store.look_up_key("orders", "17").unwrap().unwrap().key, moved.key);
+    assert_eq!(of_key(&store, "17"), LookedUpKey::Pending(moved));
     assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::Done);
     assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::NotFound);
     assert_eq!(fate(&store, &moved), Fate::Cancelled);
     drop(messages);
     let messages = subscribe(&store, "orders", "billing");
     keyed(&store, "18", IfExists::Replace, b"b").unwrap();
-    assert!(matches!(store.move_key("orders", "18", Due::After(0), None).unwrap(), MoveOutcome::Done(_)));
+    let MoveOutcome::Done(at_once) = store.move_key("orders", "18", Due::After(0), None).unwrap() else {
+        panic!("it is pending")
+    };
     assert_eq!(bodies(&collect(&messages, 1)), ["b"]);
-    assert_eq!(store.look_up_key("orders", "18").unwrap(), None, "what is dispatched has no key");
+    assert_eq!(of_key(&store, "18"), LookedUpKey::Dispatched(at_once));
     keyed(&store, "18", IfExists::Refuse, b"c").unwrap();
     for (subject, key) in [("or ders", "18"), ("orders", ""), ("orders", "a/b")] {
         assert!(matches!(store.cancel_key(subject, key, None), Err(Error::InvalidArgument { .. })), "{subject} {key}");
     }
+}
+
+/// The last message with a key became ready: commands say so, one by one and many at once, also when they come again.
+#[test]
+fn what_comes_too_late_by_a_key_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    let receipt = put(&store, Due::After(0), &[((Some("17"), IfExists::Refuse, None), b"a")]).unwrap()[0];
+    for round in 0..3 {
+        for id in [None, Some("one"), Some("one")] {
+            let cancelled = store.cancel_keys("orders", &["17", "gone", "17"], id).unwrap();
+            let (late, none) = (CancelOutcome::AlreadyDispatched, CancelOutcome::NotFound);
+            assert_eq!(cancelled, [late, none, late], "{round} {id:?}");
+            assert_eq!(store.cancel_key("orders", "17", id).unwrap(), late, "{round} {id:?}");
+            let moved = store.move_keys("orders", &[("gone", FAR), ("17", FAR)], id).unwrap();
+            assert_eq!(moved, [MoveOutcome::NotFound, MoveOutcome::AlreadyDispatched], "{round} {id:?}");
+        }
+        assert_eq!(of_key(&store, "17"), LookedUpKey::Dispatched(receipt), "{round}");
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        store = reopened(store, folder.path(), options(Durability::Disk));
+    }
+    keyed(&store, "17", IfExists::Refuse, b"b").unwrap();
+    assert_eq!(store.cancel_key("orders", "17", Some("one")).unwrap(), CancelOutcome::AlreadyDispatched);
+    assert_eq!(store.move_key("orders", "17", FAR, Some("one")).unwrap(), MoveOutcome::AlreadyDispatched);
+    assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::Done);
+    assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::NotFound);
+}
+
+/// At every moment a message is pending under the key, or the last one was dispatched: no move says that there is none.
+#[test]
+fn a_move_by_a_key_while_others_replace_and_dispatch_it_is_done_or_too_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let publish = |due, body: &[u8]| put(&store, due, &[((Some("17"), IfExists::Replace, None), body)]).unwrap();
+    publish(Due::After(0), b"first");
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| {
+            for round in 0..100_u8 {
+                publish(FAR, &[round]);
+                publish(Due::After(0), &[round]);
+            }
+        });
+        for round in 0..100 {
+            let id = format!("m-{round}");
+            let id = (round % 2 == 0).then_some(id.as_str());
+            let moved = store.move_key("orders", "17", Due::After(2 * HOUR_MS), id).unwrap();
+            assert_ne!(moved, MoveOutcome::NotFound, "{round}");
+            if id.is_some() {
+                assert_eq!(store.move_key("orders", "17", Due::After(2 * HOUR_MS), id).unwrap(), moved);
+            }
+        }
+        publishing.join().unwrap();
+    });
+    store.close().unwrap();
 }
 
 /// Another message is put under the key again and again while one is moved: what `move_key` answers is remembered.
@@ -158,8 +220,8 @@ fn a_message_that_becomes_ready_gives_its_key_back() {
     let messages = subscribe(&store, "orders", "billing");
     let soon = Due::After(100);
     put(&store, soon, &[((Some("17"), IfExists::Refuse, None), b"a")]).unwrap();
-    put(&store, Due::After(0), &[((Some("18"), IfExists::Refuse, None), b"now")]).unwrap();
-    assert_eq!(store.look_up_key("orders", "18").unwrap(), None, "it was never pending");
+    let now = put(&store, Due::After(0), &[((Some("18"), IfExists::Refuse, None), b"now")]).unwrap();
+    assert_eq!(of_key(&store, "18"), LookedUpKey::Dispatched(now[0]), "it was never pending");
     assert_eq!(bodies(&collect(&messages, 2)), ["now", "a"]);
     put(&store, soon, &[((Some("17"), IfExists::Refuse, None), b"b")]).unwrap();
     assert_eq!(bodies(&collect(&messages, 1)), ["b"]);
@@ -220,7 +282,7 @@ fn a_batch_with_a_key_that_is_taken_is_stored_whole_or_not_at_all() {
     ];
     assert!(matches!(put(&store, FAR, &batch), Err(Error::KeyTaken { index: 2, .. })));
     assert_eq!(store.status().unwrap().pending, 1);
-    assert_eq!(store.look_up_key("orders", "18").unwrap(), None);
+    assert_eq!(of_key(&store, "18"), LookedUpKey::NotFound);
     publish(&store, "orders", FAR, b"what comes behind is stored");
     let twice: [(One<'_>, &[u8]); 2] =
         [((Some("9"), IfExists::Keep, None), b"1"), ((Some("9"), IfExists::Refuse, None), b"2")];
@@ -333,8 +395,9 @@ fn many_keys_are_answered_one_by_one_in_their_order() {
     assert!(store.cancel_keys::<&str>("orders", &[], None).unwrap().is_empty());
     assert!(store.move_keys::<&str>("orders", &[], Some("id")).unwrap().is_empty());
     for round in 0..3 {
-        for (key, held) in [("0", None), ("1", Some(first.key)), ("2", None), ("3", Some(third.key))] {
-            assert_eq!(store.look_up_key("orders", key).unwrap().map(|held| held.key), held, "{round} {key}");
+        for (key, held) in [("0", None), ("1", Some(first)), ("2", None), ("3", Some(third))] {
+            let expected = held.map_or(LookedUpKey::NotFound, LookedUpKey::Pending);
+            assert_eq!(of_key(&store, key), expected, "{round} {key}");
         }
         if round == 1 {
             store.checkpoint().unwrap();

@@ -8,6 +8,7 @@ use delaymq_core::wire::extension::dead_letters::Letters;
 use delaymq_core::wire::extension::errors::RemoteError;
 use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::key_fate::KeyFate;
 use delaymq_core::wire::extension::load::LoadTold;
 use delaymq_core::wire::extension::moves::{put_moved, read_moved};
 use delaymq_core::wire::extension::pending::{CountsTold, PendingTold, put_fates, read_fates};
@@ -72,6 +73,18 @@ pub(super) fn judge_moved(input: &[u8]) -> Judged {
 
 pub(super) fn judge_fates(input: &[u8]) -> Judged {
     read_back!(input, read_fates, |told: &Vec<_>, out: &mut Vec<u8>| put_fates(out, told), true)
+}
+
+pub(super) fn judge_key_fate(input: &[u8]) -> Judged {
+    read_back!(
+        input,
+        KeyFate::read,
+        |told: &KeyFate, out: &mut Vec<u8>| -> delaymq_core::error::Result<()> {
+            told.put(out);
+            Ok(())
+        },
+        true
+    )
 }
 
 pub(super) fn judge_pending(input: &[u8]) -> Judged {

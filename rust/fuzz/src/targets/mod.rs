@@ -146,6 +146,7 @@ pub const TARGETS: &[Target] = &[
     body("own_status_answer", answers::judge_status),
     body("own_clock_answer", answers::judge_clock),
     body("own_fates_answer", answers::judge_fates),
+    body("own_key_fate_answer", answers::judge_key_fate),
     body("own_pending_answer", answers::judge_pending),
     body("own_pending_counts_answer", answers::judge_pending_counts),
     body("own_forecast_answer", answers::judge_forecast),

@@ -4,10 +4,11 @@ use delaymq_core::error::Error;
 use delaymq_core::record::limits::check_name;
 use delaymq_core::wire::extension::by_key::{CancelKeys, MoveKeys};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
+use delaymq_core::wire::extension::key_fate::KeyFate;
 use delaymq_core::wire::extension::moves::put_moved;
-use delaymq_core::wire::extension::publish::{DueTime, put_outcomes, put_receipts};
+use delaymq_core::wire::extension::publish::{DueTime, put_outcomes};
 use delaymq_core::wire::extension::terms::KeyAsked;
-use delaymq_engine::Due;
+use delaymq_engine::{Due, LookedUpKey};
 
 use crate::requests::administration::{ask, cancelled, filled, look, moved};
 use crate::requests::publish::due_of;
@@ -66,7 +67,14 @@ fn at(error: &Error, index: usize) -> RemoteError {
 pub(crate) fn look_up(responder: Responder, asked: &KeyAsked<'_>) {
     let (subject, key) = (asked.subject.to_owned(), asked.key.to_owned());
     look(responder, move |store| {
-        let found = store.look_up_key(&subject, &key)?;
-        filled(|out| put_receipts(out, found.as_slice().iter().copied()))
+        let told = match store.look_up_key(&subject, &key)? {
+            LookedUpKey::Pending(receipt) => KeyFate::Pending(receipt),
+            LookedUpKey::Dispatched(receipt) => KeyFate::Dispatched(receipt),
+            LookedUpKey::NotFound => KeyFate::NotFound,
+        };
+        filled(|out| {
+            told.put(out);
+            Ok(())
+        })
     });
 }

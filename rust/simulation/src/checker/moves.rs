@@ -69,7 +69,9 @@ impl Oracle {
         match outcome {
             Outcome::Moved(key) if is_new => self.was_moved(command, &note, key.due),
             Outcome::Moved(key) => self.was_moved_before(command, &note, key),
-            Outcome::AlreadyDispatched => self.was_dispatched(command, &note),
+            // Another message may have had the key since: see `dispatched_by_key`.
+            Outcome::AlreadyDispatched if note.is_by_key => {}
+            Outcome::AlreadyDispatched => self.was_dispatched(command, note.target),
             // The message no longer has the key. The ledger checks why.
             _ if note.is_by_key => {}
             _ if self.is_owed(note.target) => {
@@ -115,10 +117,18 @@ impl Oracle {
         }
     }
 
-    fn was_dispatched(&mut self, command: Sequence, note: &MoveNote) {
-        let Some(entry) = self.entries.get_mut(&note.target) else { return };
+    /// A command by key was answered that the last message with the key, `holder`, became ready.
+    pub fn dispatched_by_key(&mut self, command: Sequence, holder: Option<Sequence>) {
+        match holder {
+            Some(holder) => self.was_dispatched(command, holder),
+            None => self.blame(format!("{command} by a key that no message had: dispatched")),
+        }
+    }
+
+    fn was_dispatched(&mut self, command: Sequence, target: Sequence) {
+        let Some(entry) = self.entries.get_mut(&target) else { return };
         if entry.cancelled.is_some() || entry.moved.is_some() {
-            self.blame(format!("move {command} of {}: dispatched, after it was cancelled or moved", note.target));
+            self.blame(format!("{command} of {target}: dispatched, after it was cancelled or moved"));
             return;
         }
         entry.known_dispatched = true;

@@ -110,6 +110,7 @@ impl Ledger {
         self.compare_fates(owner, known_from, &mut found);
         self.compare_ready(owner, &mut found);
         self.compare_keys(&owner.state().keys, &mut found);
+        self.compare_dispatched_keys(&owner.state().dispatched_keys, &mut found);
         self.compare_series(&owner.state().recurring, &mut found);
         differ(&mut found, "pending by subject", &self.waiting_by_subject(), &owner.state().pending_counts());
         self.compare_forecast(owner, &mut found);

@@ -1,10 +1,12 @@
 //! Keys and ids in plain lists. The fates of messages say which message has a key. No entry is ever removed.
 
+use std::collections::BTreeSet;
+
 use delaymq_core::record::command::Move;
 use delaymq_core::record::message::Message;
 use delaymq_core::record::terms::{ByKey, IfExists, KeyCommand, NameHash, Terms};
-use delaymq_core::store::{Keys, Outcome};
-use delaymq_core::units::{DueKey, Sequence, SubjectNumber};
+use delaymq_core::store::{DispatchedKeys, Keys, Outcome};
+use delaymq_core::units::{DueKey, Sequence};
 
 use super::parts::{Came, Known};
 use super::{Beginning, Fate, Ledger, Time};
@@ -93,8 +95,11 @@ impl Ledger {
         };
         self.commands.insert(at, outcome);
         if there.is_none() {
-            self.begin(at, begins, is_due);
             self.names.keyed.extend(terms.key.map(|key| (key, came)));
+            if let Some(key) = terms.key {
+                self.names.is_taken(key);
+            }
+            self.begin(at, begins, is_due);
         }
     }
 
@@ -108,14 +113,18 @@ impl Ledger {
         let is_move = asked.command != KeyCommand::Cancel;
         if let Some(before) = id.and_then(|id| self.names.known(id)) {
             self.names.known_again.insert(at);
-            return Some(match before.due {
-                due if due.sequence == Sequence(0) => Outcome::NotFound,
-                due if is_move => Outcome::There(due, before.size),
+            return Some(match before {
+                Came::NOTHING => Outcome::NotFound,
+                Came::TOO_LATE => Outcome::AlreadyDispatched,
+                before if is_move => Outcome::There(before.due, before.size),
                 _ => Outcome::Done,
             });
         }
         let held = self.holder(asked.key);
         let (outcome, came) = match (asked.command, held) {
+            (_, None) if self.names.dispatched(asked.key).is_some() => {
+                (Outcome::AlreadyDispatched, Some(Came::TOO_LATE))
+            }
             (_, None) => (Outcome::NotFound, None),
             (KeyCommand::Cancel, Some(held)) => (self.cancel(held.due.sequence), Some(held)),
             // A move names an entry. It is refused if another entry has the key.
@@ -131,9 +140,8 @@ impl Ledger {
                 (outcome, moved.then_some(Came { due: DueKey { due, sequence: at }, ..held }))
             }
         };
-        let nothing = Came { due: DueKey::default(), subject: SubjectNumber(0), size: 0 };
         let until = self.names.now.plus(self.names.limits.id_window_ms);
-        let known = Known { message: came.unwrap_or(nothing), until };
+        let known = Known { message: came.unwrap_or(Came::NOTHING), until };
         self.names.ids.extend(id.map(|id| (id, known)));
         Some(outcome)
     }
@@ -147,6 +155,18 @@ impl Ledger {
     pub(super) fn key_goes_along(&mut self, from: Sequence, to: DueKey) {
         let keyed = self.names.keyed.iter().find(|(_, came)| came.due.sequence == from).copied();
         self.names.keyed.extend(keyed.map(|(key, came)| (key, Came { due: to, ..came })));
+    }
+
+    /// The differences of the keys of messages that became ready lately.
+    pub(super) fn compare_dispatched_keys(&self, theirs: &DispatchedKeys, found: &mut Vec<String>) {
+        let keys: BTreeSet<NameHash> = self.names.keyed.iter().map(|(key, _)| *key).collect();
+        for key in keys {
+            let ours = self.names.dispatched(key).map(|came| (came.due, came.subject, came.size));
+            let is = theirs.get(key, self.names.now).map(|named| (named.key, named.subject, named.size));
+            if is != ours {
+                found.push(format!("dispatched under key {key:?}: ledger {ours:?}, store {is:?}"));
+            }
+        }
     }
 
     /// The differences of the keys of pending messages.

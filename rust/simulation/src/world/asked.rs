@@ -56,9 +56,9 @@ pub(super) enum Command {
 /// A command by key.
 pub(super) enum ByKey {
     Cancel(Key),
-    Move(Receipt),
+    Move(Key, Receipt),
     /// A move by a key that no message had.
-    MoveNothing,
+    MoveNothing(Key),
 }
 
 /// A command under an id.

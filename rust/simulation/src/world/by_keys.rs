@@ -83,13 +83,14 @@ impl World {
         for (row, command) in asked.rows.iter().zip(&accepted.commands) {
             let open = Open { is_move: row.due.is_some(), first: row.first, since: asked.since };
             let holder = holders.get(&row.key).copied().flatten();
+            let key = (asked.subject.clone(), row.key.clone());
             let by_key = match (command.moved, holder) {
-                (None, _) => ByKey::Cancel((asked.subject.clone(), row.key.clone())),
-                (Some(_), None) => ByKey::MoveNothing,
+                (None, _) => ByKey::Cancel(key),
+                (Some(_), None) => ByKey::MoveNothing(key),
                 (Some(moved), Some(receipt)) => {
                     self.oracle.move_by_key_submitted(moved.key, receipt.key.sequence, moved.delay_ms);
                     self.dues.insert(moved.key.due);
-                    ByKey::Move(receipt)
+                    ByKey::Move(key, receipt)
                 }
             };
             let open = asked.id.is_some().then_some(open);
@@ -99,13 +100,22 @@ impl World {
 
     pub(super) fn by_key_answered(&mut self, fact: Sequence, asked: ByKey, outcome: Outcome) {
         let is_known_again = self.replica.as_ref().is_some_and(|replica| replica.is_known_again(fact));
+        if let ByKey::Cancel(key) | ByKey::Move(key, _) | ByKey::MoveNothing(key) = &asked
+            && outcome == Outcome::AlreadyDispatched
+            && !is_known_again
+        {
+            let holder = self.keyed.holders.get(key).and_then(|held| held.last());
+            self.oracle.dispatched_by_key(fact, holder.copied());
+        }
         match asked {
-            ByKey::Move(receipt) => self.move_answered(fact, &receipt, outcome),
+            ByKey::Move(_, receipt) => self.move_answered(fact, &receipt, outcome),
             ByKey::Cancel(key) if outcome == Outcome::Done && !is_known_again => self.ended_by(fact, &key, None),
-            ByKey::MoveNothing if outcome != Outcome::NotFound && !is_known_again => {
+            ByKey::MoveNothing(_)
+                if !matches!(outcome, Outcome::NotFound | Outcome::AlreadyDispatched) && !is_known_again =>
+            {
                 self.oracle.blame(format!("move {fact} of nothing: {outcome:?}"));
             }
-            ByKey::Cancel(_) | ByKey::MoveNothing => {}
+            ByKey::Cancel(_) | ByKey::MoveNothing(_) => {}
         }
     }
 

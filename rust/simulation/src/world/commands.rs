@@ -52,7 +52,7 @@ impl World {
 
     /// A command by key was not judged, since there was no room for its id.
     fn was_not_asked(&mut self, fact: Sequence) {
-        if let Some(Command::ByKey { asked: ByKey::Move(_), .. }) = self.commands.remove(&fact) {
+        if let Some(Command::ByKey { asked: ByKey::Move(..), .. }) = self.commands.remove(&fact) {
             self.oracle.answered(fact, Outcome::NotFound);
         }
     }

@@ -53,6 +53,7 @@ fn made() -> Rig {
     publish_keyed(&mut rig, "reminders", "renewal-1", 3 * DAY_MS, "it has a key");
     publish_keyed(&mut rig, "reminders", "renewal-2", 4 * DAY_MS, "its key is moved");
     move_keyed(&mut rig, "reminders", "renewal-2", 6 * DAY_MS);
+    publish_keyed(&mut rig, "reminders", "renewal-3", 400, "it is dispatched, and its key remembered");
     let series = NewRecurring {
         subject: "reports",
         name: "daily",
@@ -144,6 +145,9 @@ fn the_golden_store_is_opened_as_it_was_left() {
     let groups = made.node().owner().state().list_groups();
     assert_eq!(found.node().owner().state().list_groups(), groups);
     found.checkpoint();
+    for (key, outcome) in [("renewal-3", Outcome::AlreadyDispatched), ("renewal-1", Outcome::NotFound)] {
+        assert_eq!(asked(&mut found, |node| node.cancel_key("reminders", key, None).unwrap()), outcome, "{key}");
+    }
     let identity = *found.node().identity();
     found.close();
     found.verify(&identity);

@@ -156,6 +156,8 @@ struct Account {
     entries: BTreeMap<Sequence, Known>,
     /// Who has the key.
     holder: Option<Sequence>,
+    /// Who had it last became ready.
+    is_dispatched: bool,
     under_way: Vec<Fact>,
     /// In the order in which they became ready.
     ready: Vec<String>,
@@ -174,8 +176,19 @@ impl Account {
         if entry.fate == Fate::Pending {
             entry.fate = Fate::Dispatched;
             self.ready.push(entry.body.clone());
+            self.is_dispatched |= self.holder == Some(sequence);
             self.holder = self.holder.filter(|holder| *holder != sequence);
         }
+    }
+
+    fn takes_key(&mut self, sequence: Sequence) {
+        let is_pending = self.entries[&sequence].fate == Fate::Pending;
+        (self.holder, self.is_dispatched) = (is_pending.then_some(sequence), !is_pending);
+    }
+
+    /// What a command by the key is answered that no message has.
+    fn without_holder(&self) -> Outcome {
+        if self.is_dispatched { Outcome::AlreadyDispatched } else { Outcome::NotFound }
     }
 
     fn cancel(&mut self, target: Sequence) -> Outcome {
@@ -200,8 +213,8 @@ impl Account {
                 let has_key = self.holder == Some(target);
                 self.holder = self.holder.filter(|holder| *holder != target);
                 self.begin(key, &body, now);
-                if has_key && self.entries[&key.sequence].fate == Fate::Pending {
-                    self.holder = Some(key.sequence);
+                if has_key {
+                    self.takes_key(key.sequence);
                 }
                 Outcome::Moved(key)
             }
@@ -227,13 +240,14 @@ impl Account {
             }
             Fact::Cancel { command, target } => (command, self.cancel(target)),
             Fact::CancelByKey { command } => {
-                (command, self.holder.map_or(Outcome::NotFound, |holder| self.cancel(holder)))
+                (command, self.holder.map_or(self.without_holder(), |holder| self.cancel(holder)))
             }
             Fact::Move { how, target, key } => (key.sequence, self.move_to(how, target, key, now)),
             Fact::MoveByKey { asked, key } => {
                 let target = asked.filter(|asked| self.holder == Some(*asked));
+                let other = if self.holder.is_some() { Outcome::NotFound } else { self.without_holder() };
                 let moved = target.map(|target| self.move_to(Command::MoveByKey, target, key, now));
-                (key.sequence, moved.unwrap_or(Outcome::NotFound))
+                (key.sequence, moved.unwrap_or(other))
             }
             Fact::Replace { key, body } => {
                 let before = self.holder.map(|holder| self.entries[&holder].key);
@@ -241,7 +255,7 @@ impl Account {
                     self.cancel(holder);
                 }
                 self.begin(key, &body, now);
-                self.holder = (self.entries[&key.sequence].fate == Fate::Pending).then_some(key.sequence);
+                self.takes_key(key.sequence);
                 (key.sequence, before.map_or(Outcome::Done, Outcome::Replaced))
             }
         })

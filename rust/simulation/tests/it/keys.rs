@@ -73,6 +73,7 @@ fn live(steps: &[Step], ends_behind: Option<(usize, End)>) {
     let place = rig.earliest("s", "g");
     assert_eq!(keyed(&mut rig, "first", IfExists::Refuse), Outcome::Done);
     let (mut held, mut ready): (Option<&str>, Vec<&str>) = (Some("first"), Vec::new());
+    let mut is_dispatched = false;
     for (number, step) in steps.iter().enumerate() {
         let before = holder(&mut rig);
         assert_eq!(before.is_some(), held.is_some(), "{steps:?} before {number}");
@@ -89,16 +90,19 @@ fn live(steps: &[Step], ends_behind: Option<(usize, End)>) {
                 held = held.or(Some("third"));
             }
             Step::Cancel => {
-                assert_eq!(cancel(&mut rig), if held.is_some() { Outcome::Done } else { Outcome::NotFound });
+                let late = if is_dispatched { Outcome::AlreadyDispatched } else { Outcome::NotFound };
+                assert_eq!(cancel(&mut rig), if held.is_some() { Outcome::Done } else { late });
                 held = None;
             }
             Step::Tick => {
                 rig.pass(FIRST_MS);
+                is_dispatched |= held.is_some();
                 ready.extend(held.take());
             }
             Step::Freeze => assert!(rig.node().begin_checkpoint()),
             Step::Install => while !rig.node().checkpoint_piece(40).unwrap() {},
         }
+        is_dispatched &= held.is_none();
         if let Some((behind, end)) = ends_behind
             && behind == number
         {
@@ -204,7 +208,7 @@ fn a_key_goes_along_with_what_is_moved_and_is_free_where_that_is_ready() {
     rig.reopen(End::Kill);
     assert_eq!(holder(&mut rig), Some(far));
     assert!(matches!(move_to(&mut rig, Due::After(0)), Outcome::Moved(_)));
-    assert_eq!((holder(&mut rig), move_to(&mut rig, Due::After(0))), (None, Outcome::NotFound));
+    assert_eq!((holder(&mut rig), move_to(&mut rig, Due::After(0))), (None, Outcome::AlreadyDispatched));
     assert_eq!(keyed(&mut rig, "two", IfExists::Refuse), Outcome::Done);
     rig.compare_with_log();
     assert_eq!(rig.drain("s", "g"), ["one", "two"]);
@@ -248,6 +252,105 @@ fn a_command_by_a_key_that_comes_again_is_answered_as_the_first_time() {
                 rig.compare_with_log();
             }
         }
+    }
+}
+
+/// The receipt's key of the message that is known to be dispatched under the key.
+fn dispatched(rig: &mut Rig) -> Option<DueKey> {
+    let now = rig.clock.read().wall;
+    rig.node().owner().state().dispatched_keys.get(name_hash("s", "k"), now).map(|named| named.key)
+}
+
+fn both(rig: &mut Rig) -> (Outcome, Outcome) {
+    (cancel(rig), move_to(rig, Due::After(FIRST_MS)))
+}
+
+/// Cancels and moves that come too late are told so while the key is remembered, whatever ended the machine; and not of a
+/// message that was cancelled, nor where another one has the key since.
+fn a_key_whose_message_is_ready_is_known_as_dispatched(ends: &[End]) {
+    const LATE: (Outcome, Outcome) = (Outcome::AlreadyDispatched, Outcome::AlreadyDispatched);
+    const NONE: (Outcome, Outcome) = (Outcome::NotFound, Outcome::NotFound);
+    let mut rig = Rig::new(lean());
+    assert_eq!(both(&mut rig), NONE);
+    assert_eq!(keyed(&mut rig, "first", IfExists::Refuse), Outcome::Done);
+    let first = holder(&mut rig);
+    rig.pass(FIRST_MS);
+    assert_eq!((both(&mut rig), dispatched(&mut rig)), (LATE, first));
+    for end in ends {
+        rig.checkpoint();
+        rig.reopen(*end);
+        assert_eq!((both(&mut rig), dispatched(&mut rig)), (LATE, first));
+    }
+    assert_eq!(keyed(&mut rig, "second", IfExists::Keep), Outcome::Done, "the key is free");
+    assert_eq!((cancel(&mut rig), dispatched(&mut rig)), (Outcome::Done, None));
+    assert_eq!(both(&mut rig), NONE, "it was cancelled");
+    assert_eq!(keyed(&mut rig, "third", IfExists::Refuse), Outcome::Done);
+    let moved = move_to(&mut rig, Due::After(0));
+    assert_eq!(both(&mut rig), LATE);
+    assert_eq!(dispatched(&mut rig).map(Outcome::Moved), Some(moved));
+    let fourth = due_at_once(&mut rig);
+    assert_eq!((both(&mut rig), dispatched(&mut rig)), (LATE, Some(fourth)));
+    rig.pass(LIMITS.id_window_ms);
+    assert_eq!(both(&mut rig), NONE, "it is forgotten");
+    assert_eq!(rig.drain("s", "g"), ["first", "third", "at once"]);
+}
+
+/// Publishes a message with the key that never waits.
+fn due_at_once(rig: &mut Rig) -> DueKey {
+    let terms = NewTerms { key: Some("k".to_owned()), if_exists: IfExists::Refuse, id: None };
+    let message = NewMessage { subject: "s", due: Due::After(0), body: b"at once" };
+    let published = tried(rig, |node| node.publish_on_terms(&[(message, terms.clone())], LIMITS).unwrap());
+    assert_eq!(holder(rig), None);
+    published.receipts[0].key
+}
+
+#[test]
+fn what_a_command_by_a_key_is_told_that_comes_too_late() {
+    for ends in [&[][..], &[End::Kill], &[End::PowerCutLosesAll, End::Kill, End::PowerCutLosesAll]] {
+        a_key_whose_message_is_ready_is_known_as_dispatched(ends);
+    }
+}
+
+/// As many dispatched keys are remembered as there may be keys; then the first one is forgotten early, and nothing is held
+/// back.
+#[test]
+fn the_dispatched_keys_that_are_remembered_are_no_more_than_keys_may_be() {
+    let mut rig = Rig::new(lean());
+    let key = |number: u32| format!("k{number}");
+    for number in 0..LIMITS.keys_max + 2 {
+        assert_eq!(put(&mut rig, "x", Some(&key(number)), IfExists::Refuse, None).1, Outcome::Done);
+        rig.pass(FIRST_MS);
+        if number % 4 == 0 {
+            rig.compare_with_log();
+            rig.checkpoint();
+            rig.reopen(End::PowerCutLosesAll);
+        }
+    }
+    assert_eq!(rig.node().owner().state().dispatched_keys.len(), LIMITS.keys_max as usize);
+    for number in 0..LIMITS.keys_max + 2 {
+        let told = asked(&mut rig, |node| node.cancel_key("s", &key(number), None).unwrap());
+        let is_known = number > 1;
+        assert_eq!(told, if is_known { Outcome::AlreadyDispatched } else { Outcome::NotFound }, "{number}");
+    }
+}
+
+/// A command with an id that came too late is told so again, even where another message has the key by then.
+#[test]
+fn a_command_that_came_too_late_is_answered_so_when_it_comes_again() {
+    for end in [End::Kill, End::PowerCutLosesAll] {
+        let mut rig = Rig::new(lean());
+        keyed(&mut rig, "first", IfExists::Refuse);
+        rig.pass(FIRST_MS);
+        let both = |rig: &mut Rig| (cancel_as(rig, "c"), move_as(rig, Due::After(FIRST_MS), "m"));
+        let late = (Outcome::AlreadyDispatched, Outcome::AlreadyDispatched);
+        assert_eq!(both(&mut rig), late);
+        keyed(&mut rig, "second", IfExists::Refuse);
+        let second = holder(&mut rig);
+        assert_eq!((both(&mut rig), holder(&mut rig)), (late, second));
+        rig.checkpoint();
+        rig.reopen(end);
+        assert_eq!((both(&mut rig), holder(&mut rig), second.is_some()), (late, second, true));
+        assert_eq!(cancel_as(&mut rig, "other"), Outcome::Done);
     }
 }
 
@@ -345,6 +448,8 @@ fn what_is_done_wrong_with_a_key_is_seen() {
     sees(Planted::KeysNotSaved, || {
         live(&[Freeze, Install, Replace, Keep, Cancel, Tick], Some((1, End::PowerCutLosesAll)));
     });
+    sees(Planted::DispatchedKeyForgotten, || a_key_whose_message_is_ready_is_known_as_dispatched(&[]));
+    sees(Planted::DispatchedKeysNotSaved, || a_key_whose_message_is_ready_is_known_as_dispatched(&[End::Kill]));
     sees(Planted::MovedByKeyUnjudged, a_move_that_another_one_had_the_key_of_is_judged_when_it_is_asked_again);
     sees(Planted::CommandByKeyForgotten, a_command_by_a_key_that_comes_again_is_answered_as_the_first_time);
     sees(Planted::FirstTermsForAll, many_commands_by_keys_in_one_submission_are_judged_one_by_one);

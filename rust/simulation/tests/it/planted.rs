@@ -225,6 +225,16 @@ fn ready_keeps_key_is_found() {
 }
 
 #[test]
+fn dispatched_key_forgotten_is_found() {
+    is_found(Planted::DispatchedKeyForgotten, 100);
+}
+
+#[test]
+fn dispatched_keys_not_saved_is_found() {
+    is_found(Planted::DispatchedKeysNotSaved, 200);
+}
+
+#[test]
 fn moved_by_key_unjudged_is_found() {
     is_found(Planted::MovedByKeyUnjudged, 400);
 }

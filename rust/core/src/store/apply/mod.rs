@@ -65,7 +65,7 @@ pub(super) fn apply_record(
         }
         Fact::Ready(list) => {
             state.schedule.skip(arrival.sequence);
-            apply_ready(state, effects, list)
+            apply_ready(state, effects, arrival, list)
         }
         other => {
             state.schedule.skip(arrival.sequence);
@@ -164,7 +164,7 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
     place(state, effects, arrival, entry)
 }
 
-fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) -> Result<()> {
+fn apply_ready(state: &mut State, effects: &mut Effects, arrival: Arrival, list: ReadyList<'_>) -> Result<()> {
     let mut known = effects.take_in_flight(list).into_iter().peekable();
     for (key, subject) in list.entries() {
         let hint = known.next_if(|entry| entry.key() == key);
@@ -181,7 +181,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
             ends_ready(state, effects, &entry);
         }
         state.schedule.note_ready(&entry);
-        state.release(key.sequence);
+        state.release_ready(key.sequence, arrival.time.trusted());
         make_ready(state, effects, entry);
     }
     Ok(())

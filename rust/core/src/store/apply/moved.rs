@@ -4,15 +4,17 @@ use crate::planted::{Planted, is_on};
 use crate::schedule_log::EntryState;
 use crate::store::names::keys::Named;
 use crate::store::state::State;
-use crate::units::{DueKey, Sequence};
+use crate::units::{DueKey, Millis, Sequence};
 
-/// Gives the key of a moved message to its new entry, if that entry is pending.
-pub(in crate::store) fn key_moves(state: &mut State, from: Sequence, to: DueKey) {
-    if let Some((key, message)) = state.keys.release(from)
-        && state.schedule.state(to.sequence) == EntryState::Pending
-        && !is_on(Planted::MovedLosesKey)
-    {
-        state.keys.hold(key, Named { key: to, ..message });
+/// Gives the key of a moved message to its new entry, if that entry is pending. If the move made the message ready, the
+/// key is remembered as dispatched.
+pub(in crate::store) fn key_moves(state: &mut State, from: Sequence, to: DueKey, now: Millis) {
+    let Some((key, message)) = state.keys.release(from) else { return };
+    let message = Named { key: to, ..message };
+    if state.schedule.state(to.sequence) != EntryState::Pending {
+        state.dispatched_keys.note(key, message, now);
+    } else if !is_on(Planted::MovedLosesKey) {
+        state.keys.hold(key, message);
     }
 }
 

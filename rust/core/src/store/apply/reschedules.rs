@@ -49,7 +49,7 @@ fn begin_again(state: &mut State, effects: &mut Effects, arrival: Arrival, moved
         state.schedule.set(moved.target.sequence, EntryState::Nothing);
     }
     place(state, effects, arrival, entry)?;
-    key_moves(state, moved.target.sequence, key);
+    key_moves(state, moved.target.sequence, key, arrival.time.trusted());
     occurrence_moves(state, moved.target.sequence, key);
     state.moves.note(moved, key, arrival.time.trusted());
     effects.outcomes.push((arrival.sequence, Outcome::Moved(key)));

@@ -9,7 +9,7 @@ use super::reschedules::apply_move;
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::command::{Cancel, Move};
-use crate::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, Terms, TermsLimits};
+use crate::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, NameHash, Terms, TermsLimits};
 use crate::schedule_log::{Entry, EntryState};
 use crate::store::apply::placement::{Arrival, apply_cancel, place};
 use crate::store::names::keys::Named;
@@ -22,6 +22,7 @@ pub(in crate::store) fn apply_terms(state: &mut State, arrival: Arrival, terms: 
     let rows: VecDeque<MessageTerms> = terms.rows().collect();
     let now = arrival.time.trusted();
     state.ids.forget_over(now, rows.len());
+    state.dispatched_keys.begin_terms(&terms.limits, now, rows.len());
     let outcome = judged(state, now, &terms.limits, &rows);
     state.terms = Standing {
         first: arrival.sequence.next(),
@@ -89,8 +90,8 @@ pub(super) fn apply_message_on_terms(
     }
     let message = Named { key: entry.key(), subject: entry.subject(), size };
     place(state, effects, arrival, entry)?;
-    if let Some(key) = row.key.filter(|_| state.schedule.state(arrival.sequence) == EntryState::Pending) {
-        state.keys.hold(key, message);
+    if let Some(key) = row.key {
+        take_key(state, key, message, now);
     }
     if let Some(id) = row.id {
         state.ids.note(id, message, arrival.sequence, until);
@@ -99,12 +100,22 @@ pub(super) fn apply_message_on_terms(
     Ok(())
 }
 
+/// Gives a key to a new message. A message that was due at once leaves the key free, and is remembered as dispatched.
+fn take_key(state: &mut State, key: NameHash, message: Named, now: Millis) {
+    if state.schedule.state(message.key.sequence) == EntryState::Pending {
+        state.dispatched_keys.forget(key);
+        state.keys.hold(key, message);
+    } else {
+        state.dispatched_keys.note(key, message, now);
+    }
+}
+
 fn cancel(state: &mut State, effects: &mut Effects, held: Named) -> Result<Outcome> {
     apply_cancel(state, effects, Cancel { target: held.key, subject: held.subject, size: held.size })
 }
 
-/// Applies a cancel or a move by key to the pending message that has the key. The outcome is `NotFound` if no pending
-/// message has it.
+/// Applies a cancel or a move by key to the pending message that has the key. If no pending message has it, the outcome
+/// is `AlreadyDispatched` while its last message is remembered as dispatched, and `NotFound` otherwise.
 ///
 /// A move applies only if the entry that its fact names still has the key. A reader of the log therefore knows from the
 /// fact alone which message moved. If another entry has the key, the caller tries again.
@@ -136,9 +147,11 @@ pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Ar
             let Named { key: target, subject, size } = held;
             apply_move(state, effects, arrival, &Move { target, due, delay_ms, subject, size })?;
         }
-        _ => {
+        (_, held) => {
+            let is_late = held.is_none() && state.dispatched_keys.get(asked.key, now).is_some();
+            let outcome = if is_late { Outcome::AlreadyDispatched } else { Outcome::NotFound };
             state.schedule.skip(arrival.sequence);
-            effects.outcomes.push((arrival.sequence, Outcome::NotFound));
+            effects.outcomes.push((arrival.sequence, outcome));
         }
     }
     // If another message has the key, the move is not judged yet: the caller tries again.
@@ -156,6 +169,7 @@ fn remembered(held: Option<Named>, outcome: Option<Outcome>) -> Named {
     match (held, outcome) {
         (Some(held), Some(Outcome::Done)) => held,
         (Some(held), Some(Outcome::Moved(key))) => Named { key, ..held },
+        (_, Some(Outcome::AlreadyDispatched)) => Named::DISPATCHED,
         _ => Named::NOTHING,
     }
 }
@@ -163,6 +177,7 @@ fn remembered(held: Option<Named>, outcome: Option<Outcome>) -> Named {
 fn answered_before(asked: &ByKey, before: Named) -> Outcome {
     match asked.command {
         _ if before.is_nothing() => Outcome::NotFound,
+        _ if before.is_dispatched() => Outcome::AlreadyDispatched,
         KeyCommand::Cancel => Outcome::Done,
         KeyCommand::Move { .. } => Outcome::There(before.key, before.size),
     }

@@ -202,5 +202,6 @@ mod tests {
         let lasting: Vec<_> = lasting.filter(|one| one.is_lasting).map(|one| one.name.as_str()).collect();
         assert_eq!(lasting, ["host-7@@0a1b"]);
         assert_eq!((snapshot.moves.len(), snapshot.keys.len(), snapshot.ids.len()), (2, 2, 1));
+        assert_eq!(snapshot.dispatched_keys.len(), 1);
     }
 }

@@ -20,7 +20,7 @@
 //! 8. the last moves, in order: count, then `target u64 | due_ms u64 | sequence u64 | how u32 |
 //!    delay_ms u64`
 //! 9. keys of pending messages, by sequence: count, then `key 16 | due_ms u64 | sequence u64 | subject u32 |
-//!    size u32`
+//!    size u32`; keys of messages that became ready lately: `window_ms u64 | keys_max u32`, then as in 10
 //! 10. ids of recent publishes, in order: count, then `id 16 | due_ms u64 | sequence u64 |
 //!     subject u32 | size u32 | until_ms u64 | noted u64`
 //!
@@ -66,6 +66,7 @@ use crate::record::{made_up_number, written_format};
 use crate::run::RunHoles;
 use crate::schedule_log::{JoinedEnded, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::store::checkpoint::file_subjects_codec::{read_file_subjects, write_file_subjects};
+use crate::store::names::dispatched_keys::DispatchedKeys;
 use crate::store::names::keys::Keys;
 use crate::store::names::recent_ids::RecentIds;
 use crate::store::names::subjects::Subjects;
@@ -96,6 +97,7 @@ pub(in crate::store) struct Snapshot {
     pub(in crate::store) windows: Vec<WindowSnapshot>,
     pub(in crate::store) moves: RecentMoves,
     pub(in crate::store) keys: Keys,
+    pub(in crate::store) dispatched_keys: DispatchedKeys,
     pub(in crate::store) ids: RecentIds,
     pub(in crate::store) recurring: Recurring,
     pub(in crate::store) load_jobs: LoadJobs,
@@ -119,6 +121,7 @@ pub(in crate::store) struct Frozen {
     windows: Vec<WindowSnapshot>,
     moves: RecentMoves,
     keys: Keys,
+    dispatched_keys: DispatchedKeys,
     ids: RecentIds,
     recurring: Recurring,
     load_jobs: LoadJobs,
@@ -147,6 +150,7 @@ impl Frozen {
             windows: windows.collect(),
             moves: state.moves.frozen(),
             keys: state.keys.clone(),
+            dispatched_keys: state.dispatched_keys.frozen(),
             ids: state.ids.frozen(),
             recurring: state.recurring.frozen(),
             load_jobs: state.load_jobs.clone(),
@@ -184,6 +188,8 @@ impl Frozen {
         self.moves.write(&mut out, self.position.trusted);
         let none = Keys::default();
         if planted::is_on(Planted::KeysNotSaved) { &none } else { &self.keys }.write(&mut out);
+        let none = DispatchedKeys::default();
+        if planted::is_on(Planted::DispatchedKeysNotSaved) { &none } else { &self.dispatched_keys }.write(&mut out);
         if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
         self.recurring.write(&mut out);
         self.load_jobs.write(&mut out);
@@ -257,6 +263,7 @@ impl Snapshot {
             windows: Vec::new(),
             moves: state.moves.clone(),
             keys: state.keys.clone(),
+            dispatched_keys: state.dispatched_keys.clone(),
             ids: state.ids.clone(),
             recurring: state.recurring.clone(),
             load_jobs: state.load_jobs.clone(),
@@ -295,7 +302,8 @@ impl Snapshot {
         let mut windows = read_windows(&mut from, position.next_sequence)?;
         let next = position.next_sequence;
         let moves = RecentMoves::read(&mut from, next, position.trusted)?;
-        let (keys, ids) = (Keys::read(&mut from, next)?, RecentIds::read(&mut from, next)?);
+        let (keys, dispatched_keys) = (Keys::read(&mut from, next)?, DispatchedKeys::read(&mut from, next)?);
+        let ids = RecentIds::read(&mut from, next)?;
         let recurring = Recurring::read(&mut from, next)?;
         if !recurring.fit(|number| subjects.get(number).is_some(), |sequence| is_pending(&windows, sequence)) {
             return Err(from.malformed("series of known subjects that wait for pending messages"));
@@ -318,6 +326,7 @@ impl Snapshot {
             windows,
             moves,
             keys,
+            dispatched_keys,
             ids,
             recurring,
             load_jobs,

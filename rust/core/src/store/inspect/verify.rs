@@ -278,6 +278,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("the removed groups", expected.ended_groups == actual.ended_groups);
     compare("the messages that were moved", expected.moves.agrees_with(&actual.moves));
     compare("the keys of pending messages", expected.keys == actual.keys);
+    compare("the keys of messages that became ready lately", expected.dispatched_keys == actual.dispatched_keys);
     compare("the ids of what was published lately", expected.ids == actual.ids);
     compare("what was loaded lately", expected.load_jobs == actual.load_jobs);
     compare("what recurs", expected.recurring == actual.recurring);

@@ -68,9 +68,18 @@ impl Named {
     pub(in crate::store) const NOTHING: Self =
         Self { key: DueKey { due: Millis(0), sequence: Sequence(0) }, subject: SubjectNumber(0), size: 0 };
 
+    /// Remembered for a command by key that came after its message became ready.
+    pub(in crate::store) const DISPATCHED: Self =
+        Self { key: DueKey { due: Millis(1), sequence: Sequence(0) }, subject: SubjectNumber(0), size: 0 };
+
     /// True if a command found no message.
     pub fn is_nothing(&self) -> bool {
-        self.key.sequence == Sequence(0)
+        *self == Self::NOTHING
+    }
+
+    /// True if a command came after its message became ready.
+    pub fn is_dispatched(&self) -> bool {
+        *self == Self::DISPATCHED
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! In: names of users. Out: subject numbers, receipts, and the pending message of a key.
 //! Read `subjects` and `subject_names` (the subjects that the store makes itself), then `receipt` and `receipt_book`,
-//! then `keys` and `recent_ids` (deduplication). `siphash` serves receipts and hashes of names, `base64url` serves
+//! then `keys`, `recent_ids` (deduplication) and `dispatched_keys`. `siphash` serves receipts and hashes of names, `base64url` serves
 //! receipts.
 
 pub(super) mod base64url;
 pub(super) mod directory;
+pub(super) mod dispatched_keys;
 pub(super) mod keys;
 pub(super) mod receipt;
 pub(super) mod receipt_book;

@@ -1,5 +1,6 @@
 //! The ids of recently published messages whose producers asked for deduplication: a publish that repeats an id is
-//! recognised and not stored again. Part of the state, by the log's own time.
+//! recognised and not stored again. Part of the state, by the log's own time. The keys of recently dispatched messages
+//! are kept in the same form.
 
 use std::collections::BTreeMap;
 
@@ -71,6 +72,19 @@ impl RecentIds {
         }
     }
 
+    /// Forgets one name.
+    pub(in crate::store) fn remove(&mut self, name: NameHash) {
+        if let Some(known) = self.ids.remove(name) {
+            self.order.remove(&(known.until, known.noted));
+        }
+    }
+
+    /// Forgets the name that would expire first. False if there is none.
+    pub(in crate::store) fn forget_first(&mut self) -> bool {
+        let Some((_, first)) = self.order.pop_first() else { return false };
+        self.ids.remove(first).is_some()
+    }
+
     fn in_order(&self) -> Vec<(NameHash, Known)> {
         let mut all: Vec<(NameHash, Known)> = self.ids.iter().collect();
         all.sort_unstable_by_key(|(_, known)| known.noted);
@@ -105,7 +119,7 @@ impl RecentIds {
             let (id, message) = read_named(from)?;
             let (until, noted) = (Millis(from.u64()?), Sequence(from.u64()?));
             if noted <= last || noted >= next || message.key.sequence > noted || read.ids.get(id).is_some() {
-                return Err(from.malformed("ids in the order in which they came, each once"));
+                return Err(from.malformed("ids or keys in the order in which they came, each once"));
             }
             last = noted;
             read.note(id, message, noted, until);
@@ -153,6 +167,20 @@ mod tests {
         assert_eq!((ids.len(), ids.order.len()), (2, 2));
         assert_eq!(ids.get(id(1), Millis(50)), Some(named(1)));
         assert_eq!(ids.get(id(3), Millis(50)), Some(named(4)), "it was noted again, for longer");
+    }
+
+    #[test]
+    fn one_that_is_removed_leaves_nothing_and_the_first_to_expire_goes_first() {
+        let mut ids = RecentIds::default();
+        for (one, until) in [(1, 90), (2, 50), (3, 70)] {
+            ids.note(id(one), named(one), Sequence(one), Millis(until));
+        }
+        ids.remove(id(2));
+        ids.remove(id(9));
+        assert!(ids.forget_first());
+        assert_eq!((ids.get(id(1), Millis(0)), ids.get(id(3), Millis(0))), (Some(named(1)), None));
+        assert!(ids.forget_first() && !ids.forget_first());
+        assert!(ids.is_empty() && ids.order.is_empty());
     }
 
     #[test]

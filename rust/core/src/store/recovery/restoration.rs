@@ -134,8 +134,8 @@ pub(in crate::store) fn state_of(
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
     (state.moves, state.recurring) = (snapshot.moves.clone(), snapshot.recurring.clone());
-    (state.keys, state.ids, state.load_jobs) =
-        (snapshot.keys.clone(), snapshot.ids.clone(), snapshot.load_jobs.clone());
+    (state.keys, state.dispatched_keys) = (snapshot.keys.clone(), snapshot.dispatched_keys.clone());
+    (state.ids, state.load_jobs) = (snapshot.ids.clone(), snapshot.load_jobs.clone());
     (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
     for (subject, queue) in &snapshot.queues {

@@ -18,7 +18,8 @@ pub(super) mod recurring;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::names::keys::Keys;
+use super::names::dispatched_keys::DispatchedKeys;
+use super::names::keys::{Keys, Named};
 use super::names::recent_ids::RecentIds;
 use super::names::subjects::Subjects;
 use super::retention::floors::Floors;
@@ -27,6 +28,7 @@ pub use crate::message_log::LogPosition;
 use crate::message_log::{Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
+use crate::record::terms::NameHash;
 use crate::run::{LoadedRuns, Run, RunHoles};
 use crate::schedule_log::{EntryState, Schedule};
 use crate::units::{
@@ -118,6 +120,8 @@ pub struct State {
     pub moves: RecentMoves,
     /// The keys of pending messages.
     pub keys: Keys,
+    /// The keys of messages that became ready lately.
+    pub dispatched_keys: DispatchedKeys,
     /// Ids of recently published messages.
     pub ids: RecentIds,
     /// Recent load jobs.
@@ -158,6 +162,7 @@ impl State {
             runs: BTreeMap::new(),
             moves: RecentMoves::default(),
             keys: Keys::default(),
+            dispatched_keys: DispatchedKeys::default(),
             ids: RecentIds::default(),
             load_jobs: LoadJobs::default(),
             recurring: Recurring::default(),
@@ -169,12 +174,19 @@ impl State {
     }
 
     /// Frees the key of a message that is no longer pending, and makes the next occurrence of its series due.
-    pub(super) fn release(&mut self, sequence: Sequence) {
+    /// Returns that key with its message.
+    pub(super) fn release(&mut self, sequence: Sequence) -> Option<(NameHash, Named)> {
         let is_ready = || self.schedule.state(sequence) == EntryState::Dispatched;
-        if !(is_on(Planted::ReadyKeepsKey) && is_ready()) {
-            self.keys.release(sequence);
-        }
+        let keeps = is_on(Planted::ReadyKeepsKey) && is_ready();
         self.recurring.release(sequence);
+        if keeps { None } else { self.keys.release(sequence) }
+    }
+
+    /// As [`Self::release`], for a message that became ready: its key is remembered as dispatched.
+    pub(super) fn release_ready(&mut self, sequence: Sequence, now: Millis) {
+        if let Some((key, message)) = self.release(sequence) {
+            self.dispatched_keys.note(key, message, now);
+        }
     }
 
     /// Notes that the current segment has a message of this subject.

@@ -14,6 +14,7 @@ pub mod dead_letters;
 pub mod errors;
 pub mod forecast;
 pub mod hello;
+pub mod key_fate;
 pub mod load;
 pub mod moves;
 pub mod pending;

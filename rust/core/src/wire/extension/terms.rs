@@ -13,7 +13,7 @@
 //!
 //! A command by key begins with `subject str | key str`; a move continues with `due_kind u8 | due_ms u64` as in
 //! MOVE (212). A cancel and a move end with an `id str` that identifies a repetition; it may be empty. A cancel is
-//! answered like CANCEL (203), a move like MOVE, a look-up like PUBLISH, with one receipt or none.
+//! answered like CANCEL (203), a move like MOVE, and a look-up as [`super::key_fate`] says.
 
 use bytes::BufMut;
 

@@ -149,6 +149,8 @@ const SERIES_LISTED: &str = "\
 const LOAD_DONE: &str = "0000000000000046000000000000000901";
 const CLOCK_TOLD: &str = "\
      000001a3185c5000000001a318933e801a000000000036ee800000000000001388000000000000ea60";
+const KEY_DISPATCHED: &str = "\
+     0101070707070707070707070707070707070300000001000000000000007b505c18a301050000001100000099a2868a41";
 
 fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap());
@@ -181,6 +183,7 @@ fn every_answer_of_version_1_is_as_it_was() {
         SERIES_LISTED,
         LOAD_DONE,
         CLOCK_TOLD,
+        KEY_DISPATCHED,
     ];
     assert_eq!(written, expected);
 }

@@ -20,6 +20,7 @@ use crate::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, L
 use crate::wire::extension::errors::RemoteError;
 use crate::wire::extension::forecast::{ForecastAsked, ForecastTold};
 use crate::wire::extension::hello::{Hello, Welcome, put_ping};
+use crate::wire::extension::key_fate::KeyFate;
 use crate::wire::extension::load::{LoadAsked, LoadTold};
 use crate::wire::extension::moves::put_moves;
 use crate::wire::extension::pending::{
@@ -373,8 +374,6 @@ pub(in crate::wire::extension) fn letters() -> Letters<'static> {
     Letters { next: 2, letters: vec![whole, damaged] }
 }
 
-/// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
-/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load.
 pub(super) const STEPPED: Hold = Hold::SteppedAhead { by_ms: 3_600_000, while_closed: true };
 
 /// A clock that is held for 5 s.
@@ -384,6 +383,8 @@ pub(super) fn clock_told(hold: Hold, accepted_in_ms: Option<u64>) -> ClockTold {
     ClockTold(ClockReport { now, wall, is_synchronised: false, held: Some(held) })
 }
 
+/// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
+/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load, a clock, the fate of a key.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
@@ -408,5 +409,6 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         written(&|out| series_told().put(out).unwrap()),
         written(&|out| LOAD_TOLD.put(out)),
         written(&|out| clock_told(STEPPED, Some(60_000)).put(out)),
+        written(&|out| KeyFate::Dispatched(receipt(1)).put(out)),
     ]
 }
