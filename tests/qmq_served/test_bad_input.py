@@ -13,7 +13,6 @@ import pytest
 from qmq_client import frame
 from qmq_client.bodies import PRODUCER, register, registration
 from qmq_client.connection import Connection
-from qmq_client.frame import Frame
 from qmq_client.message import Message
 from qmq_client.pages import META_ADDRESS, page
 from qmq_served.serving import QmqServed
@@ -50,7 +49,6 @@ UNREADABLE = {
     "one byte more than a frame may have": WHOLE.encoded(total=FRAME_MAX - 3),
     "a header of another size": WHOLE.encoded(header_bytes=17),
     "a header of negative size": WHOLE.encoded(header_bytes=-1),
-    "an answer": Frame(frame.SUCCESS, 9, 2, frame.RESPONSE, frame.SEND).encoded(),
     "zeros": bytes(64),
     "ones": b"\xff" * 64,
     "HTTP": b"GET /meta/address HTTP/1.1\r\nHost: x\r\n\r\n",

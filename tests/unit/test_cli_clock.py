@@ -39,7 +39,9 @@ class Played:
     def status(self) -> SimpleNamespace:
         counts = {"pending": 1, "ready": 2, "durability": "disk", "epoch": 3, "recovered_ms": 4, "recovered_facts": 5}
         troubles = {"poisoned": None, "disk_full": False, "room_low": False, "free_bytes": None, "voided": 0}
-        return SimpleNamespace(**counts, **troubles, held=self.shown.held, hot_minutes=0, expired=0, aside=())
+        return SimpleNamespace(
+            **counts, **troubles, held=self.shown.held, hot_minutes=0, expired=0, aside=(), zones="2026a"
+        )
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -14,6 +13,8 @@ def zone_folders() -> list[str]:
 
     A folder that does not exist is ignored by the core, which takes the newest database of all, its own included.
     """
+    import importlib.util  # noqa: PLC0415 - an import of delaymq is to be quick
+
     folders = [os.environ.get("TZDIR", ""), SYSTEM_FOLDER]
     package = importlib.util.find_spec("tzdata")
     places = None if package is None else package.submodule_search_locations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import timedelta
+from functools import partial
 
 from delaymq.durations import Duration
 from delaymq.message import Publish
@@ -23,9 +25,11 @@ DELAY_MAX = timedelta(days=3652)  # slightly below the default `delay_max` of a 
 
 
 def subjects() -> st.SearchStrategy[str]:
-    """Valid names of subjects and groups: 1 to 100 characters, also beyond ASCII."""
-    letters = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z"), exclude_characters="/%")
-    return st.text(letters, min_size=1, max_size=NAME_CHARACTERS_MAX)
+    """Valid names of subjects and groups: 1 to 100 visible, assigned characters in NFC, also beyond ASCII."""
+    letters = st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cn", "Cs", "Z"), exclude_characters="/%")
+    texts = st.text(letters, min_size=1, max_size=NAME_CHARACTERS_MAX)
+    # A few letters have more than one character in NFC.
+    return texts.map(partial(unicodedata.normalize, "NFC")).filter(lambda name: len(name) <= NAME_CHARACTERS_MAX)
 
 
 def bodies(*, max_size: int = 1024) -> st.SearchStrategy[bytes]:
