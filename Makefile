@@ -13,7 +13,7 @@ TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 50000
 # Processes that share the tests of Python, most of which wait.
-PYTEST_WORKERS ?= 6
+PYTEST_WORKERS ?= 4
 # Messages that are pending in `make bench-scale`.
 SCALE ?= 100000000
 # Kills, and power cuts of image files, between two of them.

@@ -15,11 +15,8 @@ import pytest
 
 from commanding import uncounted
 
-# One Java machine serves all tests of a folder; each process that had some of them would start another.
+# One Java machine serves all of these; each process that had some of them would start another.
 TOGETHER = ("spark", "java_client")
-# Those of Spark took as long as all others together, so two processes have them: one has the files whose tests mostly
-# wait for drivers of their own.
-SPARK_DRIVERS = ("test_archive.py", "test_cli_spark.py", "test_killed_sink.py", "test_rebuild.py", "test_stream.py")
 HERE = Path(__file__).parent
 SAID_FROM_SECONDS = 60
 """What takes less says nothing of its minutes."""
@@ -45,8 +42,7 @@ def group_of(nodeid: str) -> str:
     have some that are few and wait for long, and the others nothing.
     """
     file = Path(nodeid.partition("::")[0])
-    together = next((name for name in TOGETHER if name in file.parts), nodeid)
-    return "drivers of spark" if together == "spark" and file.name in SPARK_DRIVERS else together
+    return next((name for name in TOGETHER if name in file.parts), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

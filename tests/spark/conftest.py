@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -41,18 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
-SESSIONS = 2
-"""So many processes share the tests of this folder, as `group_of` of all tests says: each has a Java of its own."""
-
-
-def one_of_few(folders: pytest.TempPathFactory) -> None:
-    """Fails where more processes share the tests of this folder than there are groups of them."""
+def alone(folders: pytest.TempPathFactory) -> None:
+    """Where several processes share the tests, those of this folder are one process's: a second one has no Java."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:
-        shared = folders.getbasetemp().parent
-        (shared / f"java-of-spark-{worker}").touch()
-        found = sorted(path.name for path in shared.glob("java-of-spark-*"))
-        assert len(found) <= SESSIONS, f"tests of Spark are in more than {SESSIONS} processes: {found}"
+        whose = folders.getbasetemp().parent / "java-of-spark"
+        with contextlib.suppress(FileExistsError), whose.open("x") as file:
+            file.write(worker)
+        assert whose.read_text() == worker, "tests of Spark are in two processes"
 
 
 @pytest.fixture(scope="package")
@@ -63,10 +60,10 @@ def connect_port() -> int:
 
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterator[Any]:
-    """One session for all tests of a process, which runs a task that fails up to four times, as a cluster does."""
+    """One session for all tests of this folder, which runs a task that fails up to four times, as a cluster does."""
     require_java_here()
     folder = tmp_path_factory.mktemp("spark")
-    one_of_few(tmp_path_factory)
+    alone(tmp_path_factory)
     places = {
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
