@@ -44,7 +44,7 @@ const FIELDS: [Field; 6] = [
     Field { name: "weekday", min: 0, max: 7, cycle: 7, names: &WEEKDAYS },
 ];
 
-/// What a part of a field must be, and what it was.
+/// The requirement on a part of a field, and the part that was found.
 struct Wrong {
     expected: String,
     found: String,

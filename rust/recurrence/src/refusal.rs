@@ -5,9 +5,9 @@
 pub struct Refused {
     /// The wrong part: `every`, `cron` or `zone`.
     pub part: &'static str,
-    /// What it must be.
+    /// The requirement on that part.
     pub expected: String,
-    /// What it was.
+    /// The part that was found.
     pub found: String,
 }
 

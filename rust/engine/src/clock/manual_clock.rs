@@ -23,7 +23,7 @@ const BOOT_START_MS: u64 = 1_000;
 /// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the two clocks show, in milliseconds.
+/// The times of the two clocks, in milliseconds.
 #[derive(Clone, Copy)]
 struct Hands {
     wall: Millis,

@@ -28,7 +28,7 @@ pub(crate) struct Time {
     /// The boot, if the next opening can use what is known now.
     boot: Option<Boot>,
     trusted: Mutex<TrustedClock>,
-    /// What was reported last. Its lock makes reports and acceptances take turns, so that each acceptance is reported.
+    /// The last reported state. Its lock makes reports and acceptances take turns, so that each acceptance is reported.
     reported: Mutex<ReportedTime>,
     /// Held while the file for the next opening is written.
     remembering: Mutex<()>,

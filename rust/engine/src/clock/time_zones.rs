@@ -38,7 +38,7 @@ impl fmt::Display for ZonesInUse {
     }
 }
 
-/// What changes if a file is replaced or written.
+/// A mark of a file that changes if the file is replaced or written.
 type Stamp = Option<(SystemTime, u64)>;
 
 struct Chosen {

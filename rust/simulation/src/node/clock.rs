@@ -26,7 +26,7 @@ impl Node {
         accepted
     }
 
-    /// What the model of the pace found wrong since the last call.
+    /// The faults that the model of the pace found since the last call.
     pub fn take_clock_violations(&mut self) -> Vec<String> {
         self.pace.take_violations()
     }

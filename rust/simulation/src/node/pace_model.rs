@@ -17,7 +17,7 @@ pub(super) struct PaceModel {
 }
 
 impl PaceModel {
-    /// What was wrong since the last call.
+    /// The faults since the last call.
     pub(super) fn take_violations(&mut self) -> Vec<String> {
         std::mem::take(&mut self.violations)
     }

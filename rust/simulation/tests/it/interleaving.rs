@@ -156,7 +156,7 @@ struct Account {
     entries: BTreeMap<Sequence, Known>,
     /// Who has the key.
     holder: Option<Sequence>,
-    /// Who had it last became ready.
+    /// The last message with the key became ready.
     is_dispatched: bool,
     under_way: Vec<Fact>,
     /// In the order in which they became ready.
@@ -186,7 +186,7 @@ impl Account {
         (self.holder, self.is_dispatched) = (is_pending.then_some(sequence), !is_pending);
     }
 
-    /// What a command by the key is answered that no message has.
+    /// The answer to a command by the key that no message has.
     fn without_holder(&self) -> Outcome {
         if self.is_dispatched { Outcome::AlreadyDispatched } else { Outcome::NotFound }
     }
