@@ -25,6 +25,7 @@ fn message(body: &[u8]) -> Message<'_> {
         published: Millis(1 << 39),
         subject: SubjectNumber(7),
         opaque: true,
+        expiry: None,
         meta: &[],
         body,
     }

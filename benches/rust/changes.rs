@@ -66,7 +66,8 @@ fn published(case: &Case, store: &Store) -> Result<(Vec<Chosen>, f64), Failure> 
         let due = Due::After(far_ms(number));
         if case.flag("by_key") {
             let key = number.to_string();
-            let terms = PublishTerms { key: Some(&key), if_exists: IfExists::Refuse, deduplicates: false };
+            let terms =
+                PublishTerms { key: Some(&key), if_exists: IfExists::Refuse, deduplicates: false, expires: None };
             filling.push_on_terms(SUBJECT, due, (&[], &[0xA5; 64]), &terms)?;
         } else {
             filling.push(SUBJECT, due, &[], &[0xA5; 64])?;

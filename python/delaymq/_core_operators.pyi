@@ -29,8 +29,11 @@ def pending(store: Store, wanted: PendingAsked, after: str | None, /) -> Pending
 def pending_counts(store: Store, subject: str | None, prefix: str | None, /) -> dict[str, int]:
     """The number of pending messages of each subject, by name."""
 
-Terms: TypeAlias = tuple[str | None, int, bool]
-"""A key or None; the effect if it is taken (0 replace, 1 keep, 2 refuse); whether to deduplicate by message id."""
+Terms: TypeAlias = tuple[str | None, int, bool, tuple[int, bool, bool] | None]
+"""A key or None; the effect if it is taken (0 replace, 1 keep, 2 refuse); whether to deduplicate by message id; and the
+expiry or None: milliseconds, whether they are since 1970 rather than after the due time, and whether the message
+becomes a dead letter then.
+"""
 
 Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
 """message_id, tags, attributes; None instead of the tuple if none is given"""
@@ -72,14 +75,17 @@ def move_key_request(subject: str, key: str, due_ms: int, absolute: bool, comman
 def look_up_key_request(subject: str, key: str, /) -> Request:
     """Its answer: as that of `look_up_key`."""
 
-RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
+RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int, tuple[int, bool] | None]
 """The name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in
 milliseconds since 1970 or None; how missed occurrences are handled (0 one, 1 skip, 2 all); the effect if the name
-is taken (0 replace, 1 keep, 2 refuse).
+is taken (0 replace, 1 keep, 2 refuse); and the milliseconds after which each message expires, with whether it becomes a
+dead letter then, or None.
 """
 
-RecurringRow: TypeAlias = tuple[int, str, str, str, str, int, Receipt | None]
-"""Number, subject, name, rule, zone, how missed occurrences are handled, and the receipt of the pending message."""
+RecurringRow: TypeAlias = tuple[int, str, str, str, str, int, tuple[int, bool] | None, Receipt | None]
+"""Number, subject, name, rule, zone, how missed occurrences are handled, when messages expire, and the receipt of the
+pending message.
+"""
 
 def recur(store: Store, subject: str, body: Body, recurs: RecurAsked, about: Meta | None, /) -> RecurringRow:
     """Begins a series."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Literal, cast
 
 from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, checked_int, refused, shown, unexpected, wrong_type
 from delaymq.errors import TooLarge
@@ -18,10 +18,14 @@ __all__ = [
     "MOMENT_MS_MAX",
     "TIMEDELTA_MS_MAX",
     "Duration",
+    "Expires",
+    "OnExpiry",
     "begin_of",
     "delay_ms",
     "due_ms",
     "due_of",
+    "expires_after_of",
+    "expiry_of",
     "jittered",
     "level_ms",
     "moment",
@@ -31,6 +35,10 @@ __all__ = [
 
 Duration = timedelta | float
 """A timedelta, or a number of seconds."""
+Expires = timedelta | float | datetime
+"""A time after the due time, as a timedelta or seconds; or an aware datetime."""
+OnExpiry = Literal["drop", "dead_letter"]
+"""The effect of an expiry: the message is finished, or becomes a dead letter with the reason `expired`."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_S = 86_400
@@ -121,6 +129,45 @@ def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tu
     if len(given) > 1:
         raise unexpected(given[1], "one of delay, at and level", " and ".join(given))
     return (level_ms(level), False) if level is not None else (due_ms(cast("datetime", at)), True)
+
+
+def expiry_of(expires: Expires | None, on_expiry: OnExpiry | None) -> tuple[int, bool, bool] | None:
+    """The expiry of a publish: milliseconds, True if they are since 1970 rather than after the due time, and whether
+    the message becomes a dead letter then.
+
+    Raises:
+        WrongType: One of the arguments has the wrong type.
+        InvalidArgument: One of them is refused, or there is no `expires` beside `on_expiry`.
+    """
+    dies = _dies(on_expiry, "expires", has_expiry=expires is not None)
+    if expires is None:
+        return None
+    if isinstance(expires, datetime):
+        return due_ms(expires, "expires"), True, dies
+    if isinstance(expires, bool) or not isinstance(expires, timedelta | int | float):
+        raise wrong_type("expires", "a timedelta, a number of seconds or a datetime with a time zone", expires)
+    return delay_ms(expires, "expires"), False, dies
+
+
+def expires_after_of(expires_after: Duration | None, on_expiry: OnExpiry | None) -> tuple[int, bool] | None:
+    """The expiry of the messages of a series: milliseconds after the due time, and whether they become dead letters.
+
+    Raises:
+        WrongType, InvalidArgument: As `expiry_of`.
+    """
+    dies = _dies(on_expiry, "expires_after", has_expiry=expires_after is not None)
+    return None if expires_after is None else (delay_ms(expires_after, "expires_after"), dies)
+
+
+def _dies(on_expiry: OnExpiry | None, argument: str, *, has_expiry: bool) -> bool:
+    word: object = on_expiry
+    if word is not None and not isinstance(word, str):
+        raise wrong_type("on_expiry", '"drop" or "dead_letter"', word)
+    if word not in {None, "drop", "dead_letter"}:
+        raise refused("on_expiry", '"drop" or "dead_letter"', word)
+    if word is not None and not has_expiry:
+        raise refused("on_expiry", f"{argument} beside it", word)
+    return word == "dead_letter"
 
 
 def jittered(due: int, jitter: Duration | None) -> int:

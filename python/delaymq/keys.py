@@ -15,7 +15,7 @@ from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq._store.parts import StorePart
-from delaymq.durations import Duration
+from delaymq.durations import Duration, Expires, OnExpiry, expiry_of
 from delaymq.pending import LookedUp, looked_up_key
 from delaymq.receipt import Moved, Outcome
 
@@ -24,20 +24,28 @@ __all__ = ["IfExists", "KeyCommands", "Terms", "id_for", "terms_of"]
 IfExists = Literal["replace", "keep", "error"]
 """The effect of a taken key: the new message replaces the pending one, it is kept, or the new one is refused."""
 
-Terms: TypeAlias = tuple[str | None, int, bool]
-"""The conditions of a publish as the core takes them: key or None, code of `if_exists`, and whether to deduplicate."""
+Terms: TypeAlias = tuple[str | None, int, bool, tuple[int, bool, bool] | None]
+"""The conditions of a publish as the core takes them: key or None, code of `if_exists`, whether to deduplicate, and the
+expiry, as `expiry_of` returns it."""
 
 ID_BYTES = 16
 CODES = {"replace": 0, "keep": 1, "error": 2}
 
 
-def terms_of(key: str | None, if_exists: IfExists | None, deduplicate: bool) -> Terms | None:
+def terms_of(
+    key: str | None,
+    if_exists: IfExists | None,
+    deduplicate: bool,
+    expires: Expires | None = None,
+    on_expiry: OnExpiry | None = None,
+) -> Terms | None:
     """Checks the conditions of a publish; None if there are none.
 
     Raises:
         WrongType, InvalidArgument: As `Store.publish`.
     """
-    if key is None and if_exists is None and deduplicate is False:
+    expiry = expiry_of(expires, on_expiry)
+    if key is None and if_exists is None and deduplicate is False and expiry is None:
         return None
     anything: object = key
     if anything is not None and not isinstance(anything, str):
@@ -54,7 +62,7 @@ def terms_of(key: str | None, if_exists: IfExists | None, deduplicate: bool) -> 
         raise refused("if_exists", '"replace", "keep" or "error"', word)
     if word is not None and key is None:
         raise refused("if_exists", "a key beside it", word)
-    return key, CODES[if_exists or "error"], choice
+    return key, CODES[if_exists or "error"], choice, expiry
 
 
 def is_text(word: str) -> bool:

@@ -91,9 +91,10 @@ class BadRow:
 class Stager:
     """Writes the rows of record batches as staged runs.
 
-    The columns are those of the table `message`: `subject`, `due` and `body`, and optionally `message_id`, `tags` and
-    `attributes`. `due` is a timestamp with a zone, of any unit, or text in ISO 8601; a fraction of a millisecond is
-    rounded up. Tags are a list of texts and attributes a map, or JSON as the tables have it.
+    The columns are those of the table `message`: `subject`, `due` and `body`, and optionally `message_id`, `tags`,
+    `attributes`, `expires` and `on_expiry`. `due` and `expires` are timestamps with a zone, of any unit, or text in ISO
+    8601; a fraction of a millisecond is rounded up. Tags are a list of texts and attributes a map, or JSON as the
+    tables have it. `on_expiry` is `drop` or `dead_letter`, as for `Store.publish`.
 
     Rows are sorted by due time within a run, and a run ends when it reaches its maximum size. No thread holds the
     interpreter meanwhile.

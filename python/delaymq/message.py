@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from delaymq import _core
-from delaymq.durations import Duration, delay_ms, moment
+from delaymq.durations import Duration, Expires, OnExpiry, delay_ms, moment
 from delaymq.errors import AlreadySettled, Closed
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Publish:
         deduplicate: True stores a message of one subject and `message_id` once within ten minutes.
         jitter: A timedelta or seconds, or None. A random part of it is added to the due time, which
             the receipt shows.
+        expires: How long after its due time the message is of use, as a timedelta or seconds; or an aware datetime.
+        on_expiry: The effect: `"drop"`, the default, or `"dead_letter"`.
     """
 
     subject: str
@@ -55,6 +57,8 @@ class Publish:
     if_exists: IfExists | None = None
     deduplicate: bool = False
     jitter: Duration | None = None
+    expires: Expires | None = None
+    on_expiry: OnExpiry | None = None
 
 
 class Settling(Protocol):

@@ -18,7 +18,7 @@ from delaymq.message import NO_TAGS
 
 if TYPE_CHECKING:
     from delaymq._asyncio.message import AsyncMessage
-    from delaymq.durations import Duration
+    from delaymq.durations import Duration, Expires, OnExpiry
     from delaymq.keys import IfExists
     from delaymq.message import Message, Publish
     from delaymq.pending import LookedUp
@@ -76,6 +76,8 @@ class DelayQueue(Protocol):
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt: ...
     @overload
     def publish_many(
@@ -134,6 +136,8 @@ class DelayQueue(Protocol):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring: ...
     def end_recurring(self, subject: str, name: str) -> bool: ...
     def recurring(self, subject: str | None = None) -> list[Recurring]: ...
@@ -201,6 +205,8 @@ class AsyncDelayQueue(Protocol):
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt: ...
     @overload
     async def publish_many(
@@ -261,6 +267,8 @@ class AsyncDelayQueue(Protocol):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring: ...
     async def end_recurring(self, subject: str, name: str) -> bool: ...
     async def recurring(self, subject: str | None = None) -> list[Recurring]: ...

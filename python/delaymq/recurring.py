@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._store.parts import StorePart
-from delaymq.durations import Duration, delay_ms, due_ms
+from delaymq.durations import TIMEDELTA_MS_MAX, Duration, OnExpiry, delay_ms, due_ms, expires_after_of
 from delaymq.keys import CODES, IfExists, is_text
 from delaymq.message import NO_TAGS, meta_of
 from delaymq.receipt import Receipt
@@ -20,8 +20,8 @@ __all__ = ["CatchUp", "Recurring", "RecurringCommands"]
 CatchUp = Literal["one", "skip", "all"]
 """How missed occurrences are handled: the last one is published at once, none is, or each one is."""
 
-SeriesRequest: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
-Row: TypeAlias = "tuple[int, str, str, str, str, int, Receipt | None]"
+SeriesRequest: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int, tuple[int, bool] | None]
+Row: TypeAlias = "tuple[int, str, str, str, str, int, tuple[int, bool] | None, Receipt | None]"
 
 CATCH_UPS: tuple[CatchUp, ...] = ("one", "skip", "all")
 ATTRIBUTE = "recurring"  # attribute of each message: the name of its series
@@ -42,6 +42,8 @@ class Recurring:
         catch_up: How missed occurrences are handled: `"one"`, `"skip"` or `"all"`.
         receipt: The receipt of the pending message, for `cancel`, `move` and `look_up`; None while that message is
             about to be stored.
+        expires_after: How long after its due time each message is of use, or None.
+        on_expiry: The effect of an expiry: `"drop"` or `"dead_letter"`; None if the messages do not expire.
     """
 
     subject: str
@@ -51,6 +53,8 @@ class Recurring:
     zone: str
     catch_up: CatchUp
     receipt: Receipt | None
+    expires_after: timedelta | None = None
+    on_expiry: OnExpiry | None = None
 
     @property
     def due(self) -> datetime | None:
@@ -75,6 +79,8 @@ class RecurringCommands(StorePart):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring:
         """Publishes a message again and again, one pending at a time, until `end_recurring`.
 
@@ -105,19 +111,25 @@ class RecurringCommands(StorePart):
                 pending message, `"keep"` keeps it and begins nothing, `"error"` raises InvalidArgument.
             tags: As for `publish`.
             attributes: As for `publish`. `recurring` is added, with the name of the series.
+            expires_after: How long after its own due time each message is of use, as `expires` of `publish`.
+            on_expiry: As for `publish`.
 
         Returns:
             The series of that name, once it is durable.
 
         Raises:
             WrongType: An argument has the wrong type; nothing was stored.
-            InvalidArgument: `subject`, `name`, `every`, `cron`, `zone`, `start`, `catch_up`, `if_exists`, `tags` or
-                `attributes` is refused, or there is a series of that name; nothing was stored.
+            InvalidArgument: `subject`, `name`, `every`, `cron`, `zone`, `start`, `catch_up`, `if_exists`, `tags`,
+                `attributes`, `expires_after` or `on_expiry` is refused, or there is a series of that name; nothing was
+                stored.
             TooLarge: The series takes more than 64 KiB, or all series together more than 16 MiB; nothing was stored.
             NamesFull: There are 65,536 series already; nothing was stored.
             DiskFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        expiry = expires_after_of(expires_after, on_expiry)
+        request = series_request(
+            name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists, expiry=expiry
+        )
         return series_of(_core.recur(self._core, subject, body, request, series_meta(name, tags, attributes)))
 
     def end_recurring(self, subject: str, name: str) -> bool:
@@ -157,6 +169,7 @@ def series_request(
     start: datetime | None,
     catch_up: CatchUp,
     if_exists: IfExists,
+    expiry: tuple[int, bool] | None,
 ) -> SeriesRequest:
     """Checks the arguments of `recur`, and returns them as the core takes them.
 
@@ -175,7 +188,7 @@ def series_request(
     check_choice(if_exists, "if_exists", tuple(CODES))
     every_ms = None if every is None else delay_ms(every, "every")
     start_ms = None if start is None else due_ms(start, "start")
-    return name, every_ms, cron, zone, start_ms, CATCH_UPS.index(catch_up), CODES[if_exists]
+    return name, every_ms, cron, zone, start_ms, CATCH_UPS.index(catch_up), CODES[if_exists], expiry
 
 
 def check_text(word: object, argument: str) -> None:
@@ -210,8 +223,14 @@ def series_meta(
 
 def series_of(row: Row) -> Recurring:
     """A `Recurring` from a row of the core."""
-    _, subject, name, rule, zone, catch_up, receipt = row
+    _, subject, name, rule, zone, catch_up, expiry, receipt = row
     every = None
     if rule.startswith(EVERY):
         every = timedelta(milliseconds=int(rule.removeprefix(EVERY).removesuffix("ms")))
-    return Recurring(subject, name, every, rule if every is None else None, zone, CATCH_UPS[catch_up], receipt)
+    cron = rule if every is None else None
+    series = Recurring(subject, name, every, cron, zone, CATCH_UPS[catch_up], receipt)
+    if expiry is None:
+        return series
+    after_ms, dies = expiry
+    expires_after = timedelta(milliseconds=min(after_ms, TIMEDELTA_MS_MAX))
+    return replace(series, expires_after=expires_after, on_expiry="dead_letter" if dies else "drop")

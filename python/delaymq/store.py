@@ -21,7 +21,7 @@ from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.administration import Administration
 from delaymq.bulk_load import BulkLoads
-from delaymq.durations import Duration, due_of, jittered
+from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
 from delaymq.errors import StoreError
 from delaymq.forecast import ForecastQueries
 from delaymq.keys import IfExists, KeyCommands, id_for, terms_of
@@ -156,6 +156,8 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt:
         """Stores one message, to be delivered when it is due.
 
@@ -177,6 +179,10 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
                 (`deduplicate_for`), however often it is published. A message without an id is given one.
             jitter: A timedelta or seconds, at most ten years. A random part of it is added to the due time, so that
                 messages published together are not due together. `receipt.due` is the resulting time.
+            expires: How long after its due time the message is of use, as a timedelta or seconds; or an aware datetime
+                after the due time. From then on no consumer receives it, nor as a retry. A move does not change it.
+            on_expiry: The effect: `"drop"`, the default, finishes the message, `"dead_letter"` makes it a dead letter
+                of the group, with the reason `expired`.
 
         Returns:
             The receipt, once the message is as durable as `durability` says. If a message was kept or had been
@@ -194,7 +200,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             ForkedProcess: The store was opened by the parent process.
         """
         due, absolute = due_of(delay, at, level)
-        terms = terms_of(key, if_exists, deduplicate)
+        terms = terms_of(key, if_exists, deduplicate, expires, on_expiry)
         meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
         return self._core.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
 

@@ -98,6 +98,13 @@ TIMES = [
     *(Bad(value, WrongType, "time zone") for value in (1_800_000_000, 1.5, False, "2030-01-01", date(2030, 1, 1))),
 ]
 NEAR_TIMES = [bad for bad in TIMES if bad.advice != "at most"]
+EXPIRIES = [
+    *(bad for bad in DURATIONS if not isinstance(bad.value, datetime)),
+    *(bad for bad in FAR if bad.value != timedelta(days=36_500)),  # that is as long as anybody wishes
+    *(bad for bad in TIMES if isinstance(bad.value, datetime) and bad.advice != "at most"),
+    Bad(0, InvalidArgument, "after the due time"),
+    Bad(datetime(2000, 1, 1, tzinfo=UTC), InvalidArgument, "after the due time"),
+]
 LEVELS = [
     *(Bad(value, InvalidArgument, "1 to 18") for value in (0, 19, -1, 10**5000)),
     *(Bad(value, WrongType, "int") for value in (True, "1", 1.0, math.nan)),
@@ -204,6 +211,7 @@ TABLE: list[tuple[str, str, list[Bad], Call]] = [
         "attributes": ATTRIBUTES,
         "message_id": IDS,
         "jitter": DELAYS,
+        "expires": EXPIRIES,
     }.items()
     for call, made in published(argument)
     if not (argument in ("delay", "at", "level", "attributes", "message_id") and None in [bad.value for bad in values])

@@ -78,6 +78,30 @@ def test_what_is_spread_is_told_in_its_receipt(place: Place) -> None:
     assert "--jitter" in refused(2, "publish", "a", "x", "--jitter", "30", *place)
 
 
+EXPIRED = ("--at", "2020-01-01T00:00:00Z", "--expires", "1s")
+
+
+def test_what_is_of_no_use_any_more_is_not_printed_and_may_be_a_dead_letter(place: Place) -> None:
+    published(place, "a", "dropped", *EXPIRED)
+    published(place, "a", "kept", *EXPIRED, "--on-expiry", "dead_letter")
+    line = {"body": "read", "at": "2020-01-01T00:00:00Z", "expires": "2020-01-01T00:00:01Z", "on_expiry": "drop"}
+    published(place, "a", "--jsonl", "-", given=json.dumps(line).encode())
+    published(place, "a", "of use", "--expires", "2100-01-01T00:00:00Z")
+    assert came(place, 1) == ["of use"]
+    told = command("dead", "list", "a", "g", "--json", *place).stdout.splitlines()
+    assert [(one["body"], one["reason"]) for one in map(json.loads, told)] == [("kept", "expired")]
+    if "--server" in place:  # a status counts since the store was opened
+        assert "expired: 3 messages" in command("status", *place).stdout
+
+
+def test_an_expiry_that_cannot_be_is_refused(place: Place) -> None:
+    assert "--expires" in refused(2, "publish", "a", "x", "--delay", "1h", "--expires", "0s", *place)
+    assert "--expires" in refused(2, "publish", "a", "x", "--expires", "30", *place)
+    assert "--expires" in refused(2, "publish", "a", "x", "--expires", "2030-01-01T00:00:00", *place)
+    assert "--on-expiry" in refused(2, "publish", "a", "x", "--on-expiry", "drop", *place)
+    assert "--on-expiry" in refused(2, "publish", "a", "x", "--expires", "1h", "--on-expiry", "keep", *place)
+
+
 def test_a_body_from_standard_input_is_kept_byte_for_byte(place: Place) -> None:
     published(place, "a", "-", given=b"\x00\xff\n")
     [line] = came(place, 1, "--jsonl")

@@ -219,7 +219,9 @@ def _named_until(cursor: Cursor) -> Row:
 def _series(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=8, subject=4)
     row |= {"name": _text(cursor), "rule": _text(cursor), "zone": _text(cursor)}
-    row |= _numbers(cursor, catch_up=4, last_due_ms=8, pending_due_ms=8, pending_sequence=8)
+    row |= _numbers(cursor, catch_up=1, on_expiry=3)
+    row |= _numbers(cursor, expires_after_ms=8) if row["on_expiry"] else {}
+    row |= _numbers(cursor, last_due_ms=8, pending_due_ms=8, pending_sequence=8)
     return row | {"meta": cursor.take(cursor.number(8)), "body": cursor.take(cursor.number(8))}
 
 

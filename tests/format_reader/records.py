@@ -13,6 +13,11 @@ HEADER = Layout(
 )
 LENGTH_MAX = 16 * 1024 * 1024
 FLAG_OPAQUE = 8
+FLAG_EXPIRES = 16
+FLAG_DIES = 32
+ON_EXPIRY = ("drop", "dead_letter")
+EXPIRES = Layout(("expires_ms", 8))
+EXPIRES_AFTER = Layout(("expires_after_ms", 8))
 NAMES = Layout(("first", 4), ("second", 4))
 READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved", 4))
 RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
@@ -76,7 +81,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
     ),
     16: ("adopt", Layout(("job_low", 8), ("job_high", 8), ("rows", 4), ("runs", 4))),
     17: ("redrive", Layout(("group", 4), ("target", 4), ("number", 8), ("due_ms", 8), ("payload_sequence", 8))),
-    18: ("expire", Layout(("subject", 4), ("reserved", 4), ("due_before_ms", 8))),
+    18: ("expire", Layout(("subject", 4), ("group", 4), ("due_before_ms", 8))),
     19: ("group_reset", NAMES),
     20: ("attach", Layout(("subject", 4), ("start", 4), ("block", 4), ("group_length", 4))),
     21: ("terms", Layout(("messages", 4), ("keys_max", 4), ("ids_max", 4), ("reserved", 4), ("id_window_ms", 8))),
@@ -91,7 +96,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
         "recur",
         Layout(
             *(("after_ms", 8), ("series", 8), ("subject", 4), ("what", 4), ("catch_up", 4)),
-            *(("name_length", 4), ("rule_length", 4), ("zone_length", 4), ("meta_length", 4), ("reserved", 4)),
+            *(("name_length", 4), ("rule_length", 4), ("zone_length", 4), ("meta_length", 4), ("on_expiry", 4)),
         ),
     ),
     24: ("occurrence", Layout(("series", 8), ("after_ms", 8))),
@@ -144,6 +149,7 @@ def _fields(
 ) -> tuple[str, dict[str, Any]]:
     name, layout = _kind(header["kind"], offset)
     fields: dict[str, Any] = dict(layout.read(fixed))
+    fields |= _expiry(name, header["flags"], fields, fixed[layout.size :])
     if not whole:
         demand(name == "message", offset + 8, "a whole payload", "another check")
         return name, fields
@@ -165,6 +171,13 @@ def _fields(
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)
     return name, fields
+
+
+def _expiry(name: str, flags: int, fields: dict[str, Any], rest: bytes) -> dict[str, Any]:
+    """What a message, or a series, whose messages expire has behind its other fields."""
+    if name == "message" and flags & FLAG_EXPIRES:
+        return EXPIRES.read(rest) | {"on_expiry": ON_EXPIRY[bool(flags & FLAG_DIES)]}
+    return EXPIRES_AFTER.read(rest) if name == "recur" and fields["on_expiry"] else {}
 
 
 def _kind(kind: int, offset: int) -> tuple[str, Layout]:
@@ -240,6 +253,9 @@ def _recur(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any
     said = {"what": RECURS[what], "subject": fields["subject"], "name": name, "rule": rule, "zone": zone}
     catch_up = CATCH_UPS[fields["catch_up"]]
     body = cursor.take(len(payload) - cursor.offset)
+    if fields["on_expiry"]:
+        demand(fields["on_expiry"] <= len(ON_EXPIRY), offset, ON_EXPIRY, fields["on_expiry"])
+        said |= {"on_expiry": ON_EXPIRY[fields["on_expiry"] - 1], "expires_after_ms": fields["expires_after_ms"]}
     return said | {"catch_up": catch_up, "after_ms": fields["after_ms"], "meta": meta, "body": body}
 
 

@@ -49,8 +49,21 @@ RETRY = {
     "target": 8,
     "attempt": 2,
 }
+EXPIRING: dict[str, Any] = {
+    "due_ms": DUE,
+    "published_ms": NOW,
+    "subject": 3,
+    "opaque": True,
+    "expires_ms": DUE + 60_000,
+    "body": b"of use for a minute",
+    "message_id": "",
+    "tags": [],
+    "attributes": [],
+}
 RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_message": ("message", MESSAGE),
+    "record_message_that_expires": ("message", EXPIRING | {"on_expiry": "drop"}),
+    "record_message_that_dies": ("message", EXPIRING | {"on_expiry": "dead_letter"}),
     "record_message_of_qmq": (
         "message",
         {"due_ms": NOW, "published_ms": NOW, "subject": 4, "opaque": False, "body": b"kept as it came"},
@@ -91,6 +104,12 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"what": "keep", "subject": 3, "name": "dünning", "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin"}
         | {"catch_up": "skip", "after_ms": NOW, "meta": b"", "body": b"again"},
     ),
+    "record_recur_that_expires": (
+        "recur",
+        {"what": "keep", "subject": 3, "name": "dünning", "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin"}
+        | {"catch_up": "skip", "after_ms": NOW, "meta": b"", "body": b"again"}
+        | {"on_expiry": "dead_letter", "expires_after_ms": 60_000},
+    ),
     "record_recur_end": ("recur", {"what": "end", "subject": 3, "name": "dünning"}),
     "record_recur_over": ("recur", {"what": "over", "series": 7}),
     "record_occurrence": ("occurrence", {"series": 7, "after_ms": NOW}),
@@ -119,7 +138,8 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         "redrive",
         {"group": 9, "target": 8, "number": 4, "due_ms": NOW + 900_000, "payload_sequence": 7},
     ),
-    "record_expire": ("expire", {"subject": 3, "due_before_ms": DUE, "ranges": RANGES}),
+    "record_expire": ("expire", {"subject": 3, "group": 0, "due_before_ms": DUE, "ranges": RANGES}),
+    "record_expire_by_themselves": ("expire", {"subject": 3, "group": 5, "due_before_ms": 0, "ranges": RANGES}),
     "record_void_ready": ("void", {"subject": 3, "what": 0, "number": 9}),
     "record_void_pending": ("void", {"subject": 3, "what": 1, "number": 7}),
     "record_epoch_start": ("epoch_start", EPOCH_START),
@@ -436,8 +456,8 @@ def test_a_checkpoint_says_keys_ids_and_what_recurs() -> None:
     waits = {"last_due_ms": NOW + 40_000, "pending_due_ms": NOW + 40_000, "pending_sequence": 39, "meta": b""}
     owes = {"last_due_ms": NOW, "pending_due_ms": 0, "pending_sequence": 0, "meta": b"meta"}
     assert body["series"] == [
-        series | waits | {"number": 36, "name": "dünning"},
-        series | owes | {"number": 37, "name": "owes one"},
+        series | waits | {"number": 36, "name": "dünning", "on_expiry": 0},
+        series | owes | {"number": 37, "name": "owes one", "on_expiry": 1, "expires_after_ms": 60_000},
     ]
 
 

@@ -107,6 +107,8 @@ def messages(folder: Path, first_sequence: int = 1, end_sequence: int | None = N
                     "segment": f"log/{one.segment:010}.segment",
                     "offset": offset,
                     "payload_check": crc32(record.payload),
+                    "expires": moment(fields["expires_ms"]) if "expires_ms" in fields else None,
+                    "on_expiry": fields.get("on_expiry"),
                 }
             )
     return rows

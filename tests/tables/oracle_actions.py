@@ -147,7 +147,9 @@ def _of_delivery(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0
                 "published_sequence": fields["payload_sequence"],
             }
         case "expire":
-            said = {"subject": fields["subject"], "due": moment(fields["due_before_ms"])}
+            by_themselves = fields["group"] > 0
+            said = {"subject": fields["subject"], "due": None if by_themselves else moment(fields["due_before_ms"])}
+            said |= {"group_number": fields["group"]} if by_themselves else {}
             return said | _ranged("number", fields)
     return None
 

@@ -307,12 +307,14 @@ class Deliveries(Replay):
     def _expire(self, record: Record) -> None:
         subject = record.fields["subject"]
         gone = self.gone.setdefault(subject, {})
+        own = record.fields["group"]
         for first, count in record.fields["ranges"]:
             for number in range(max(first, self.finished.get(subject, 0)), first + count):
                 for group, (of, _) in list(self.groups.items()):
                     queue = self.queues[group]
-                    if of != subject or number in queue.done or queue.has(number):
+                    if of != subject or number in queue.done or (queue.has(number) and group != own):
                         continue
+                    queue.held = {place: held for place, held in queue.held.items() if held != number}
                     queue.done.add(number)
                     entry = self.entry_at[subject, number]
                     key = self.retries.get(entry.sequence, (entry.message, group))

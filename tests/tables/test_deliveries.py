@@ -63,6 +63,38 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+EXPIRING: list[Step] = [
+    ("publish", 1, 9),
+    ("nack", 1, 9),
+    ("advance", 1, 0),
+    ("expiring", 1, 2),
+    ("expiring", 1, 3),
+    ("nack", 1, 1),
+    ("advance", 3, 0),
+    ("checkpoint", 0, 0),
+    ("ack", 1, 40),
+    ("ack", 4, 41),
+    ("advance", 3, 0),
+    ("ack", 1, 40),
+    ("redrive", 1, 6),
+    ("ack", 1, 40),
+    ("reopen", 0, 0),
+]
+
+
+def test_what_expires_by_its_own_time_is_told_as_the_log_has_it(tmp_path: Path) -> None:
+    World(tmp_path / "store").tell(EXPIRING)
+    expected = Deliveries(tmp_path / "store").rows()
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        assert oracle.plain(snapshot.to_arrow_batches("deliveries")) == expected
+        said = oracle.plain(snapshot.to_arrow_batches("action", columns=("kind", "group", "due", "reason")))
+    assert {row["outcome"] for row in expected} >= {"expired", "dead_letter", "acknowledged"}
+    expiries = [row for row in said if row["kind"] == "expire"]
+    assert expiries
+    assert all(row["due"] is None and row["group"] is not None for row in expiries)
+    assert {row["reason"] for row in said if row["kind"] == "dead_letter"} == {"expired"}
+
+
 def test_every_message_has_its_rows(folder: Path) -> None:
     expected = Deliveries(folder).rows()
     with delaymq.snapshot(folder) as snapshot:

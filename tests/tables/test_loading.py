@@ -135,6 +135,45 @@ def test_what_cannot_be_rows_of_messages_is_refused(folder: Path) -> None:
     assert names_in(folder) == []
 
 
+def test_loaded_messages_expire_and_the_tables_say_when(folder: Path) -> None:
+    due = [datetime(2030, 1, 1, tzinfo=UTC)] * 3
+    rows: dict[str, Any] = {
+        "subject": ["a", "b", "c"],
+        "due": due,
+        "body": [b""] * 3,
+        "expires": [due[0] + timedelta(seconds=1), None, due[0] + timedelta(milliseconds=1)],
+        "on_expiry": ["dead_letter", None, None],
+    }
+    runs = stage(folder, pyarrow.table(rows))
+    with delaymq.open(folder) as store:
+        store.load("job", runs)
+    expected = [("a", rows["expires"][0], "dead_letter"), ("b", None, None), ("c", rows["expires"][2], "drop")]
+    with delaymq.snapshot(folder) as snapshot:
+        for table, columns in (("message", ("subject", "expires", "on_expiry")), ("pending", None)):
+            told = oracle.plain(snapshot.to_arrow_batches(table, columns=columns))
+            assert [(row["subject"], row["expires"], row["on_expiry"]) for row in told] == expected
+
+
+@pytest.mark.parametrize(
+    ("expires", "on_expiry", "argument"),
+    [
+        (datetime(2030, 1, 1, tzinfo=UTC), None, "expires"),
+        (datetime(2029, 1, 1, tzinfo=UTC), "drop", "expires"),
+        (datetime(2031, 1, 1, tzinfo=UTC), "keep", "on_expiry"),
+        (None, "drop", "on_expiry"),
+    ],
+)
+def test_an_expiry_that_no_message_has_is_a_bad_row(
+    folder: Path, expires: datetime | None, on_expiry: str | None, argument: str
+) -> None:
+    one = pyarrow.table({"subject": ["a"], "due": [datetime(2030, 1, 1, tzinfo=UTC)], "body": [b""]})
+    one = one.append_column("expires", pyarrow.array([expires], pyarrow.timestamp("us", "UTC")))
+    one = one.append_column("on_expiry", pyarrow.array([on_expiry], pyarrow.string()))
+    with pytest.raises(InvalidArgument) as refused:
+        stage(folder, one)
+    assert refused.value.argument == argument
+
+
 def test_what_a_table_of_a_store_says_can_be_staged_again(tmp_path: Path) -> None:
     source, target = stores.rich(tmp_path / "source"), tmp_path / "target"
     delaymq.open(target).close()

@@ -10,12 +10,13 @@ VERSION_1 = {
     "message": (
         "sequence int64, epoch int32, subject string, message_id string, key string, tags string, "
         "attributes string, body binary, body_bytes int64, published timestamp, due timestamp, "
-        "segment string, offset int64, payload_check int64"
+        "segment string, offset int64, payload_check int64, expires timestamp, on_expiry string"
     ),
     "pending": (
         "sequence int64, epoch int32, subject string, message_id string, key string, tags string, "
         "attributes string, body binary, body_bytes int64, published timestamp, due timestamp, "
-        "segment string, offset int64, payload_check int64, published_sequence int64"
+        "segment string, offset int64, payload_check int64, published_sequence int64, "
+        "expires timestamp, on_expiry string"
     ),
     "ready": (
         "sequence int64, subject string, number int64, published_sequence int64, due timestamp, "

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import delaymq
 from delaymq import Message, Publish, Receipt, Subscription
+from delaymq.durations import OnExpiry
 from delaymq.testing import Clock
 
 SUBJECTS = ("a", "größe", "c")
@@ -25,7 +26,7 @@ def histories(*, is_consumed: bool = True) -> st.SearchStrategy[list[Step]]:
     """Steps, each a name and two numbers that say which and how many."""
     names = ["publish", "publish", "keyed", "cancel", "move", "by_key", "advance", "checkpoint", "reopen"]
     if is_consumed:
-        names += ["ack", "nack", "bury", "redrive", "expire", "remove_group", "recur"]
+        names += ["ack", "nack", "bury", "redrive", "expire", "expiring", "remove_group", "recur"]
     step = st.tuples(st.sampled_from(names), st.integers(0, 40), st.integers(0, 300))
     return st.lists(step, min_size=3, max_size=25)
 
@@ -140,6 +141,14 @@ class World:
     def _expire(self, which: int, count: int) -> None:
         with contextlib.suppress(delaymq.InvalidArgument):
             self.store.expire(SUBJECTS[which % 3], older_than=count)
+
+    def _expiring(self, which: int, count: int) -> None:
+        """Messages that are of use for a short time, some of which become dead letters."""
+        then: OnExpiry = "dead_letter" if count % 2 else "drop"
+        delay = DELAYS[which % 6]
+        rows = [Publish(SUBJECTS[which % 3], b"short", delay, expires=1, on_expiry=then) for _ in range(count % 5 + 1)]
+        self.receipts.extend(self.store.publish_many(rows))
+        self.clock.advance(timedelta(seconds=which % 2) + timedelta(milliseconds=1))
 
     def _remove_group(self, which: int, _count: int) -> None:
         with contextlib.suppress(delaymq.InvalidArgument):

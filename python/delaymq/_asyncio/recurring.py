@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from delaymq._store.parts import AsyncStorePart, part_of
-from delaymq.durations import Duration
+from delaymq.durations import Duration, OnExpiry
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
 from delaymq.recurring import CatchUp, Recurring, RecurringCommands
@@ -33,6 +33,8 @@ class AsyncRecurringCommands(AsyncStorePart):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring:
         """Publishes a message again and again, as `delaymq.Store.recur`."""
         return await self._call(
@@ -48,6 +50,8 @@ class AsyncRecurringCommands(AsyncStorePart):
             if_exists=if_exists,
             tags=tags,
             attributes=attributes,
+            expires_after=expires_after,
+            on_expiry=on_expiry,
         )
 
     async def end_recurring(self, subject: str, name: str) -> bool:

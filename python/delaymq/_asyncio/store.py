@@ -30,7 +30,7 @@ from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.bulk_load import AsyncBulkLoads
-from delaymq.durations import Duration, due_of, jittered
+from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
 from delaymq.errors import StoreError
 from delaymq.keys import IfExists, id_for, terms_of
 from delaymq.message import NO_TAGS, Publish, meta_of
@@ -178,6 +178,8 @@ class AsyncStore(
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt:
         """Stores one message, as `delaymq.Store.publish`.
 
@@ -190,7 +192,7 @@ class AsyncStore(
         """
         due, absolute = due_of(delay, at, level)
         self._event_loop.check()
-        terms = terms_of(key, if_exists, deduplicate)
+        terms = terms_of(key, if_exists, deduplicate, expires, on_expiry)
         meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
         publishing = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
         return (await self._settled(publishing))[0]

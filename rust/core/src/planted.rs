@@ -58,6 +58,12 @@ faults! {
     RefusedCalledStored,
     /// QMQ's D8 and R6: a payload that a consumer reads is not compared with its check.
     DamageHandedOver,
+    /// A message that has expired is handed over.
+    ExpiredHandedOver,
+    /// A message is handed over at the millisecond at which it expires.
+    ExpiredOneTickLate,
+    /// A message that expired stays with the consumer that was to receive it.
+    ExpiredStays,
     /// QMQ's D24: an entry that was dispatched is dispatched again by a second ready fact.
     ReadyUnjudged,
     /// QMQ's D26: one bad message fails the whole request, after the others were stored.

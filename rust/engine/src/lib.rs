@@ -71,13 +71,14 @@ pub use operate::inspection::{Inspected, inspect, look_pinned, pin_again};
 pub use operate::rebuild::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};
 pub use operate::salvage::{SalvageProgress, preview_salvage, salvage_into};
 pub use options::{
-    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, CLOCK_ACCEPT_AFTER_MS_MIN, Due, Durability, FreeMarks,
-    GroupStart, IN_FLIGHT_MAX, IfExists, Options, PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
+    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, CLOCK_ACCEPT_AFTER_MS_MIN, Due, Durability, Expires,
+    FreeMarks, GroupStart, IN_FLIGHT_MAX, IfExists, OnExpiry, Options, PublishTerms, SEGMENT_BYTES_MIN,
+    SubscribeOptions, TermsLimits,
 };
 pub use publish::batch::{PublishBatch, Receipts, Ticket};
 pub use publish::by_key::LookedUpKey;
 pub use publish::loads::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_ROWS_MAX, LOAD_RUNS_MAX, Loaded};
-pub use publish::recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
+pub use publish::recurring::{CatchUp, ExpiresAfter, NewRecurring, RecurringListed, Recurs};
 pub use publish::rescheduling::{CancelOutcome, MoveOutcome};
 pub use publish::staging::stager_at;
 pub use query::metrics::Snapshot;

@@ -79,7 +79,7 @@ impl Machine {
     }
 
     fn publish(&mut self, delay_ms: u64, body: &str) -> Result<()> {
-        let message = NewMessage { subject: SUBJECT, due: Due::After(delay_ms), body: body.as_bytes() };
+        let message = NewMessage { subject: SUBJECT, due: Due::After(delay_ms), body: body.as_bytes(), expires: None };
         for _ in 0..3 {
             if self.node.publish(&[message])?.is_some() {
                 return self.settle();
@@ -112,7 +112,7 @@ impl Machine {
             let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max, beside: None };
             let pulled = self.node.pull(request, 0)?;
             self.settle()?;
-            if let Pulled::Messages(handed, _) = pulled
+            if let Pulled::Messages(handed, ..) = pulled
                 && !handed.is_empty()
             {
                 return Ok(handed);

@@ -159,7 +159,7 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
         Fact::Acknowledge(done) => encode_acknowledge(out, done.group, done.consumer, &listed(&done.offsets)),
         Fact::Retry(retry) => encode_retry(out, retry),
         Fact::Redrive(redrive) => encode_redrive(out, redrive),
-        Fact::Expire(expire) => encode_expire(out, expire.subject, expire.due_before, &listed(&expire.numbers)),
+        Fact::Expire(expire) => encode_expire(out, expire.subject, expire.by, &listed(&expire.numbers)),
         Fact::Void(void) => encode_void(out, *void),
         Fact::EpochStart(start) => encode_epoch_start(out, start),
         Fact::Terms(terms) => encode_terms(out, terms.messages, terms.limits, &terms.rows().collect::<Vec<_>>()),

@@ -74,6 +74,8 @@ pub struct Entry {
     pub origin: Origin,
     /// The reason of a dead letter.
     pub reason: Option<String>,
+    /// When it expires, if it does.
+    pub expiry: Option<delaymq_core::record::expire::Expiry>,
     /// The removal of its group, which voided it.
     ended: Option<Sequence>,
     /// The redrive of a dead letter.
@@ -124,6 +126,7 @@ impl Entry {
             body: body.to_vec(),
             origin,
             reason: None,
+            expiry: None,
             ended: None,
             redriven: None,
             applied: None,
@@ -135,6 +138,11 @@ impl Entry {
             known_dispatched: false,
             voided: false,
         }
+    }
+
+    /// True if it has expired at this time, by the words of the promise.
+    fn has_expired(&self, now: Millis) -> bool {
+        self.expiry.is_some_and(|expiry| now >= expiry.at)
     }
 
     /// The same, loaded by a fact about many messages.
@@ -202,6 +210,8 @@ counts! {
         redriven,
         /// Expired.
         expired,
+        /// Expired by their own time when they were to be handed over.
+        expired_by_themselves,
         /// Groups that were reset.
         resets,
         /// Groups that were removed with what they gave back.
@@ -219,6 +229,8 @@ pub struct Oracle {
     finishes: BTreeMap<(GroupNumber, Sequence), Sequence>,
     /// Expiries by entry.
     expiries: BTreeMap<Sequence, Vec<Expiry>>,
+    /// The latest trusted time at which something was to be handed over.
+    pub(super) latest: Millis,
     /// Everything below was applied.
     applied_end: Sequence,
     handed: BTreeMap<(GroupNumber, Sequence), Vec<HandOver>>,
@@ -228,6 +240,8 @@ pub struct Oracle {
     offsets: BTreeMap<(SubjectNumber, String, String), PullOffset>,
     /// For each consumer, the crashes before its last hand-over, and the offset that follows.
     dense: BTreeMap<(GroupNumber, ConsumerNumber), (u64, PullOffset)>,
+    /// Offsets of messages that had expired when they were to be handed over.
+    passed_over: BTreeSet<(GroupNumber, ConsumerNumber, PullOffset)>,
     visible: Sequence,
     crashes: u64,
     /// Messages were assigned and not handed over, so that a mark is right.

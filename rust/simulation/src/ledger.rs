@@ -15,7 +15,7 @@ mod terms;
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::record::command::{Move, Void};
-use delaymq_core::record::expire::Expire;
+use delaymq_core::record::expire::{Expire, ExpiredBy};
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
 use delaymq_core::record::{Fact, Records, decode};
@@ -316,8 +316,10 @@ impl Ledger {
             for number in (range.first..range.first.saturating_add(range.count)).filter(|number| kept.contains(number))
             {
                 topic.gone.insert(number);
-                for group in self.groups.values_mut().filter(|group| group.subject == expire.subject) {
-                    group.expire(number);
+                let groups = self.groups.iter_mut().filter(|(_, group)| group.subject == expire.subject);
+                for (group_number, group) in groups {
+                    let own = ExpiredBy::Themselves { group: *group_number };
+                    if expire.by == own { group.give_up(number) } else { group.expire(number) }
                 }
             }
         }

@@ -43,7 +43,7 @@ use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Millis, Sequence};
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
 pub use self::background::Punched;
 pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerms, PublishedOnTerms};
-pub use self::consumers::{Handed, Pulled};
+pub use self::consumers::{Expired, Handed, Pulled};
 pub use self::loads::{NewRow, stage};
 pub use self::log::{AppliedBatch, Label, SentFact};
 use self::pace_model::PaceModel;

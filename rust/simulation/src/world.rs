@@ -95,6 +95,8 @@ pub struct World {
     loading: Loading,
     /// Chance of rebuilding, of its own so that the rest of a history does not depend on it.
     rebuilding: Chance,
+    /// Chance that messages expire, for the same reason.
+    expiring: Chance,
     /// Chance of previews, for the same reason.
     looking: Chance,
     /// Rebuilt messages.
@@ -159,6 +161,7 @@ impl World {
             recurs: Recurs::default(),
             loading: Loading::default(),
             rebuilding: Chance::new(chance.clone().next_number()),
+            expiring: Chance::new(chance.clone().next_number() ^ 0xE4B1_4E5F),
             looking: Chance::new(Chance::new(chance.clone().next_number()).next_number()),
             rebuilt: RebuildCounts::default(),
             changes: BTreeMap::new(),

@@ -150,6 +150,24 @@ def duration(text: str) -> timedelta:
     return found
 
 
+def expiry(text: str) -> timedelta | datetime:
+    """Parses a duration as `delay` does, or a time as `moment` does.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is neither.
+    """
+    return moment(text) if "-" in text or "T" in text else delay(text)
+
+
+def add_on_expiry(verb: CommandParser) -> None:
+    """Adds the option for what happens to messages that expire."""
+    verb.add_argument(
+        "--on-expiry",
+        choices=("drop", "dead_letter"),
+        help="what happens to an expired message: it is finished (the default), or becomes a dead letter",
+    )
+
+
 def moment(text: str) -> datetime:
     """Parses a time in ISO 8601 with its zone.
 

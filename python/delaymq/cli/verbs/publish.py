@@ -12,7 +12,17 @@ from typing import Any
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import Verbs, add_attributes, add_times, add_verb, attributes_of, count, delay
+from delaymq.cli.input.arguments import (
+    Verbs,
+    add_attributes,
+    add_on_expiry,
+    add_times,
+    add_verb,
+    attributes_of,
+    count,
+    delay,
+    expiry,
+)
 from delaymq.cli.input.json_lines import message_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.cli.output.streams import standard_input, standard_input_is_a_terminal
@@ -29,6 +39,7 @@ EXAMPLES = (
     "delaymq publish order.timeout 42 --delay 30m --store ./data",
     "delaymq publish reminder 'call home' --at 2030-12-31T18:00:00+02:00 --store ./data",
     "delaymq publish report - --delay 1h30m --store ./data <report.pdf",
+    "delaymq publish offer 'half price' --delay 1h --expires 30m --store ./data",
     "delaymq publish order.timeout 42 --delay 30m --key 17 --if-exists replace --store ./data",
     "delaymq publish --jsonl - --store ./data <messages.jsonl",
     "delaymq publish --jsonl - --deduplicate --server delaymq://127.0.0.1:20801 <messages.jsonl",
@@ -54,6 +65,13 @@ def add_to(verbs: Verbs) -> None:
     add_times(when)
     when.add_argument("--level", type=count, metavar="N", help="one of the 18 levels of RocketMQ, 1 (1s) to 18 (2h)")
     verb.add_argument("--jitter", type=delay, metavar="TIME", help="add a random part of this time to the due time")
+    verb.add_argument(
+        "--expires",
+        type=expiry,
+        metavar="TIME",
+        help="the message is of use for so long after its due time (30m), or until then (2030-12-31T18:00:00Z)",
+    )
+    add_on_expiry(verb)
     add_attributes(verb)
     verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
     verb.add_argument(
@@ -98,7 +116,7 @@ def run(chosen: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate", "jitter")
+GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate", "jitter", "expires", "on_expiry")
 
 
 def _given(chosen: argparse.Namespace) -> dict[str, Any]:

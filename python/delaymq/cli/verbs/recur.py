@@ -5,10 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from datetime import timedelta
 from typing import Any
 
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import CommandParser, Verbs, add_attributes, add_verb, attributes_of, delay, moment
+from delaymq.cli.input.arguments import (
+    CommandParser,
+    Verbs,
+    add_attributes,
+    add_on_expiry,
+    add_verb,
+    attributes_of,
+    delay,
+    moment,
+)
 from delaymq.cli.input.stores import add_place, open_queue
 from delaymq.cli.output.streams import standard_input
 from delaymq.cli.output.terminal import print_list
@@ -81,6 +91,10 @@ def _add_add(parts: Verbs) -> None:
         default="error",
         help="what to do if the subject has a series of that name: replace it, leave it, or fail (the default)",
     )
+    verb.add_argument(
+        "--expires-after", type=delay, metavar="TIME", help="each message is of use for so long after its due time: 30m"
+    )
+    add_on_expiry(verb)
     add_attributes(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_place(verb)
@@ -103,6 +117,8 @@ def run_add(chosen: argparse.Namespace) -> int:
             if_exists=chosen.if_exists,
             tags=tuple(chosen.tags),
             attributes=attributes,
+            expires_after=chosen.expires_after,
+            on_expiry=chosen.on_expiry,
         )
     print(json.dumps(_said(begun), ensure_ascii=False) if chosen.json else begun.receipt or begun.name)
     return Exit.DONE
@@ -139,6 +155,8 @@ def _said(one: Recurring) -> dict[str, Any]:
         "cron": one.cron,
         "zone": one.zone,
         "catch_up": one.catch_up,
+        "expires_after_ms": None if one.expires_after is None else one.expires_after // timedelta(milliseconds=1),
+        "on_expiry": one.on_expiry,
         "due": None if one.due is None else one.due.isoformat(),
         "receipt": None if one.receipt is None else str(one.receipt),
     }

@@ -58,7 +58,7 @@ class Publication:
         due = jittered(due, message.jitter)
 
         def encode(has_id: bool) -> Request:
-            terms = terms_of(message.key, message.if_exists, has_id)
+            terms = terms_of(message.key, message.if_exists, has_id, message.expires, message.on_expiry)
             meta = meta_of(id_for(message.message_id, has_id), message.tags, message.attributes)
             return Request.publish(message.subject, message.body, due, absolute, meta, terms)
 

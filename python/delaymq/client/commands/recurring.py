@@ -7,7 +7,7 @@ from datetime import datetime
 
 from delaymq import _core
 from delaymq.client.commands.calls import AsyncClientPart, ClientPart
-from delaymq.durations import Duration
+from delaymq.durations import Duration, OnExpiry, expires_after_of
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS
 from delaymq.recurring import CatchUp, Recurring, Row, series_meta, series_of, series_request
@@ -30,6 +30,8 @@ class ClientRecurringCommands(ClientPart):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring:
         """Publishes a message again and again, one pending at a time, as `delaymq.Store.recur`.
 
@@ -38,7 +40,10 @@ class ClientRecurringCommands(ClientPart):
             AmbiguousError: The answer was lost: the series may have begun; `recurring` tells.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        expiry = expires_after_of(expires_after, on_expiry)
+        request = series_request(
+            name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists, expiry=expiry
+        )
         _, rows = self._call(_core.recur_request(subject, body, request, series_meta(name, tags, attributes)))
         return series_of(rows[0])
 
@@ -89,9 +94,14 @@ class AsyncClientRecurringCommands(AsyncClientPart):
         if_exists: IfExists = "error",
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
+        expires_after: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Recurring:
         """Publishes a message again and again, as `delaymq.Client.recur`."""
-        request = series_request(name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists)
+        expiry = expires_after_of(expires_after, on_expiry)
+        request = series_request(
+            name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists, expiry=expiry
+        )
         _, rows = await self._call(_core.recur_request(subject, body, request, series_meta(name, tags, attributes)))
         return series_of(rows[0])
 

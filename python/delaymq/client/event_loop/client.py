@@ -34,7 +34,7 @@ from delaymq.client.session.options import TIMEOUT_S, ClientOptions
 from delaymq.client.session.requests import PendingRequest
 from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.client.threads.waiting import callback_for
-from delaymq.durations import Duration
+from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
@@ -128,6 +128,8 @@ class AsyncClient(
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt:
         """Stores one message, as `delaymq.Client.publish`.
 
@@ -138,9 +140,8 @@ class AsyncClient(
                 Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish`.
             WrongLoop: This is not the loop that made the client.
         """
-        message = Publish(
-            subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
-        )
+        options = (tags, attributes, message_id, key, if_exists, deduplicate, jitter, expires, on_expiry)
+        message = Publish(subject, body, delay, at, level, *options)
         return (await self._published(Publication.one(message, with_ids=self._options.deduplicate)))[0]
 
     @overload

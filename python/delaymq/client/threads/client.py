@@ -26,7 +26,7 @@ from delaymq.client.threads.pending import ClientPendingQueries
 from delaymq.client.threads.subscription_state import BlockingSubscriptionState
 from delaymq.client.threads.transport import SocketThread
 from delaymq.client.threads.waiting import Answer, callback_for, wait_for
-from delaymq.durations import Duration
+from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
@@ -126,6 +126,8 @@ class Client(
         if_exists: IfExists | None = None,
         deduplicate: bool = False,
         jitter: Duration | None = None,
+        expires: Expires | None = None,
+        on_expiry: OnExpiry | None = None,
     ) -> Receipt:
         """Stores one message, to be delivered when it is due, as `delaymq.Store.publish`.
 
@@ -140,9 +142,8 @@ class Client(
             Closed: The client is closed.
             ForkedProcess: The client was made by the parent process.
         """
-        message = Publish(
-            subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
-        )
+        options = (tags, attributes, message_id, key, if_exists, deduplicate, jitter, expires, on_expiry)
+        message = Publish(subject, body, delay, at, level, *options)
         return self._published(Publication.one(message, with_ids=self._options.deduplicate))[0]
 
     @overload

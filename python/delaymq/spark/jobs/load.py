@@ -27,7 +27,7 @@ from delaymq.spark.write import number_of_task
 Format = Literal["parquet", "csv", "json"]
 """The format of the files; `json` has an object in each line."""
 
-CONTENT = ("subject", "due", "body", "message_id", "tags", "attributes")
+CONTENT = ("subject", "due", "body", "message_id", "tags", "attributes", "expires", "on_expiry")
 """The columns of a message."""
 
 BROKEN = "_corrupt_record"

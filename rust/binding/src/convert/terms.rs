@@ -1,21 +1,33 @@
 //! Terms of publishes, and outcomes of moves.
 
+use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::moves::Moved;
-use delaymq_engine::{IfExists, MoveOutcome, PublishTerms};
+use delaymq_engine::{Expires, IfExists, MoveOutcome, OnExpiry, PublishTerms};
 
 /// A key or None, what to do if it is taken (0 replace, 1 keep, 2 refuse), and whether the message id identifies
-/// repetitions. `delaymq.keys` has checked them.
-pub(crate) type Terms = (Option<String>, u8, bool);
+/// repetitions; and if it expires, when (a time after its due time, or since 1970 if the second is true) and whether it
+/// becomes a dead letter then. `delaymq.keys` has checked them.
+pub(crate) type Terms = (Option<String>, u8, bool, Option<Expiring>);
+/// Milliseconds, whether they count from 1970, and whether the message becomes a dead letter.
+pub(crate) type Expiring = (u64, bool, bool);
 
 /// The terms for the engine.
 pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
-    let Some((key, if_exists, deduplicates)) = terms else { return PublishTerms::NONE };
+    let Some((key, if_exists, deduplicates, expires)) = terms else { return PublishTerms::NONE };
     let if_exists = match if_exists {
         0 => IfExists::Replace,
         1 => IfExists::Keep,
         _ => IfExists::Refuse,
     };
-    PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates }
+    let expires = expires.map(|(time_ms, absolute, dies)| {
+        (if absolute { Expires::At(Millis(time_ms)) } else { Expires::After(time_ms) }, then_of(dies))
+    });
+    PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates, expires }
+}
+
+/// What happens to a message that has expired.
+pub(crate) const fn then_of(dies: bool) -> OnExpiry {
+    if dies { OnExpiry::DeadLetter } else { OnExpiry::Drop }
 }
 
 /// The outcome of a move, in its wire form.

@@ -3,25 +3,29 @@
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow};
 use delaymq_core::wire::extension::{END_RECURRING, RECUR, RECURRING};
-use delaymq_engine::{CatchUp, IfExists, NewRecurring, RecurringListed, Recurs};
+use delaymq_engine::{CatchUp, ExpiresAfter, IfExists, NewRecurring, OnExpiry, RecurringListed, Recurs};
 use pyo3::prelude::*;
 
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message, meta, text};
+use crate::convert::{errors, message, meta, terms, text};
 use crate::embedded::store::Store;
 use crate::remote::requests::Request;
 
 /// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or
-/// None, the policy for missed occurrences (0 one, 1 skip, 2 all), and for an existing series of the name (0
-/// replace, 1 keep, 2 refuse); `delaymq.recurring` has checked them.
-pub(crate) type Asked = (String, Option<u64>, Option<String>, String, Option<u64>, u8, u8);
+/// None, the policy for missed occurrences (0 one, 1 skip, 2 all), for an existing series of the name (0
+/// replace, 1 keep, 2 refuse), and after how many milliseconds its messages expire and whether they become dead letters
+/// then, or None; `delaymq.recurring` has checked them.
+pub(crate) type Asked = (String, Option<u64>, Option<String>, String, Option<u64>, u8, u8, Option<Expiring>);
+/// Milliseconds, and whether the message becomes a dead letter.
+type Expiring = (u64, bool);
 
-/// Number, subject, name, rule, zone, the policy for missed occurrences, and the receipt of the pending message.
-pub(crate) type Row = (u64, String, String, String, String, u8, Option<Receipt>);
+/// Number, subject, name, rule, zone, the policy for missed occurrences, when messages expire, and the receipt of the
+/// pending message.
+pub(crate) type Row = (u64, String, String, String, String, u8, Option<Expiring>, Option<Receipt>);
 
 /// A new series, in the engine's form.
 pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> NewRecurring<'a> {
-    let (name, every_ms, cron, zone, start_ms, catch_up, if_exists) = asked;
+    let (name, every_ms, cron, zone, start_ms, catch_up, if_exists, expires) = asked;
     let recurs = match (every_ms, cron) {
         (Some(every_ms), _) => Recurs::Every(*every_ms),
         (None, cron) => Recurs::Cron(cron.as_deref().unwrap_or_default()),
@@ -32,14 +36,20 @@ pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> New
         1 => IfExists::Keep,
         _ => IfExists::Refuse,
     };
-    NewRecurring { name, recurs, zone, start: start_ms.map(Millis), catch_up, if_exists, meta, body }
+    let expires_after = expires.map(|(after_ms, dies)| ExpiresAfter { after_ms, then: terms::then_of(dies) });
+    let start = start_ms.map(Millis);
+    NewRecurring { name, recurs, zone, start, catch_up, if_exists, expires_after, meta, body }
 }
 
 /// A new series, in its wire form.
 pub(crate) fn request<'a>(subject: &'a str, recurs: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> RecurAsked<'a> {
-    let NewRecurring { name, zone, start, catch_up, if_exists, .. } = asked(recurs, meta, body);
+    let NewRecurring { name, zone, start, catch_up, if_exists, expires_after, .. } = asked(recurs, meta, body);
     let (every_ms, cron) = (recurs.1.unwrap_or_default(), recurs.2.as_deref().unwrap_or_default());
-    RecurAsked { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body }
+    RecurAsked { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body, expires_after }
+}
+
+fn expiring(expires: Option<ExpiresAfter>) -> Option<Expiring> {
+    expires.map(|expires| (expires.after_ms, expires.then == OnExpiry::DeadLetter))
 }
 
 /// A series in a server's answer.
@@ -47,14 +57,14 @@ pub(crate) fn told(row: &SeriesRow<'_>) -> Row {
     let owned = |text: &str| text.to_owned();
     let catch_up = u8::try_from(row.catch_up.number()).unwrap_or_default();
     let (subject, name, rule, zone) = (owned(row.subject), owned(row.name), owned(row.rule), owned(row.zone));
-    (row.number, subject, name, rule, zone, catch_up, row.pending.map(Receipt))
+    (row.number, subject, name, rule, zone, catch_up, expiring(row.expires_after), row.pending.map(Receipt))
 }
 
 /// A series in a list of the engine.
 pub(crate) fn row(listed: RecurringListed) -> Row {
-    let RecurringListed { number, subject, name, rule, zone, catch_up, pending } = listed;
+    let RecurringListed { number, subject, name, rule, zone, catch_up, expires_after, pending } = listed;
     let catch_up = u8::try_from(catch_up.number()).unwrap_or_default();
-    (number, subject, name, rule, zone, catch_up, pending.map(Receipt))
+    (number, subject, name, rule, zone, catch_up, expiring(expires_after), pending.map(Receipt))
 }
 
 /// Begins a series.

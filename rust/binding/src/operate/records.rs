@@ -8,6 +8,7 @@ use delaymq_core::Result;
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, ScanStart, Scanner, list_segments};
 use delaymq_core::record::adopt::{Adopt, AdoptedRun};
 use delaymq_core::record::command::{EpochStart, Void};
+use delaymq_core::record::expire::{Expire, ExpiredBy, OnExpiry};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::Ranges;
@@ -17,7 +18,7 @@ use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, Records, decode};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
-use delaymq_core::units::{Location, SegmentNumber, Sequence};
+use delaymq_core::units::{GroupNumber, Location, Millis, SegmentNumber, Sequence};
 use delaymq_engine::FileStorage;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -86,6 +87,18 @@ fn adopt_fields<'py>(py: Python<'py>, adopt: &Adopt<'_>) -> Named<'py> {
     Ok(("adopt", fields))
 }
 
+fn expire_fields<'py>(py: Python<'py>, expire: &Expire<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    let (group, due_before) = match expire.by {
+        ExpiredBy::Operator { due_before } => (GroupNumber(0), due_before),
+        ExpiredBy::Themselves { group } => (group, Millis(0)),
+    };
+    set(&fields, &[("subject", expire.subject.0.into()), ("group", group.0.into())])?;
+    set(&fields, &[("due_before_ms", due_before.0)])?;
+    set_ranges(&fields, expire.numbers)?;
+    Ok(("expire", fields))
+}
+
 /// The fields by the names that docs/format.md gives them.
 fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
@@ -132,11 +145,7 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
             set(&fields, &[("payload_sequence", redrive.payload_sequence.0)])?;
             "redrive"
         }
-        Fact::Expire(expire) => {
-            set(&fields, &[("subject", expire.subject.0.into()), ("due_before_ms", expire.due_before.0)])?;
-            set_ranges(&fields, expire.numbers)?;
-            "expire"
-        }
+        Fact::Expire(expire) => return expire_fields(py, &expire),
         Fact::Void(void) => {
             let (subject, what, number) = match void {
                 Void::Ready { subject, number } => (subject, 0, number.0),
@@ -200,6 +209,10 @@ fn recur_fields<'py>(py: Python<'py>, recur: Recur<'_>) -> Named<'py> {
                 CatchUp::All => "all",
             };
             fields.set_item("catch_up", catch_up)?;
+            if let Some(expires) = new.expires_after {
+                set(&fields, &[("expires_after_ms", expires.after_ms)])?;
+                fields.set_item("on_expiry", word_of(expires.then))?;
+            }
             fields.set_item("meta", PyBytes::new(py, new.meta))?;
             fields.set_item("body", PyBytes::new(py, new.body))?;
             match new.if_exists {
@@ -266,10 +279,21 @@ fn message_fields<'py>(py: Python<'py>, record: &RawRecord<'_>, message: &Messag
     set(&fields, &[("due_ms", message.due.0), ("published_ms", message.published.0)])?;
     fields.set_item("subject", message.subject.0)?;
     fields.set_item("opaque", message.opaque)?;
+    if let Some(expiry) = message.expiry {
+        set(&fields, &[("expires_ms", expiry.at.0)])?;
+        fields.set_item("on_expiry", word_of(expiry.then))?;
+    }
     let whole = record.payload_is_whole();
     fields.set_item("meta", whole.then(|| PyBytes::new(py, message.meta)))?;
     fields.set_item("body", whole.then(|| PyBytes::new(py, message.body)))?;
     Ok(("message", fields))
+}
+
+const fn word_of(then: OnExpiry) -> &'static str {
+    match then {
+        OnExpiry::Drop => "drop",
+        OnExpiry::DeadLetter => "dead_letter",
+    }
 }
 
 fn retry_fields<'py>(py: Python<'py>, retry: &Retry<'_>) -> Named<'py> {

@@ -178,6 +178,20 @@ impl Group {
         self.done.insert(number.0);
     }
 
+    /// As [`Self::expire`], for messages that expired by their own time: held numbers are finished, too.
+    pub fn drop_expired(&mut self, first: u64, end: u64, found: &mut Vec<(u64, u64)>) {
+        if is_on(Planted::ExpiredStays) {
+            return self.expire(first, end, found);
+        }
+        for consumer in self.consumers.values_mut() {
+            let ranges = consumer.held.number_ranges().map(|(from, to)| from.0.max(first)..to.0.min(end));
+            for number in ranges.flatten().collect::<Vec<_>>() {
+                consumer.held.remove_number(ReadyNumber(number));
+            }
+        }
+        self.expire(first, end, found);
+    }
+
     /// An operator expires `first..end`: numbers that no consumer holds are finished. A held number stays with its
     /// consumer; if it is given back, the group receives it again. Adds the newly finished numbers to `found`.
     pub fn expire(&mut self, first: u64, end: u64, found: &mut Vec<(u64, u64)>) {
@@ -335,6 +349,19 @@ mod tests {
         reserve(&mut group, 8, 4);
         assign(&mut group, 4, &[(0, 1)]);
         assert_eq!(group.consumers[&CONSUMER].held.get(PullOffset(4)).unwrap().deliveries, 2);
+    }
+
+    #[test]
+    fn a_message_that_expired_by_itself_is_finished_in_its_hand_too() {
+        let mut group = group();
+        reserve(&mut group, 8, 8);
+        assign(&mut group, 0, &[(0, 4)]);
+        let mut found = Vec::new();
+        group.drop_expired(1, 3, &mut found);
+        assert_eq!((found, group.in_flight()), (vec![(1, 3)], 2));
+        let mut again = Vec::new();
+        group.drop_expired(0, 6, &mut again);
+        assert_eq!((again, group.in_flight(), group.done.below()), (vec![(0, 1), (3, 6)], 0, 6));
     }
 
     #[test]

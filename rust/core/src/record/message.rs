@@ -6,15 +6,18 @@
 //! | 8 | 8 | `published_ms`: the trusted clock when it was received |
 //! | 16 | 4 | `subject`: the subject's number |
 //! | 20 | 4 | `meta_length`: bytes of the payload before the body |
+//! | 24 | 8 | `expires_ms`, with flag bit 4 alone |
 //!
 //! Flag bit 3 (value 8): the payload is opaque: meta, then the raw body. Without the flag the payload is a QMQ wire
-//! message, stored as received. Meta of an opaque message:
+//! message, stored as received. Flag bit 4 (value 16): the message expires, and the fixed part has 8 bytes more. Flag
+//! bit 5 (value 32), beside bit 4: it then becomes a dead letter. Meta of an opaque message:
 //! `id length u16 | id | tag count u8 | (length u8 | tag)* | attribute count u16 |
 //! (key length u16 | key | value length u32 | value)*`, text in UTF-8.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::expire::{Expiry, OnExpiry};
 use super::header::{
     RECORD_HEADER_BYTES, RawRecord, RecordHeader, check_of_parts, encode_checked_record, reseal_record,
 };
@@ -26,6 +29,10 @@ use crate::units::{Millis, Sequence, SubjectNumber};
 pub const KIND_MESSAGE: u8 = 1;
 /// Flag: the payload is meta, then raw bytes.
 pub const FLAG_OPAQUE: u8 = 8;
+/// Flag: the message expires.
+pub const FLAG_EXPIRES: u8 = 16;
+/// Flag: when the message expires, it becomes a dead letter.
+pub const FLAG_DIES: u8 = 32;
 
 /// The fixed part of a message record.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -38,6 +45,22 @@ struct MessageFixed {
 }
 const _: () = assert!(size_of::<MessageFixed>() == 24);
 
+/// The end of the fixed part, in the record of a message that expires.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ExpiryFixed {
+    expires_ms: U64,
+}
+
+/// The fixed part of the record of a message that expires.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ExpiringFixed {
+    message: MessageFixed,
+    expiry: ExpiryFixed,
+}
+const _: () = assert!(size_of::<ExpiringFixed>() == 32);
+
 /// A message as it is stored; `meta` and `body` borrow the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
@@ -49,6 +72,8 @@ pub struct Message<'a> {
     pub subject: SubjectNumber,
     /// True for meta and raw body, false for a QMQ wire message.
     pub opaque: bool,
+    /// When it expires, if it does.
+    pub expiry: Option<Expiry>,
     /// Message id, tags and attributes, encoded by [`encode_meta`].
     pub meta: &'a [u8],
     /// The body.
@@ -70,7 +95,13 @@ pub fn encode_checked_message(out: &mut Vec<u8>, message: &Message<'_>, check: u
         meta_length: U32::new(u32::try_from(message.meta.len()).unwrap_or(u32::MAX)),
     };
     let flags = if message.opaque { FLAG_OPAQUE } else { 0 };
-    encode_checked_record(out, (KIND_MESSAGE, flags), fixed.as_bytes(), &[message.meta, message.body], check);
+    let parts = [message.meta, message.body];
+    let Some(expiry) = message.expiry else {
+        return encode_checked_record(out, (KIND_MESSAGE, flags), fixed.as_bytes(), &parts, check);
+    };
+    let dies = if expiry.then == OnExpiry::DeadLetter { FLAG_DIES } else { 0 };
+    let fixed = ExpiringFixed { message: fixed, expiry: ExpiryFixed { expires_ms: U64::new(expiry.at.0) } };
+    encode_checked_record(out, (KIND_MESSAGE, flags | FLAG_EXPIRES | dies), fixed.as_bytes(), &parts, check);
 }
 
 /// Reads a message; `None` if the fixed part does not fit.
@@ -78,14 +109,24 @@ pub fn encode_checked_message(out: &mut Vec<u8>, message: &Message<'_>, check: u
 pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
     let fixed: MessageFixed = read_struct(record.fixed)?;
     let (meta, body) = record.payload.split_at_checked(fixed.meta_length.get() as usize)?;
+    let expiry = if record.header.flags & FLAG_EXPIRES == 0 { None } else { Some(expiry_of(record)?) };
     Some(Message {
         due: Millis(fixed.due_ms.get()),
         published: Millis(fixed.published_ms.get()),
         subject: SubjectNumber(fixed.subject.get()),
         opaque: record.header.flags & FLAG_OPAQUE != 0,
+        expiry,
         meta,
         body,
     })
+}
+
+/// The expiry of a record that has one.
+fn expiry_of(record: &RawRecord<'_>) -> Option<Expiry> {
+    let fixed: ExpiringFixed = read_struct(record.fixed)?;
+    let dies = record.header.flags & FLAG_DIES != 0;
+    let then = if dies { OnExpiry::DeadLetter } else { OnExpiry::Drop };
+    Some(Expiry { at: Millis(fixed.expiry.expires_ms.get()), then })
 }
 
 /// The fields of the fixed part that an adoption sets.
@@ -169,27 +210,42 @@ mod tests {
             attributes: vec![("k".to_owned(), vec![0, 1, 2])],
         })
         .unwrap();
-        let message = Message {
-            due: Millis(5),
-            published: Millis(4),
-            subject: SubjectNumber(3),
-            opaque: true,
-            meta: &meta,
-            body: b"body",
-        };
-        let mut bytes = Vec::new();
-        encode_message(&mut bytes, &message);
-        seal_record(&mut bytes, Sequence(1)).unwrap();
-        let record = read_record(&bytes, Sequence(1)).unwrap();
-        assert_eq!(decode_message(&record), Some(message));
+        let mut lengths = Vec::new();
+        let expiries = [OnExpiry::Drop, OnExpiry::DeadLetter].map(|then| Some(Expiry { at: Millis(6), then }));
+        for expiry in [None].into_iter().chain(expiries) {
+            let message = Message {
+                due: Millis(5),
+                published: Millis(4),
+                subject: SubjectNumber(3),
+                opaque: true,
+                expiry,
+                meta: &meta,
+                body: b"body",
+            };
+            let mut bytes = Vec::new();
+            encode_message(&mut bytes, &message);
+            seal_record(&mut bytes, Sequence(1)).unwrap();
+            let record = read_record(&bytes, Sequence(1)).unwrap();
+            assert_eq!(decode_message(&record), Some(message));
+            lengths.push(record.header.length.get());
+        }
+        let plain = lengths[0];
+        assert_eq!(lengths, [plain, plain + 8, plain + 8], "an expiry takes room only where it is set");
         assert_eq!(decode_meta(&meta).unwrap().tags[1], "β");
     }
 
     #[test]
     fn a_check_that_is_known_is_stored_and_found_wrong_where_it_is() {
         let subject = SubjectNumber(3);
-        let message =
-            Message { due: Millis(5), published: Millis(4), subject, opaque: true, meta: b"meta", body: b"body" };
+        let message = Message {
+            due: Millis(5),
+            published: Millis(4),
+            subject,
+            opaque: true,
+            expiry: None,
+            meta: b"meta",
+            body: b"body",
+        };
         let (mut computed, mut known, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         encode_message(&mut computed, &message);
         encode_checked_message(&mut known, &message, crc32fast::hash(b"metabody"));

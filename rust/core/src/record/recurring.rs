@@ -7,6 +7,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::expire::{ExpiresAfter, OnExpiry};
 use super::header::{RawRecord, encode_record};
 use super::read_struct;
 use super::terms::IfExists;
@@ -58,6 +59,8 @@ pub struct NewSeries<'a> {
     pub catch_up: CatchUp,
     /// The first occurrence is the first one of the rule after this time.
     pub after: Millis,
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
     /// Message id, tags and attributes of each message.
     pub meta: &'a [u8],
     /// The body of each message.
@@ -96,7 +99,8 @@ pub enum Recur<'a> {
 /// | 32 | 4 | `rule_length` |
 /// | 36 | 4 | `zone_length` |
 /// | 40 | 4 | `meta_length` |
-/// | 44 | 4 | `reserved` |
+/// | 44 | 4 | `on_expiry`: 1 drop, 2 dead letter; 0 if the messages do not expire |
+/// | 48 | 8 | `expires_after_ms`, only if the messages expire |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RecurFixed {
@@ -109,9 +113,25 @@ struct RecurFixed {
     rule_length: U32,
     zone_length: U32,
     meta_length: U32,
-    reserved: U32,
+    on_expiry: U32,
 }
 const _: () = assert!(size_of::<RecurFixed>() == 48);
+
+/// The end of the fixed part, for a series whose messages expire.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ExpiryFixed {
+    expires_after_ms: U64,
+}
+
+/// The fixed part of a series whose messages expire.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ExpiringFixed {
+    recur: RecurFixed,
+    expiry: ExpiryFixed,
+}
+const _: () = assert!(size_of::<ExpiringFixed>() == 56);
 
 const END: u32 = 3;
 const OVER: u32 = 4;
@@ -130,6 +150,7 @@ pub fn encode_recur(out: &mut Vec<u8>, recur: &Recur<'_>) {
         zone: "",
         catch_up: CatchUp::One,
         after: Millis(0),
+        expires_after: None,
         meta: b"",
         body: b"",
     };
@@ -148,10 +169,16 @@ pub fn encode_recur(out: &mut Vec<u8>, recur: &Recur<'_>) {
         rule_length: length_of(new.rule.as_bytes()),
         zone_length: length_of(new.zone.as_bytes()),
         meta_length: length_of(new.meta),
-        reserved: U32::ZERO,
+        on_expiry: U32::new(new.expires_after.map_or(0, |expires| u32::from(expires.then.number()))),
     };
     let parts = [new.name.as_bytes(), new.rule.as_bytes(), new.zone.as_bytes(), new.meta, new.body];
-    encode_record(out, KIND_RECUR, 0, fixed.as_bytes(), &parts);
+    match new.expires_after {
+        None => encode_record(out, KIND_RECUR, 0, fixed.as_bytes(), &parts),
+        Some(ExpiresAfter { after_ms, .. }) => {
+            let fixed = ExpiringFixed { recur: fixed, expiry: ExpiryFixed { expires_after_ms: U64::new(after_ms) } };
+            encode_record(out, KIND_RECUR, 0, fixed.as_bytes(), &parts);
+        }
+    }
 }
 
 /// Reads a series fact.
@@ -176,7 +203,19 @@ pub fn decode_recur<'a>(record: &RawRecord<'a>) -> Option<Recur<'a>> {
         _ => return None,
     };
     let (catch_up, after) = (CatchUp::numbered(fixed.catch_up.get())?, Millis(fixed.after_ms.get()));
-    Some(Recur::Begin(NewSeries { subject, name, if_exists, rule, zone, catch_up, after, meta, body: rest }))
+    let expires_after = match fixed.on_expiry.get() {
+        0 => None,
+        number => Some(expires_after_of(record, number)?),
+    };
+    let (meta, body) = (meta, rest);
+    Some(Recur::Begin(NewSeries { subject, name, if_exists, rule, zone, catch_up, after, expires_after, meta, body }))
+}
+
+/// When the messages of a series expire; `None` for an unknown number.
+fn expires_after_of(record: &RawRecord<'_>, on_expiry: u32) -> Option<ExpiresAfter> {
+    let then = OnExpiry::numbered(u8::try_from(on_expiry).ok()?)?;
+    let fixed: ExpiringFixed = read_struct(record.fixed)?;
+    Some(ExpiresAfter { after_ms: fixed.expiry.expires_after_ms.get(), then })
 }
 
 /// Marks the next message as an occurrence.
@@ -228,6 +267,7 @@ mod tests {
         zone: "Europe/Berlin",
         catch_up: CatchUp::All,
         after: Millis(7),
+        expires_after: None,
         meta: b"meta",
         body: b"body",
     };
@@ -241,6 +281,10 @@ mod tests {
 
     #[test]
     fn series_read_back() {
+        let expiring = [OnExpiry::Drop, OnExpiry::DeadLetter].map(|then| {
+            let expires_after = Some(ExpiresAfter { after_ms: 7, then });
+            Recur::Begin(NewSeries { expires_after, ..SERIES })
+        });
         let empty = NewSeries { name: "", rule: "", zone: "", meta: b"", body: b"", ..SERIES };
         for recur in [
             Recur::Begin(SERIES),
@@ -248,6 +292,8 @@ mod tests {
             Recur::Begin(NewSeries { if_exists: IfExists::Refuse, catch_up: CatchUp::Skip, ..empty }),
             Recur::End { subject: SubjectNumber(3), name: "dünning" },
             Recur::Over { series: Sequence(4) },
+            expiring[0],
+            expiring[1],
         ] {
             let bytes = sealed(|out| encode_recur(out, &recur));
             assert_eq!(decode_recur(&read_record(&bytes, Sequence(5)).unwrap()), Some(recur));

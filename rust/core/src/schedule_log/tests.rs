@@ -444,7 +444,7 @@ fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
         let (due, body) = (Millis(1_000 + sequence), [7; 9]);
         let mut bytes = Vec::new();
         let (published, subject, opaque) = (Millis(1), SubjectNumber(1), true);
-        encode_message(&mut bytes, &Message { due, published, subject, opaque, meta: b"", body: &body });
+        encode_message(&mut bytes, &Message { due, published, subject, opaque, expiry: None, meta: b"", body: &body });
         seal_record(&mut bytes, Sequence(sequence)).unwrap();
         log.write_at(offset, &bytes).unwrap();
         let key = DueKey { due, sequence: Sequence(sequence) };

@@ -8,7 +8,7 @@ use delaymq_core::message_log::{
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::command::{Cancel, Move, Void, encode_cancel, encode_move, encode_void};
-use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::expire::{ExpiredBy, ExpiresAfter, OnExpiry, encode_expire};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{
     GroupEnd, GroupStart, encode_consumer, encode_group, encode_group_end, encode_subject,
@@ -73,7 +73,14 @@ const HISTORY: [&[Encode]; 10] = [
         |out| message(out, 0, b"ready 4"),
         |out| message(out, 0, b"ready 5"),
         |out| message(out, 0, b"ready 6"),
-        |out| encode_expire(out, ORDERS, NOW.plus(1), &[NumberRange { first: 5, count: 1 }]),
+        |out| {
+            encode_expire(
+                out,
+                ORDERS,
+                ExpiredBy::Operator { due_before: NOW.plus(1) },
+                &[NumberRange { first: 5, count: 1 }],
+            );
+        },
         |out| encode_assign(out, BILLING, WORKER, PullOffset(3), &[NumberRange { first: 4, count: 1 }]),
         |out| encode_subject(out, DEAD_LETTERS, "%DEAD_RETRY%orders%billing"),
         |out| encode_retry(out, &DEAD_LETTER),
@@ -88,7 +95,9 @@ const HISTORY: [&[Encode]; 10] = [
     &[
         |out| encode_recur(out, &Recur::Begin(records::series(ORDERS))),
         |out| {
-            encode_recur(out, &Recur::Begin(NewSeries { name: "owes one", meta: b"meta", ..records::series(ORDERS) }));
+            let expires_after = Some(ExpiresAfter { after_ms: 60_000, then: OnExpiry::Drop });
+            let named = NewSeries { name: "owes one", meta: b"meta", expires_after, ..records::series(ORDERS) };
+            encode_recur(out, &Recur::Begin(named));
         },
         |out| encode_occurrence(out, Occurrence { series: Sequence(36), after: NOW }),
         |out| message(out, 40_000, b"again"),
@@ -143,7 +152,7 @@ const DEAD_LETTER: Retry<'_> = Retry {
 
 fn message(out: &mut Vec<u8>, delay_ms: u64, body: &[u8]) {
     let (due, published) = (NOW.plus(delay_ms), NOW);
-    encode_message(out, &Message { due, published, subject: ORDERS, opaque: true, meta: b"", body });
+    encode_message(out, &Message { due, published, subject: ORDERS, opaque: true, expiry: None, meta: b"", body });
 }
 
 fn apply_history(

@@ -5,7 +5,7 @@ use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{
     Cancel, EpochStart, Move, Void, encode_cancel, encode_epoch_start, encode_move, encode_void,
 };
-use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::expire::{ExpiredBy, ExpiresAfter, Expiry, OnExpiry, encode_expire};
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, Meta, encode_message, encode_meta};
 use delaymq_core::record::name::{
@@ -44,6 +44,7 @@ pub(crate) fn message(out: &mut Vec<u8>) {
             published: Millis(1_700_000_000_000),
             subject: SubjectNumber(3),
             opaque: true,
+            expiry: None,
             meta: &meta,
             body: b"the body",
         },
@@ -93,6 +94,7 @@ pub(crate) const fn series(subject: SubjectNumber) -> NewSeries<'static> {
         rule: "30 9 * * mon-fri",
         zone: "Europe/Berlin",
         catch_up: CatchUp::Skip,
+        expires_after: None,
         after: Millis(1_700_000_000_000),
         meta: b"",
         body: b"again",
@@ -126,12 +128,29 @@ fn compare_record(name: &str, encode: impl FnOnce(&mut Vec<u8>)) -> Outcome {
 #[test]
 fn messages() -> Outcome {
     compare_record("record_message", message)?;
+    for (name, then) in
+        [("record_message_that_expires", OnExpiry::Drop), ("record_message_that_dies", OnExpiry::DeadLetter)]
+    {
+        compare_record(name, |out| {
+            let message = Message {
+                due: Millis(1_700_000_600_000),
+                published: Millis(1_700_000_000_000),
+                subject: SubjectNumber(3),
+                opaque: true,
+                expiry: Some(Expiry { at: Millis(1_700_000_660_000), then }),
+                meta: b"",
+                body: b"of use for a minute",
+            };
+            encode_message(out, &message);
+        })?;
+    }
     compare_record("record_message_of_qmq", |out| {
         let message = Message {
             due: Millis(1_700_000_000_000),
             published: Millis(1_700_000_000_000),
             subject: SubjectNumber(4),
             opaque: false,
+            expiry: None,
             meta: b"",
             body: b"kept as it came",
         };
@@ -176,6 +195,9 @@ fn loads() -> Outcome {
 #[test]
 fn what_recurs() -> Outcome {
     compare_record("record_recur", |out| encode_recur(out, &Recur::Begin(series(SubjectNumber(3)))))?;
+    let expires_after = Some(ExpiresAfter { after_ms: 60_000, then: OnExpiry::DeadLetter });
+    let expiring = NewSeries { expires_after, ..series(SubjectNumber(3)) };
+    compare_record("record_recur_that_expires", |out| encode_recur(out, &Recur::Begin(expiring)))?;
     let end = Recur::End { subject: SubjectNumber(3), name: "dünning" };
     compare_record("record_recur_end", |out| encode_recur(out, &end))?;
     compare_record("record_recur_over", |out| encode_recur(out, &Recur::Over { series: Sequence(7) }))?;
@@ -224,7 +246,11 @@ fn queues() -> Outcome {
     compare_record("record_assign", |out| encode_assign(out, group, consumer, PullOffset(100), &ranges))?;
     compare_record("record_acknowledge", |out| encode_acknowledge(out, group, consumer, &ranges))?;
     compare_record("record_expire", |out| {
-        encode_expire(out, SubjectNumber(3), Millis(1_700_000_600_000), &ranges);
+        let by = ExpiredBy::Operator { due_before: Millis(1_700_000_600_000) };
+        encode_expire(out, SubjectNumber(3), by, &ranges);
+    })?;
+    compare_record("record_expire_by_themselves", |out| {
+        encode_expire(out, SubjectNumber(3), ExpiredBy::Themselves { group }, &ranges);
     })
 }
 

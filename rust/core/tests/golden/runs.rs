@@ -109,7 +109,7 @@ pub(crate) fn stage(storage: &dyn Storage) -> Result<StagedRun, Box<dyn std::err
     for (after_ms, subject, body) in [(60_000, "orders", "late"), (5, "orders", "soon"), (5, "β", "too"), (0, "β", "")]
     {
         let meta = if body == "soon" { meta.as_slice() } else { &[] };
-        let message = StagedMessage { due: Millis(DUE + after_ms), subject, meta, body: body.as_bytes() };
+        let message = StagedMessage { due: Millis(DUE + after_ms), subject, meta, body: body.as_bytes(), expiry: None };
         stager.push(&message)?.map_err(|refused| refused.error)?;
     }
     Ok(*stager.finish()?.first().ok_or("no run")?)

@@ -64,7 +64,7 @@ impl<'a> OnTerms<'a> {
             DELAY_MS_MIN.saturating_add(self.chance.below(self.arguments.delay_ms_max.saturating_add(far_ms)));
         let body = format!("{id} under {key}");
         let line = published_line(&id, &body, delay_ms).text("key", &key).text("if_exists", word);
-        let terms = PublishTerms { key: Some(&key), if_exists, deduplicates: false };
+        let terms = PublishTerms { key: Some(&key), if_exists, deduplicates: false, expires: None };
         self.send(line, (&id, &body), (&META, delay_ms), &terms)
     }
 

@@ -35,6 +35,7 @@ pub(crate) fn begin(telling: &Telling, store: &Store) -> Result<()> {
             zone: "UTC",
             start: Some(START),
             catch_up: CatchUp::All,
+            expires_after: None,
             if_exists: IfExists::Keep,
             meta: &META,
             body: BODY.as_bytes(),

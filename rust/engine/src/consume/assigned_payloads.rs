@@ -9,6 +9,7 @@ use delaymq_core::store::{Delivery, Receipt};
 use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::consume::delivery::{Delivered, DeliveryKey};
+use crate::consume::expiring::ExpiredDelivery;
 use crate::consume::subscription::Subscription;
 use crate::files::payload_reader::Stored;
 use crate::names::Subject;
@@ -42,7 +43,8 @@ impl Shared {
 }
 
 impl Subscription {
-    /// Reads assigned messages. A damaged one is voided by a durable fact, and the next takes its place. With `near`,
+    /// Reads assigned messages. A damaged one is voided by a durable fact, one that has expired is finished by another,
+    /// and the next takes its place. With `near`,
     /// reading stops at everything that may have to wait: a payload before that segment or in another file, or one that
     /// cannot be read. It also stops with the payload that fills `bytes_max`.
     pub(crate) fn read_assigned(
@@ -58,14 +60,14 @@ impl Subscription {
             let passed = taken.saturating_sub(unread.len());
             self.member.unread_again(taken, unread);
             match read {
-                // All that was read was voided, so there is less each time.
+                // All that was read was voided or had expired, so there is less each time.
                 Ok(delivered) if delivered.is_empty() && passed > 0 => {}
                 read => return read,
             }
         }
     }
 
-    /// Reads from the front of `unread`. Messages that are handed over or voided are removed from it.
+    /// Reads from the front of `unread`. Messages that are handed over, voided or finished are removed from it.
     fn read_unread(
         &self,
         unread: &mut VecDeque<(u8, Delivery)>,
@@ -73,6 +75,7 @@ impl Subscription {
         near: Option<SegmentNumber>,
     ) -> Result<Vec<Delivered>> {
         let (mut delivered, mut bytes) = (Vec::with_capacity(unread.len()), 0_usize);
+        let mut expired = Vec::new();
         let mut deliveries = Vec::with_capacity(unread.len());
         let mut payloads = self.shared.payloads.reader();
         let mut failed = Ok(());
@@ -84,6 +87,12 @@ impl Subscription {
                 break;
             }
             match payloads.read(entry.location(), entry.payload_sequence()) {
+                Ok(stored) if self.shared.has_expired(&stored, &self.member.subject) => {
+                    if near.is_some() {
+                        break;
+                    }
+                    expired.push((*queue, ExpiredDelivery::of(*delivery, &stored)));
+                }
                 Ok(stored) => {
                     bytes = bytes.saturating_add(stored.payload.all().len());
                     let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
@@ -100,6 +109,8 @@ impl Subscription {
             }
             unread.pop_front();
         }
+        let finished = self.finish_expired(&expired);
+        failed = failed.and(finished);
         self.member.hand_over(deliveries);
         self.shared.metrics.delivered.add(delivered.len() as u64);
         if delivered.is_empty() { failed.map(|()| delivered) } else { Ok(delivered) }

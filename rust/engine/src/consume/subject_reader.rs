@@ -23,7 +23,7 @@ use crate::sync::Mutex;
 #[derive(Clone, Debug)]
 pub enum ReadNumbers {
     /// Messages with neighbouring numbers. `first` is above the number that was asked for only if the messages between
-    /// are damaged.
+    /// are damaged or have expired.
     Messages {
         /// The number of the first.
         first: ReadyNumber,
@@ -66,8 +66,8 @@ enum Taken {
     },
     /// The first one would have to wait.
     Later,
-    /// All are damaged; go on behind them.
-    Damaged(ReadyNumber),
+    /// All are damaged or have expired; go on behind them.
+    Passed(ReadyNumber),
 }
 
 impl SubjectReader {
@@ -132,7 +132,7 @@ impl SubjectReader {
         match self.look(guard, from, count_max)? {
             ReadFollowed::Entries(entries) => match self.take(&entries, bytes_max, near)? {
                 Taken::Messages { first, messages } => Ok(ReadNumbers::Messages { first, messages }),
-                Taken::Later | Taken::Damaged(_) => Ok(ReadNumbers::WouldWait),
+                Taken::Later | Taken::Passed(_) => Ok(ReadNumbers::WouldWait),
             },
             ReadFollowed::Load(_) => Ok(ReadNumbers::WouldWait),
             ReadFollowed::Nothing { next } => Ok(ReadNumbers::Nothing { next }),
@@ -156,7 +156,7 @@ impl SubjectReader {
             };
             match self.take(&entries, bytes_max, None)? {
                 Taken::Messages { first, messages } => return Ok(ReadNumbers::Messages { first, messages }),
-                Taken::Damaged(next) => from = next.max(from.next()),
+                Taken::Passed(next) => from = next.max(from.next()),
                 // Without `near` nothing is left for later.
                 Taken::Later => return Ok(ReadNumbers::WouldWait),
             }
@@ -175,7 +175,8 @@ impl SubjectReader {
         Ok(found)
     }
 
-    /// The first run of these messages that can be read. Damaged ones are not voided: a consumer of a group does that.
+    /// The first run of these messages that can be read and have not expired. Damaged ones are not voided, and expired
+    /// ones not finished: a consumer of a group does that.
     fn take(&self, entries: &[(ReadyNumber, Entry)], bytes_max: usize, near: Option<SegmentNumber>) -> Result<Taken> {
         let (mut messages, mut bytes) = (Vec::new(), 0_usize);
         let mut first = ReadyNumber(0);
@@ -191,6 +192,12 @@ impl SubjectReader {
                 return Ok(if messages.is_empty() { Taken::Later } else { Taken::Messages { first, messages } });
             }
             match payloads.read(entry.location(), entry.payload_sequence()) {
+                // A run has neighbouring numbers, so it ends before a message that has expired.
+                Ok(stored) if self.shared.has_expired(&stored, &self.subject) => {
+                    if !messages.is_empty() {
+                        break;
+                    }
+                }
                 Ok(stored) => {
                     if messages.is_empty() {
                         first = *number;
@@ -206,7 +213,7 @@ impl SubjectReader {
             }
         }
         if messages.is_empty() {
-            return Ok(Taken::Damaged(expected.unwrap_or_default()));
+            return Ok(Taken::Passed(expected.unwrap_or_default()));
         }
         self.shared.metrics.delivered.add(messages.len() as u64);
         Ok(Taken::Messages { first, messages })

@@ -91,8 +91,11 @@ impl Subscription {
             }
             match asked {
                 PullOutcome::Gone => return Err(Error::Closed),
-                // All of it was damaged and is voided: there may be more.
-                PullOutcome::Assigned => continue,
+                // All of it was damaged or had expired, and is finished: there may be more.
+                PullOutcome::Assigned => {
+                    (settled, hastened) = (!self.member.presence.is_kept(), false);
+                    continue;
+                }
                 // With a manual clock nothing arrives later by itself: facts on their way are applied first.
                 PullOutcome::Nothing | PullOutcome::Soon if !settled => {
                     self.shared.settle()?;

@@ -214,6 +214,7 @@ mod tests {
                 published: Millis(8),
                 subject: SubjectNumber(3),
                 opaque: true,
+                expiry: None,
                 meta: b"meta",
                 body: &body,
             };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::RawRecord;
+use delaymq_core::record::expire::Expiry;
 use delaymq_core::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
 use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::run::read_payload;
@@ -22,6 +23,7 @@ pub(crate) struct Stored {
     pub(crate) due: Millis,
     pub(crate) published: Millis,
     pub(crate) subject: SubjectNumber,
+    pub(crate) expiry: Option<Expiry>,
     pub(crate) payload: Payload,
 }
 
@@ -147,7 +149,7 @@ fn read_in(bytes: &[u8], sequence: Sequence) -> Option<Stored> {
 fn copied(record: &RawRecord<'_>) -> Option<Stored> {
     let message = decode_message(record)?;
     let payload = Payload::owned(record.payload, form_of(record, &message));
-    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+    Some(stored(&message, payload))
 }
 
 /// The message at `location`; `None` if any check fails.
@@ -160,7 +162,12 @@ fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -
     let message = decode_message(&record)?;
     let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
     let payload = Payload::mapped(Arc::clone(mapping), start, form_of(&record, &message));
-    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+    Some(stored(&message, payload))
+}
+
+fn stored(message: &Message<'_>, payload: Payload) -> Stored {
+    let Message { due, published, subject, expiry, .. } = *message;
+    Stored { due, published, subject, expiry, payload }
 }
 
 fn form_of(record: &RawRecord<'_>, message: &Message<'_>) -> PayloadForm {

@@ -3,7 +3,7 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
-use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::expire::{ExpiredBy, encode_expire};
 use delaymq_core::record::name::{GroupEnd, encode_group_end, encode_group_reset};
 use delaymq_core::record::queue::{NumberRange, add_to_ranges};
 use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed, retry_subject};
@@ -90,7 +90,7 @@ impl Store {
         let ranges_max = self.shared.submission_bytes_max() / (2 * size_of::<NumberRange>());
         for part in numbers.chunks(EXPIRE_RANGES_MAX.min(ranges_max).max(1)) {
             let mut records = Vec::new();
-            encode_expire(&mut records, number, due_before, part);
+            encode_expire(&mut records, number, ExpiredBy::Operator { due_before }, part);
             if let Some(Some(Outcome::Expired(found))) = self.shared.ask(&records, 1, Class::Finishing, false)?.first()
             {
                 count = count.saturating_add(*found);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
 use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::record::expire::Expiry;
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
@@ -16,7 +17,7 @@ use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::submission;
 use crate::names::{Subject, check_name};
-use crate::options::{Due, GroupStart, PublishTerms};
+use crate::options::{Due, Expires, GroupStart, OnExpiry, PublishTerms};
 use crate::publish::receipts::{ReceiptFields, ReceiptRows};
 use crate::publish::terms::{AwaitedOutcomes, BatchConditions};
 use crate::shared::Shared;
@@ -83,18 +84,18 @@ impl PublishBatch {
     /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`, `attributes`, `body` or
     /// `messages`; the batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
-        self.push_with(subject, due, (meta, body), encode_message)
+        self.push_with(subject, due, (meta, body), None, encode_message)
     }
 
     /// As [`Self::push`], with the CRC-32 of meta and body, which was checked before: it is stored.
     pub fn push_checked(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), check: u32) -> Result<()> {
-        self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
+        self.push_with(subject, due, parts, None, |out, message| encode_checked_message(out, message, check))
     }
 
     /// As [`Self::push_checked`], with terms.
     ///
     /// # Errors
-    /// As [`Self::push`]; `InvalidArgument` naming `key` or `message_id`.
+    /// As [`Self::push`]; `InvalidArgument` naming `key`, `message_id` or `expires`.
     pub fn push_on_terms(
         &mut self,
         subject: &str,
@@ -103,7 +104,7 @@ impl PublishBatch {
         terms: &PublishTerms<'_>,
     ) -> Result<()> {
         let row = self.terms.row(self.notes.len(), subject, meta, terms)?;
-        self.push(subject, due, meta, body)?;
+        self.push_with(subject, due, (meta, body), terms.expires, encode_message)?;
         self.terms.add(row);
         Ok(())
     }
@@ -113,15 +114,18 @@ impl PublishBatch {
         subject: &str,
         due: Due,
         (meta, body): (&[u8], &[u8]),
+        expires: Option<(Expires, OnExpiry)>,
         encode: impl FnOnce(&mut Vec<u8>, &Message<'_>),
     ) -> Result<()> {
         let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
         let due = self.shared.due_time(due, now, from)?;
+        let expiry = expires.map(|(expires, then)| Expiry { at: expires.at(due), then });
+        expiry.map_or(Ok(()), |expiry| expiry.check(due))?;
         check_meta(meta)?;
         check_body(body.len())?;
         self.check_room(meta.len().saturating_add(body.len()))?;
         let number = self.subject_number(subject, check_name, u32::MAX)?;
-        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body }, encode);
+        self.add(&Message { due, published: now, subject: number, opaque: true, expiry, meta, body }, encode);
         self.now = Some((now, from));
         Ok(())
     }
@@ -151,7 +155,8 @@ impl PublishBatch {
             self.new_groups.push((number, owner.group.to_owned()));
         }
         let due = owner.map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
-        let message = Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole };
+        let message =
+            Message { due, published: now, subject: number, opaque: false, expiry: None, meta: &[], body: whole };
         self.add(&message, encode_message);
         self.now = Some((now, from));
         Ok(())

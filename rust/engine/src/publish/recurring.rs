@@ -12,6 +12,7 @@ use delaymq_core::store::{
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 use delaymq_recurrence::{Refused, Rule};
 
+pub use delaymq_core::record::expire::ExpiresAfter;
 pub use delaymq_core::record::recurring::CatchUp;
 
 use crate::invalid;
@@ -47,6 +48,8 @@ pub struct NewRecurring<'a> {
     pub catch_up: CatchUp,
     /// What happens if the subject has a series of this name.
     pub if_exists: IfExists,
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
     /// Message id, tags and attributes of each message, encoded.
     pub meta: &'a [u8],
     /// The body of each message.
@@ -68,6 +71,8 @@ pub struct RecurringListed {
     pub zone: String,
     /// What happens to missed occurrences.
     pub catch_up: CatchUp,
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
     /// Its pending message; `None` if the next occurrence is due to be stored.
     pub pending: Option<Receipt>,
 }
@@ -77,7 +82,7 @@ impl Store {
     /// durable: the new one, or, with [`IfExists::Keep`], the one that existed.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone` or `start`, and `name` if one exists and
+    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone`, `start` or `expires_after`, and `name` if one exists and
     /// [`IfExists::Refuse`] was given; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
     /// `Poisoned`, `Closed`, `ForkedProcess`. Nothing is stored then.
     pub fn recur(&self, subject: &str, new: &NewRecurring<'_>) -> Result<RecurringListed> {
@@ -86,6 +91,7 @@ impl Store {
         check_name("subject", subject)?;
         check_name("name", new.name)?;
         check_meta(new.meta)?;
+        new.expires_after.map_or(Ok(()), ExpiresAfter::check)?;
         let (rule, after) = shared.rule_of(new)?;
         let lengths = [new.name.len(), rule.len(), new.zone.len(), new.meta.len(), new.body.len()];
         let bytes = lengths.into_iter().fold(0, usize::saturating_add);
@@ -98,6 +104,7 @@ impl Store {
             zone: new.zone,
             catch_up: new.catch_up,
             after,
+            expires_after: new.expires_after,
             meta: new.meta,
             body: new.body,
         };
@@ -124,6 +131,7 @@ impl Store {
             zone: &recurs.zone,
             catch_up: recurs.catch_up,
             after: saved.last_due,
+            expires_after: recurs.expires_after,
             meta: &recurs.meta,
             body: &recurs.body,
         };
@@ -227,6 +235,7 @@ impl Shared {
             rule: recurs.rule.clone(),
             zone: recurs.zone.clone(),
             catch_up: recurs.catch_up,
+            expires_after: recurs.expires_after,
             pending,
         }
     }

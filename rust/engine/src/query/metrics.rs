@@ -54,7 +54,7 @@ counters! {
     punched_bytes,
     /// Damaged messages that were voided.
     voided,
-    /// Messages that an operator let expire.
+    /// Messages that have expired, by their own time or by an operator.
     expired,
     /// Dead letters that were redriven.
     redriven,

@@ -26,7 +26,7 @@ fn put(store: &Store, due: Due, messages: &[(One<'_>, &[u8])]) -> Result<Vec<Rec
     for ((key, if_exists, id), body) in messages {
         let meta = Meta { message_id: id.unwrap_or_default().to_owned(), ..Meta::default() };
         let meta = encode_meta(&meta).unwrap();
-        let terms = PublishTerms { key: *key, if_exists: *if_exists, deduplicates: id.is_some() };
+        let terms = PublishTerms { key: *key, if_exists: *if_exists, deduplicates: id.is_some(), expires: None };
         batch.push_on_terms("orders", due, (&meta, body), &terms)?;
     }
     store.publish(&mut batch).map(|receipts| receipts.iter().collect())

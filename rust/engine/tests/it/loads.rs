@@ -36,7 +36,7 @@ fn stage(folder: &Path, subject: &str, rows: &[(u64, String)], rows_max: u32) ->
     let limits = StagingLimits { rows_max, ..StagingLimits::until(Millis(u64::MAX)) };
     let mut stager = stager_at(folder, limits).unwrap();
     for (due, body) in rows {
-        let message = StagedMessage { due: Millis(*due), subject, meta: &[], body: body.as_bytes() };
+        let message = StagedMessage { due: Millis(*due), subject, meta: &[], body: body.as_bytes(), expiry: None };
         stager.push(&message).unwrap().unwrap();
     }
     stager.finish().unwrap()

@@ -7,6 +7,7 @@ mod administration;
 mod concurrency;
 mod crash;
 mod delivery;
+mod expiry;
 mod faults;
 mod free_room;
 mod holes;

@@ -27,6 +27,7 @@ const HOURLY: NewRecurring<'_> = NewRecurring {
     zone: "UTC",
     start: None,
     catch_up: CatchUp::One,
+    expires_after: None,
     if_exists: IfExists::Refuse,
     meta: b"",
     body: b"again",

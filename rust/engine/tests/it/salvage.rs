@@ -124,6 +124,7 @@ const HOURLY: NewRecurring<'_> = NewRecurring {
     zone: "UTC",
     start: None,
     catch_up: CatchUp::All,
+    expires_after: None,
     if_exists: IfExists::Refuse,
     meta: b"",
     body: b"tick",

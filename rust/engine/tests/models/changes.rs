@@ -84,7 +84,7 @@ pub(crate) fn by_key(world: &Arc<World>) {
     let store = world.open();
     let publisher = |if_exists, body: &'static str| {
         changer(world, &store, move |world, store| {
-            let terms = PublishTerms { key: Some(KEY), if_exists, deduplicates: false };
+            let terms = PublishTerms { key: Some(KEY), if_exists, deduplicates: false, expires: None };
             let receipt = published(store, body, &terms, "");
             answered(world, body);
             receipt
@@ -111,7 +111,7 @@ pub(crate) fn by_id(world: &Arc<World>) {
     let store = world.open();
     let publishers = [(); 2].map(|()| {
         changer(world, &store, |world, store| {
-            let terms = PublishTerms { key: None, if_exists: IfExists::Refuse, deduplicates: true };
+            let terms = PublishTerms { key: None, if_exists: IfExists::Refuse, deduplicates: true, expires: None };
             let receipt = published(store, "twice", &terms, "id-1");
             answered(world, "twice");
             receipt

@@ -17,6 +17,7 @@ const SERIES: NewRecurring<'_> = NewRecurring {
     zone: "UTC",
     start: None,
     catch_up: CatchUp::One,
+    expires_after: None,
     if_exists: IfExists::Keep,
     meta: &crate::world::META,
     body: b"again",

@@ -87,7 +87,7 @@ fn messages_of(staged: &Staged) -> Result<Vec<Loaded>, String> {
 fn staged_again(storage: &dyn Storage, messages: &[Loaded]) -> Result<Vec<Loaded>, String> {
     let mut stager = Stager::new(storage, StagingLimits::until(Millis(u64::MAX)), || name(2));
     for (due, subject, meta, body) in messages {
-        let taken = stager.push(&StagedMessage { due: *due, subject, meta, body });
+        let taken = stager.push(&StagedMessage { due: *due, subject, meta, body, expiry: None });
         let taken = taken.map_err(unexpected("staging it again"))?;
         holds("what was checked is taken again", taken.is_ok())?;
     }

@@ -97,7 +97,11 @@ fn put_store(page: &mut Text, status: &Status) {
     page.counter("visible_facts", "Facts that are as durable as the store promises.", status.visible.0);
     page.counter("applied_facts", "Facts that are applied.", status.applied.0);
     page.counter("voided_messages", "Damaged messages given up.", status.voided);
-    page.counter("expired_messages", "Messages that an operator let expire.", status.expired);
+    page.counter(
+        "expired_messages",
+        "Messages that have expired, by their own time or by an operator.",
+        status.expired,
+    );
     let recovered = seconds(u64::try_from(status.recovered_in.as_millis()).unwrap_or(u64::MAX), 3);
     page.gauge("recovery_seconds", "How long the open took.", recovered);
     page.gauge("recovered_facts", "Facts that the open applied.", status.recovered_facts);

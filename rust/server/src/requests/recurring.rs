@@ -12,11 +12,13 @@ pub(crate) fn recur(responder: Responder, asked: &RecurAsked<'_>) {
     let (subject, name) = (asked.subject.to_owned(), asked.name.to_owned());
     let (cron, zone, every_ms) = (asked.cron.to_owned(), asked.zone.to_owned(), asked.every_ms);
     let (start, catch_up, if_exists) = (asked.start, asked.catch_up, asked.if_exists);
+    let expires_after = asked.expires_after;
     let (meta, body) = (asked.meta.to_vec(), asked.body.to_vec());
     ask(responder, move |store| {
         let recurs = if cron.is_empty() { Recurs::Every(every_ms) } else { Recurs::Cron(&cron) };
         let (name, zone) = (name.as_str(), zone.as_str());
-        let new = NewRecurring { name, recurs, zone, start, catch_up, if_exists, meta: &meta, body: &body };
+        let (meta, body) = (meta.as_slice(), body.as_slice());
+        let new = NewRecurring { name, recurs, zone, start, catch_up, if_exists, expires_after, meta, body };
         let listed = store.recur(&subject, &new)?;
         filled(|out| SeriesTold { next: 0, rows: vec![row(&listed)] }.put(out))
     });
@@ -52,6 +54,7 @@ fn row(listed: &RecurringListed) -> SeriesRow<'_> {
         rule: &listed.rule,
         zone: &listed.zone,
         catch_up: listed.catch_up,
+        expires_after: listed.expires_after,
         pending: listed.pending,
     }
 }

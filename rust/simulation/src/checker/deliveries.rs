@@ -63,9 +63,31 @@ impl Oracle {
         self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
     }
 
-    /// Checks that a consumer's offsets leave no gap, except for offsets that a crash made void.
+    /// A message was to be handed over, and was not: it had expired.
+    pub fn expired_at_hand_over(&mut self, seen: &Seen<'_>) {
+        self.counts.expired_by_themselves += 1;
+        let delivery = &seen.handed.delivery;
+        let sequence = delivery.entry.sequence();
+        self.latest = self.latest.max(seen.reading.now);
+        let has_expired = self.entries.get(&sequence).is_some_and(|entry| entry.has_expired(seen.reading.now));
+        if !has_expired {
+            let expiry = self.entries.get(&sequence).map(|entry| entry.expiry);
+            self.blame(format!("dropped before it expired ({expiry:?}): {seen:?}"));
+        }
+        self.check_number(seen, sequence);
+        self.passed_over.insert((seen.group, seen.consumer, delivery.offset));
+    }
+
+    /// Checks that a consumer's offsets leave no gap, except for offsets that a crash made void or whose messages had
+    /// expired.
     fn check_density(&mut self, seen: &Seen<'_>) {
         let offset = seen.handed.delivery.offset;
+        let is_passed_over = |offset: &PullOffset| self.passed_over.contains(&(seen.group, seen.consumer, *offset));
+        if let Some((_, expected)) = self.dense.get_mut(&(seen.group, seen.consumer)) {
+            while is_passed_over(expected) {
+                *expected = expected.next();
+            }
+        }
         let after = self.dense.insert((seen.group, seen.consumer), (self.crashes, offset.next()));
         if let Some((crashes, expected)) = after
             && crashes == self.crashes
@@ -117,6 +139,9 @@ impl Oracle {
         }
         if let Some(removal) = entry.ended {
             wrong.push(format!("given up by removal {removal}"));
+        }
+        if entry.has_expired(seen.reading.now) {
+            wrong.push(format!("expired by its own time: {:?}", entry.expiry));
         }
         if matches!(entry.origin, Origin::Dead { .. }) {
             wrong.push("it is dead".to_owned());

@@ -22,6 +22,10 @@ impl Oracle {
         if life.subject != entry.subject || life.ended.is_some() || entry.cancelled.is_some() || entry.voided {
             return false;
         }
+        // One that has expired may have been dropped by another group, or be a dead letter already.
+        if entry.has_expired(self.latest) {
+            return false;
+        }
         if entry.ended.is_some() || self.is_expired(group, sequence, Sequence(u64::MAX)) {
             return false;
         }
@@ -48,7 +52,7 @@ impl Oracle {
             let given_back = matches!(entry.origin, Origin::GivenBack { .. });
             let is_done = self.finishes.keys().any(|(_, finished)| finished == sequence);
             let is_elsewhere = entry.moved.is_some() || entry.cancelled.is_some() || entry.ended.is_some();
-            if given_back && !is_done && !entry.voided && !is_elsewhere {
+            if given_back && !is_done && !entry.voided && !is_elsewhere && !entry.has_expired(self.latest) {
                 found.push(format!("lost: {sequence}, which was given back: {entry:?}"));
             }
         }

@@ -43,7 +43,7 @@ impl Oracle {
         self.moves.insert(key.sequence, note);
         if let Some(entry) = self.entries.get(&target) {
             let mut moved = Entry::new(entry.subject, key.due, &entry.body, entry.origin);
-            moved.published_to = entry.published_to;
+            (moved.published_to, moved.expiry) = (entry.published_to, entry.expiry);
             moved.made = Made::Perhaps;
             self.submitted(key.sequence, moved);
         }

@@ -59,6 +59,7 @@ impl Ledger {
                 rule: new.rule.to_owned(),
                 zone: new.zone.to_owned(),
                 catch_up: new.catch_up,
+                expires_after: new.expires_after,
                 meta: new.meta.to_vec(),
                 body: new.body.to_vec(),
             },

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
-use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::expire::{ExpiredBy, encode_expire};
 use delaymq_core::record::name::{GroupEnd, GroupStart, encode_group_end, encode_group_reset};
 use delaymq_core::record::queue::ranges_of;
 use delaymq_core::record::retry::{Redrive, encode_redrive};
@@ -60,7 +60,8 @@ impl Node {
             return Ok(None);
         }
         let ranges = ranges_of(old.keys().map(|number| number.0));
-        let encode = |records: &mut Vec<u8>| encode_expire(records, subject, due_before, &ranges);
+        let encode =
+            |records: &mut Vec<u8>| encode_expire(records, subject, ExpiredBy::Operator { due_before }, &ranges);
         let asked = self.submit_one(Class::Finishing, false, encode)?;
         Ok(asked.map(|fact| AskedExpiry { fact, entries: old.into_values().collect() }))
     }

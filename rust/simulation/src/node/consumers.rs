@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
+use delaymq_core::record::expire::{Expiry, OnExpiry};
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::decode_message;
 use delaymq_core::record::retry::Destination;
@@ -29,11 +30,20 @@ pub struct Handed {
     pub body: Vec<u8>,
 }
 
+/// A message that was assigned, and has expired before it was handed over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expired {
+    /// The message.
+    pub handed: Handed,
+    /// What happens to it. A message that is dropped was dropped by the node; its user makes the dead letter.
+    pub then: OnExpiry,
+}
+
 /// The result of a pull.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulled {
-    /// Messages in order, and deliveries whose payload is damaged and which will be voided.
-    Messages(Vec<Handed>, Vec<Delivery>),
+    /// Messages in order, deliveries whose payload is damaged and which will be voided, and messages that have expired.
+    Messages(Vec<Handed>, Vec<Delivery>, Vec<Expired>),
     /// Nothing now.
     Wait,
     /// The group or the consumer is gone.
@@ -84,13 +94,19 @@ impl Node {
     /// next pull.
     fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>, count_max: usize) -> Result<Pulled> {
         let mut handed = Vec::new();
-        let mut damaged = Vec::new();
+        let (mut damaged, mut expired) = (Vec::new(), Vec::new());
         while handed.len() < count_max
             && let Some(delivery) = deliveries.pop_front()
         {
             let entry = delivery.entry;
-            match self.read_payload(entry.location(), entry.payload_sequence()) {
-                Ok((subject, body)) => handed.push(Handed { delivery, subject, body }),
+            match self.read_message(entry.location(), entry.payload_sequence()) {
+                Ok((subject, body, expiry)) => {
+                    let message = Handed { delivery, subject, body };
+                    match self.judge(place.0, message, expiry) {
+                        Ok(message) => handed.push(message),
+                        Err(message) => expired.push(message),
+                    }
+                }
                 Err(Error::DamagedPayload { .. }) => {
                     self.owner.void_ready(entry.subject(), delivery.number, &mut self.proposals);
                     self.label(Label::Other);
@@ -98,7 +114,7 @@ impl Node {
                 }
                 Err(error) => {
                     deliveries.push_front(delivery);
-                    if handed.is_empty() {
+                    if handed.is_empty() && expired.is_empty() {
                         self.unread.insert(place, deliveries);
                         return Err(error);
                     }
@@ -111,14 +127,36 @@ impl Node {
         }
         match self.send() {
             // The consumer keeps what it was handed. The facts wait for room.
-            Err(error) if handed.is_empty() => Err(error),
-            _ => Ok(Pulled::Messages(handed, damaged)),
+            Err(error) if handed.is_empty() && expired.is_empty() => Err(error),
+            _ => Ok(Pulled::Messages(handed, damaged, expired)),
         }
+    }
+
+    /// Judges the expiry of a message that is about to be handed to a consumer of this group. One that has expired is
+    /// dropped, if that is what is to happen.
+    fn judge(
+        &mut self,
+        group: GroupNumber,
+        message: Handed,
+        expiry: Option<Expiry>,
+    ) -> std::result::Result<Handed, Expired> {
+        let Some(expiry) = expiry.filter(|expiry| expiry.is_over(self.reading.now)) else { return Ok(message) };
+        if expiry.then == OnExpiry::Drop {
+            let Delivery { number, entry, .. } = message.delivery;
+            Owner::drop_expired(group, entry.subject(), &[number.0], &mut self.proposals);
+            self.label(Label::Other);
+        }
+        Err(Expired { handed: message, then: expiry.then })
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to, and its body.
     /// `DamagedPayload` if it is not there whole.
     pub fn read_payload(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>)> {
+        self.read_message(location, sequence).map(|(subject, body, _)| (subject, body))
+    }
+
+    /// As [`Self::read_payload`], with the expiry.
+    fn read_message(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>, Option<Expiry>)> {
         let loaded = match location.file() {
             LocationFile::Run(number) => self.owner.state().runs.get(&number).map(|known| &known.run),
             LocationFile::Segment(_) => None,
@@ -148,7 +186,7 @@ impl Node {
         }
         let record = read_record(&bytes, sequence).map_err(|_| damaged("another record"))?;
         let message = decode_message(&record).ok_or_else(|| damaged("another fact"))?;
-        Ok((message.subject, message.body.to_vec()))
+        Ok((message.subject, message.body.to_vec(), message.expiry))
     }
 
     /// Acknowledges offsets, ascending. `ask` labels the fact.
@@ -211,20 +249,29 @@ impl Node {
         self.send().map(drop)
     }
 
-    /// The deliveries of a consumer, as applied, to be handed to it again under the same offsets, in order.
-    pub fn hand_again(&mut self, group: GroupNumber, consumer: ConsumerNumber) -> Result<Vec<Handed>> {
-        let Some(group) = self.owner.state().groups.get(&group) else { return Ok(Vec::new()) };
-        let Some(consumer) = group.consumers.get(&consumer) else { return Ok(Vec::new()) };
+    /// The deliveries of a consumer, as applied, to be handed to it again under the same offsets, in order; and those
+    /// that have expired since.
+    pub fn hand_again(&mut self, number: GroupNumber, consumer: ConsumerNumber) -> Result<(Vec<Handed>, Vec<Expired>)> {
+        let nothing = || Ok((Vec::new(), Vec::new()));
+        let Some(group) = self.owner.state().groups.get(&number) else { return nothing() };
+        let Some(consumer) = group.consumers.get(&consumer) else { return nothing() };
         let subject = group.subject;
         let held: Vec<(PullOffset, delaymq_core::queues::Held)> = consumer.held.iter().collect();
-        let mut handed = Vec::new();
+        let mut read = Vec::new();
         for (offset, held) in held {
             let Some(entry) = self.owner.state().dispatch.find(subject, held.number)? else { continue };
             let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries);
-            let (subject, body) = self.read_payload(entry.location(), entry.payload_sequence())?;
+            let (message_subject, body, expiry) = self.read_message(entry.location(), entry.payload_sequence())?;
             let delivery = Delivery { offset, number: held.number, entry, attempt };
-            handed.push(Handed { delivery, subject, body });
+            read.push((Handed { delivery, subject: message_subject, body }, expiry));
         }
-        Ok(handed)
+        let (mut handed, mut expired) = (Vec::new(), Vec::new());
+        for (message, expiry) in read {
+            match self.judge(number, message, expiry) {
+                Ok(message) => handed.push(message),
+                Err(message) => expired.push(message),
+            }
+        }
+        Ok((handed, expired))
     }
 }

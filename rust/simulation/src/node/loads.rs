@@ -33,7 +33,7 @@ pub fn stage(storage: &dyn Storage, rows: &[NewRow], name: LoadName, rows_max: u
     let limits = StagingLimits { rows_max, ..StagingLimits::until(Millis(u64::MAX)) };
     let mut stager = Stager::new(storage, limits, next_name);
     for row in rows {
-        let message = StagedMessage { due: row.due, subject: &row.subject, meta: b"", body: &row.body };
+        let message = StagedMessage { due: row.due, subject: &row.subject, meta: b"", body: &row.body, expiry: None };
         stager.push(&message)?.map_err(|refused| refused.error)?;
     }
     stager.finish()

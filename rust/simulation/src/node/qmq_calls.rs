@@ -65,7 +65,8 @@ impl Node {
             let subject = self.subject_in(&mut draft, message.subject)?;
             let due = message.due.unwrap_or(now);
             let due = group_subject(message.subject).map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
-            let stored = Message { due, published: now, subject, opaque: false, meta: b"", body: message.whole };
+            let stored =
+                Message { due, published: now, subject, opaque: false, expiry: None, meta: b"", body: message.whole };
             draft.add(|records| encode_message(records, &stored));
         }
         Ok(self.submit_draft(&draft, Class::Growing, false)?.map(|range| range.end))

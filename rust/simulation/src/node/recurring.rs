@@ -52,6 +52,7 @@ impl Node {
             rule: new.rule,
             zone: "UTC",
             catch_up: new.catch_up,
+            expires_after: None,
             after: new.after,
             meta: b"",
             body: new.body,

@@ -6,6 +6,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
+use delaymq_core::record::expire::{Expiry, OnExpiry};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group};
 use delaymq_core::store::{Receipt, retry_subject};
@@ -42,6 +43,15 @@ pub struct NewMessage<'a> {
     pub due: Due,
     /// Its body.
     pub body: &'a [u8],
+    /// How many milliseconds after its due time it expires, and what happens then.
+    pub expires: Option<(u64, OnExpiry)>,
+}
+
+impl NewMessage<'_> {
+    /// The expiry of the message if it is due at this time.
+    pub fn expiry(&self, due: Millis) -> Option<Expiry> {
+        self.expires.map(|(after_ms, then)| Expiry { at: due.plus(after_ms), then })
+    }
 }
 
 /// A publish that the log's queue has accepted.
@@ -72,8 +82,10 @@ impl Node {
         messages: &[(NewMessage<'_>, SubjectNumber, Millis)],
     ) -> Result<Option<(Range<Sequence>, Vec<Receipt>)>> {
         let (before, published) = (u64::from(draft.count), self.reading.now);
-        for (NewMessage { body, .. }, subject, due) in messages {
-            let stored = Message { due: *due, published, subject: *subject, opaque: true, meta: b"", body };
+        for (message, subject, due) in messages {
+            let (expiry, body) = (message.expiry(*due), message.body);
+            expiry.map_or(Ok(()), |expiry| expiry.check(*due))?;
+            let stored = Message { due: *due, published, subject: *subject, opaque: true, expiry, meta: b"", body };
             draft.add(|records| encode_message(records, &stored));
         }
         let Some(range) = self.submit_draft(&draft, Class::Growing, false)? else { return Ok(None) };

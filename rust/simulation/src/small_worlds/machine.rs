@@ -167,7 +167,7 @@ impl Machine {
         let messages: Vec<NewMessage<'_>> = delays
             .iter()
             .zip(&bodies)
-            .map(|(delay, body)| NewMessage { subject, due: Due::After(*delay), body })
+            .map(|(delay, body)| NewMessage { subject, due: Due::After(*delay), body, expires: None })
             .collect();
         for _ in 0..4 {
             if let Some(published) = self.node()?.publish(&messages)? {
@@ -223,7 +223,7 @@ impl Machine {
             let pulled = self.node()?.pull(request, 0)?;
             self.settle()?;
             match pulled {
-                Pulled::Messages(handed, _) if !handed.is_empty() => return Ok(handed),
+                Pulled::Messages(handed, ..) if !handed.is_empty() => return Ok(handed),
                 Pulled::Gone => return Err(stuck("a consumer")),
                 _ => {}
             }

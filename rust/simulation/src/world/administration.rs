@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use delaymq_core::record::expire::EXPIRED_REASON;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
@@ -63,7 +64,10 @@ impl World {
     pub(super) fn redrive(&mut self, index: usize, percent: u64) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let Some((group, letters)) = self.dead_letters(&handle) else { return };
-        let chosen: Vec<SeenDeadLetter> = letters.into_iter().filter(|_| self.chance.percent(percent)).collect();
+        // A message that has expired becomes a dead letter again, so the drain would not end.
+        let is_of_use = |letter: &SeenDeadLetter| percent < 100 || letter.reason.as_deref() != Some(EXPIRED_REASON);
+        let letters = letters.into_iter().filter(is_of_use);
+        let chosen: Vec<SeenDeadLetter> = letters.filter(|_| self.chance.percent(percent)).collect();
         if chosen.is_empty() {
             return;
         }
@@ -77,6 +81,7 @@ impl World {
             let published_to = self.oracle.entry(dead).map(|entry| entry.published_to).unwrap_or_default();
             let mut again = Entry::new(target, due, &letter.body, Origin::GivenBack { attempt: 1 });
             again.published_to = published_to;
+            again.expiry = self.oracle.entry(dead).and_then(|entry| entry.expiry);
             self.oracle.submitted(fact, again);
             self.note(&format!("{dead} is brought back as {fact}"));
             self.changes.insert(fact, Change::Redrive { dead });

@@ -133,9 +133,13 @@ impl World {
                 self.note(&format!("{group} or consumer {consumer} is gone"));
                 self.with_handle(index, |handle| (handle.group_number, handle.consumer) = (None, None));
             }
-            Pulled::Messages(messages, damaged) => {
+            Pulled::Messages(messages, damaged, expired) => {
                 for delivery in damaged {
                     self.oracle.blame(format!("a payload is damaged that nobody damaged: {delivery:?}"));
+                }
+                if let Some(mut node) = self.node.take() {
+                    self.take_expired(&mut node, index, (group, consumer), expired);
+                    self.node = Some(node);
                 }
                 self.receive(index, &handle, (group, consumer), ask, messages);
             }

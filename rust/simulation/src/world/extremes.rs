@@ -38,10 +38,12 @@ impl World {
     fn publish_at(&mut self, due: delaymq_core::units::Millis) {
         let subject = self.some_subject();
         let bodies: Vec<Vec<u8>> = (0..5).map(|_| self.short_body()).collect();
-        let new: Vec<NewMessage<'_>> =
-            bodies.iter().map(|body| NewMessage { subject: &subject, due: Due::At(due), body }).collect();
+        let new: Vec<NewMessage<'_>> = bodies
+            .iter()
+            .map(|body| NewMessage { subject: &subject, due: Due::At(due), body, expires: None })
+            .collect();
         match self.call("publish", |node| node.publish(&new)) {
-            Some(Some(published)) => self.was_published(&published, &bodies),
+            Some(Some(published)) => self.was_published(&published, &bodies, vec![None; bodies.len()]),
             Some(None) => {
                 self.log_piece();
                 self.prepare();

@@ -12,7 +12,7 @@ use super::asked::{Assigned, Promised};
 use super::consumers::group_of;
 use crate::checker::Seen;
 use crate::disk::End;
-use crate::node::{Handed, Node, is_stopped};
+use crate::node::{Expired, Handed, Node, is_stopped};
 use crate::replica::Replica;
 
 /// Openings that may fail in a row.
@@ -288,7 +288,7 @@ impl World {
     ) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
-        let handed: Vec<Handed> = match node.hand_again(group, consumer) {
+        let (handed, expired): (Vec<Handed>, Vec<Expired>) = match node.hand_again(group, consumer) {
             Ok(handed) => handed,
             Err(error) => {
                 // The consumer asks again in the next life of the machine, when the disk works.
@@ -311,7 +311,9 @@ impl World {
             let key = (group.0, consumer.0, delivery.offset.0);
             owed.retain(|other| *other != key);
             let held = before.remove(&key);
-            if held.is_none() && !self.a_pull_failed {
+            // The fact that dropped an expired message may be lost, and the trusted time since then with it.
+            let expires = self.oracle.entry(delivery.entry.sequence()).is_some_and(|entry| entry.expiry.is_some());
+            if held.is_none() && !self.a_pull_failed && !expires {
                 self.oracle.blame(format!("{group} {consumer} holds {delivery:?}, which it was never given"));
             }
             let seen = Seen {
@@ -328,6 +330,12 @@ impl World {
                 Assigned { group, consumer, handle: index, delivery, handed, fact: Some(Sequence(0)), is_done: false };
             self.assigned.insert(key, one);
         }
+        for one in &expired {
+            let key = (group.0, consumer.0, one.handed.delivery.offset.0);
+            before.remove(&key);
+            owed.retain(|other| *other != key);
+        }
+        self.take_expired(node, index, (group, consumer), expired);
         for key in owed {
             self.oracle.blame(format!("{key:?} was assigned durably, and is not held after a restart"));
         }

@@ -44,6 +44,8 @@ pub struct Plan {
     pub lasting_percent: u64,
     /// True if the disk fills up now and then.
     pub fills: bool,
+    /// Percent of the messages that expire.
+    pub expiring_percent: u64,
     /// Percent of the openings before which the newest of two checkpoints becomes unreadable until a later opening.
     pub unreadable_percent: u64,
     /// True if the wall clock is set ahead or back now and then.
@@ -96,6 +98,7 @@ impl Plan {
         let mut last = Chance::new(later.clone().next_number());
         let mut rebuilding = Chance::new(last.clone().next_number());
         let mut pacing = Chance::new(rebuilding.clone().next_number());
+        let mut expiring = Chance::new(pacing.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
@@ -145,6 +148,7 @@ impl Plan {
             drain_checkpoint_percent: 0,
             rebuild_percent: rebuilding.one_of(&[0, 0, 0, 25, 60]),
             ended_cells_max: rebuilding.one_of(&[u64::MAX, u64::MAX, 0, 1, 3]),
+            expiring_percent: expiring.one_of(&[0, 0, 20, 60]),
         };
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
     }
@@ -188,7 +192,7 @@ impl Options for Plan {
         let mut all = slots![self: operations, faults, lasting_percent, fills, unreadable_percent,
             fault_in_open_percent, crash_in_open_percent, crash_percent, restart_before_drain,
             drain_checkpoint_percent, rebuild_percent, ended_cells_max, clock_steps, wrong_boots, wall_rate, pauses,
-            wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, subjects,
+            wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, expiring_percent, subjects,
             far_percent, pieces, terms_percent, id_window_ms, recurring_percent, loads_percent, groups, consumers,
             in_flight_max, settle_percent, body_bytes_max];
         let of_node: [(_, &mut dyn Slot); 6] = [

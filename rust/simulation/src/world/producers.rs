@@ -1,5 +1,6 @@
 //! Producers: they publish, cancel and move.
 
+use delaymq_core::record::expire::{Expiry, OnExpiry};
 use delaymq_core::store::Receipt;
 use delaymq_core::units::Millis;
 
@@ -19,30 +20,46 @@ impl World {
         let count = self.chance.one_of(&[1, 1, 1, 2, 5]);
         let same = self.chance.percent(30).then(|| self.due());
         let mut messages: Vec<(String, Due, Vec<u8>)> = Vec::new();
+        let expires: Vec<_> = (0..count).map(|_| self.expires()).collect();
         for _ in 0..count {
             let subject = self.some_subject();
             let due = same.unwrap_or_else(|| self.due());
             messages.push((subject, due, self.body()));
         }
-        let new: Vec<NewMessage<'_>> =
-            messages.iter().map(|(subject, due, body)| NewMessage { subject, due: *due, body }).collect();
+        let new: Vec<NewMessage<'_>> = messages
+            .iter()
+            .zip(&expires)
+            .map(|((subject, due, body), expires)| NewMessage { subject, due: *due, body, expires: *expires })
+            .collect();
         let Some(published) = self.call("publish", |node| node.publish(&new)) else { return };
         let Some(published) = published else {
             self.note("publish must wait for room");
             return self.prepare();
         };
+        let expiries = new.iter().zip(&published.receipts).map(|(new, receipt)| new.expiry(receipt.key.due)).collect();
         let bodies: Vec<Vec<u8>> = messages.into_iter().map(|(_, _, body)| body).collect();
-        self.was_published(&published, &bodies);
+        self.was_published(&published, &bodies, expiries);
     }
 
-    pub(super) fn was_published(&mut self, published: &Published, bodies: &[Vec<u8>]) {
-        for (receipt, body) in published.receipts.iter().zip(bodies) {
+    pub(super) fn was_published(&mut self, published: &Published, bodies: &[Vec<u8>], expiries: Vec<Option<Expiry>>) {
+        for ((receipt, body), expiry) in published.receipts.iter().zip(bodies).zip(expiries) {
             let key = receipt.key;
             self.note(&format!("publish {} in {} due {}", key.sequence, receipt.subject, key.due));
-            self.oracle.submitted(key.sequence, Self::entry(receipt.subject, key.due, body));
+            let mut entry = Self::entry(receipt.subject, key.due, body);
+            entry.expiry = expiry;
+            self.oracle.submitted(key.sequence, entry);
             self.dues.insert(key.due);
             self.keep(*receipt);
         }
+    }
+
+    /// How long after its due time a message expires, and what happens then; `None` for most.
+    fn expires(&mut self) -> Option<(u64, OnExpiry)> {
+        if self.plan.expiring_percent == 0 || !self.expiring.percent(self.plan.expiring_percent) {
+            return None;
+        }
+        let then = if self.expiring.percent(50) { OnExpiry::Drop } else { OnExpiry::DeadLetter };
+        Some((self.expiring.one_of(&[1, 1, 2, 20, 500, 3_000, 600_000]), then))
     }
 
     /// The name of one of the subjects.

@@ -1,11 +1,13 @@
 //! Messages that a consumer gives back, or makes dead letters.
 
+use delaymq_core::record::expire::{EXPIRED_REASON, OnExpiry};
 use delaymq_core::store::{dead_letter_subject, retry_subject};
 use delaymq_core::units::Sequence;
 
 use super::World;
 use super::asked::{Ask, Assigned};
-use crate::checker::{Entry, Origin};
+use crate::checker::{Entry, Origin, Seen};
+use crate::node::{Expired, Node, Place};
 
 impl World {
     /// True if the message had expired before it was assigned, so that the store does not hold it for its consumer.
@@ -79,9 +81,47 @@ impl World {
         self.survive("put away", result);
     }
 
+    /// Messages were to be handed to a consumer and had expired. Some become dead letters.
+    pub(super) fn take_expired(&mut self, node: &mut Node, index: usize, place: Place, expired: Vec<Expired>) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let (group, consumer) = place;
+        let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
+        for Expired { handed, then } in expired {
+            let delivery = handed.delivery;
+            self.note(&format!("{} has expired for {group} {consumer}: {then:?}", delivery.entry.sequence()));
+            let seen = Seen {
+                group,
+                consumer,
+                subject,
+                group_name: &handle.group,
+                consumer_name: &handle.name,
+                reading: node.reading(),
+                handed: &handed,
+            };
+            self.oracle.expired_at_hand_over(&seen);
+            if then == OnExpiry::Drop {
+                continue;
+            }
+            let (due, names) = (node.reading().now, (handle.own_subject(), handle.group.as_str()));
+            let result = node.dead_letter(names, place, &delivery, EXPIRED_REASON, self.next_ask);
+            let target = node.subject_number(&dead_letter_subject(names.0, names.1)).unwrap_or_default();
+            let mut dead = Entry::new(target, due, &handed.body, Origin::Dead { attempt: delivery.attempt });
+            dead.reason = Some(EXPIRED_REASON.to_owned());
+            let one = Assigned { group, consumer, handle: index, delivery, handed, fact: None, is_done: true };
+            if self.is_gone(&one) {
+                // An operator's expiry is ahead of the assignment in the log, so the retry changes nothing.
+                self.ask(Ask::Nothing);
+            } else {
+                self.moved_on(&one, dead);
+            }
+            self.survive("put away an expired message", result);
+        }
+    }
+
     fn moved_on(&mut self, one: &Assigned, mut again: Entry) {
         again.published_to = one.handed.subject;
         let entry = one.delivery.entry.sequence();
+        again.expiry = self.oracle.entry(entry).and_then(|entry| entry.expiry);
         self.ask(Ask::GiveBack { group: one.group, entry, again: Box::new(again) });
         if let Some(known) = self.assigned.get_mut(&one.key()) {
             known.is_done = true;

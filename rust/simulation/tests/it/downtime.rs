@@ -54,7 +54,12 @@ fn publish_over_ten_years(rig: &mut Rig) -> Expected {
         rig.node().look(now);
         let new: Vec<NewMessage<'_>> = messages
             .iter()
-            .map(|(subject, delay, body)| NewMessage { subject, due: Due::After(*delay), body: body.as_bytes() })
+            .map(|(subject, delay, body)| NewMessage {
+                subject,
+                due: Due::After(*delay),
+                body: body.as_bytes(),
+                expires: None,
+            })
             .collect();
         let receipts = loop {
             if let Some(published) = rig.node().publish(&new).unwrap() {

@@ -8,7 +8,7 @@ use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{Cancel, Move, Void, encode_cancel, encode_move, encode_void};
 use delaymq_core::record::encode_record;
-use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::expire::{ExpiredBy, encode_expire};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{
     GroupEnd, GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset,
@@ -129,9 +129,18 @@ fn what_is_done_to_a_subject_that_is_not_there_changes_nothing() {
     changes_nothing(rig, gone, "attach", &|out| encode_attach(out, &attach));
     let all = [NumberRange { first: 0, count: u64::MAX }];
     let none = Some(Outcome::Expired(0));
-    changes_nothing(rig, none, "expire", &|out| encode_expire(out, NOWHERE, START, &all));
+    changes_nothing(rig, none, "expire", &|out| {
+        encode_expire(out, NOWHERE, ExpiredBy::Operator { due_before: START }, &all);
+    });
     let beyond = [NumberRange { first: 6, count: 5 }, NumberRange { first: 0, count: 0 }];
-    changes_nothing(rig, none, "expire of none", &|out| encode_expire(out, subject, Millis(0), &beyond));
+    let by = [
+        ExpiredBy::Operator { due_before: Millis(0) },
+        ExpiredBy::Themselves { group: GroupNumber(1) },
+        ExpiredBy::Themselves { group: GroupNumber(99) },
+    ];
+    for by in by {
+        changes_nothing(rig, none, "expire of none", &|out| encode_expire(out, subject, by, &beyond));
+    }
     for (subject, number) in [(NOWHERE, 0), (subject, 6), (subject, 0)] {
         let void = Void::Ready { subject, number: ReadyNumber(number) };
         changes_nothing(rig, None, "void", &|out| encode_void(out, void));
@@ -222,7 +231,15 @@ fn what_is_decided_of_an_entry_is_decided_once() {
 
 #[test]
 fn a_fact_that_cannot_be_is_refused_with_its_place_and_so_is_the_store() {
-    let nowhere = Message { due: START, published: START, subject: NOWHERE, opaque: true, meta: b"", body: b"lost" };
+    let nowhere = Message {
+        due: START,
+        published: START,
+        subject: NOWHERE,
+        opaque: true,
+        expiry: None,
+        meta: b"",
+        body: b"lost",
+    };
     let cases: [(&str, Encode<'_>); 3] = [
         ("a subject named before", &|out| encode_message(out, &nowhere)),
         ("a record of a known kind", &|out| encode_record(out, 99, 0, &[1; 8], &[b"of a later release"])),

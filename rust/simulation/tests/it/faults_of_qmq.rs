@@ -96,7 +96,7 @@ fn publish_many(rig: &mut Rig, subject: &str, count: usize) {
     for _ in 0..count / 100 {
         let now = rig.clock.read();
         rig.node().look(now);
-        let message = NewMessage { subject, due: Due::After(10), body: b"x" };
+        let message = NewMessage { subject, due: Due::After(10), body: b"x", expires: None };
         rig.node().publish(&[message; 100]).unwrap().unwrap();
         rig.settle();
     }
@@ -202,7 +202,7 @@ fn r2_a_restart_forgets_no_acknowledgement_and_uses_no_pull_offset_again() {
                 let _plant = Plant::new(fault);
                 rig.reopen(end);
             }
-            let again = rig.node().hand_again(place.0, place.1).unwrap();
+            let again = rig.node().hand_again(place.0, place.1).unwrap().0;
             let offsets: Vec<u64> = again.iter().map(|one| one.delivery.offset.0).collect();
             rig.publish("s", 0, "new");
             let new = rig.pull(place);

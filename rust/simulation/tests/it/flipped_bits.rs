@@ -71,7 +71,7 @@ fn small_store() -> Rig {
 fn publish_with_key(rig: &mut Rig, key: &str) {
     let limits = TermsLimits { keys_max: 10, ids_max: 10, id_window_ms: 600_000 };
     let terms = NewTerms { key: Some(key.to_owned()), if_exists: IfExists::Refuse, id: Some(format!("id of {key}")) };
-    let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes() };
+    let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes(), expires: None };
     rig.node().publish_on_terms(&[(message, terms)], limits).unwrap().unwrap();
     rig.settle();
 }
@@ -212,7 +212,7 @@ fn contents(rig: &mut Rig) -> (Vec<String>, u64) {
             while quiet < 3 {
                 let pulled = rig.pull_once(place);
                 rig.settle();
-                let Pulled::Messages(handed, _) = pulled else {
+                let Pulled::Messages(handed, ..) = pulled else {
                     quiet += 1;
                     continue;
                 };

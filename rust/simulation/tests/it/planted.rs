@@ -55,6 +55,21 @@ fn one_tick_early_is_found() {
 }
 
 #[test]
+fn expired_handed_over_is_found() {
+    is_found(Planted::ExpiredHandedOver, 30);
+}
+
+#[test]
+fn expired_one_tick_late_is_found() {
+    is_found(Planted::ExpiredOneTickLate, 100);
+}
+
+#[test]
+fn expired_stays_is_found() {
+    is_found(Planted::ExpiredStays, 30);
+}
+
+#[test]
 fn feed_skips_arrival_is_found() {
     is_found(Planted::FeedSkipsArrival, 100);
 }

@@ -37,8 +37,13 @@ fn body(row: u64) -> String {
 fn stage(stager: &mut Stager<'_>) -> Result<Vec<StagedRun>, Error> {
     for row in 0..ROWS {
         let body = body(row);
-        let message =
-            StagedMessage { due: Millis(5_000 - row * 7 % 50), subject: "s", meta: b"", body: body.as_bytes() };
+        let message = StagedMessage {
+            due: Millis(5_000 - row * 7 % 50),
+            subject: "s",
+            meta: b"",
+            body: body.as_bytes(),
+            expiry: None,
+        };
         let pushed = stager.push(&message).or_else(|_| stager.push(&message))?;
         assert_eq!(pushed, Ok(()));
     }

@@ -136,8 +136,15 @@ impl Ledger {
         }
     }
 
-    /// Ready messages are finished for all groups that do not hold them; or one is voided for all.
-    pub(crate) fn finish(&mut self, subject: SubjectNumber, first: u64, end: u64, why: Gone, at: At) {
+    /// Ready messages are finished for all groups that do not hold them, and for the group `own` also if it holds them;
+    /// or one is voided for all.
+    pub(crate) fn finish(
+        &mut self,
+        subject: SubjectNumber,
+        (first, end): (u64, u64),
+        (why, own): (Gone, Option<GroupNumber>),
+        at: At,
+    ) {
         let Some(numbers) = self.numbers.get(&subject) else { return };
         let (slots, deliveries, time) = (&mut self.slots, &mut self.deliveries, Time::of(at.trusted));
         let word = if why == Gone::Voided { Word::Voided } else { Word::Expired };
@@ -152,7 +159,12 @@ impl Ledger {
                 }),
             };
             while let Some(delivery) = next.and_then(|at| deliveries.get_mut(at as usize)) {
-                let has = matches!(delivery.word, Word::Held(..)) && why == Gone::Voided;
+                // The numbers of a retry subject are of one group, whose number there is another one.
+                let is_own = match target {
+                    Target::Delivery(_) => own.is_some(),
+                    Target::Slot(_) => own == Some(delivery.group),
+                };
+                let has = matches!(delivery.word, Word::Held(..)) && (why == Gone::Voided || is_own);
                 if delivery.is_under(target, number) && (delivery.word == Word::Waits || has) {
                     delivery.ends(word, time);
                 }

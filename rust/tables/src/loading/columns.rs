@@ -2,12 +2,14 @@
 
 use arrow_array::{Array, RecordBatch};
 use delaymq_core::error::Result;
+use delaymq_core::record::expire::{Expiry, OnExpiry};
 use delaymq_core::units::Millis;
 
-use super::due::Dues;
 use super::meta::{Attributes, MetaColumns, Tags};
 use super::texts::{Bodies, Texts};
+use super::times::Times;
 use crate::refused;
+use crate::rows::message_row::{DEAD_LETTER, DROP};
 
 /// The columns of a load, and their possible types.
 const SUBJECT: (&str, &str) = ("subject", "string");
@@ -16,14 +18,26 @@ const BODY: (&str, &str) = ("body", "binary or string");
 const MESSAGE_ID: (&str, &str) = ("message_id", "string");
 const TAGS: (&str, &str) = ("tags", "a list of strings, or a string with a JSON list");
 const ATTRIBUTES: (&str, &str) = ("attributes", "a map of strings, or a string with a JSON object");
-const ALL: [(&str, &str); 6] = [SUBJECT, DUE, BODY, MESSAGE_ID, TAGS, ATTRIBUTES];
+const EXPIRES: (&str, &str) = ("expires", "a timestamp with a zone, or a string");
+const ON_EXPIRY: (&str, &str) = ("on_expiry", "string");
+const ALL: [(&str, &str); 8] = [SUBJECT, DUE, BODY, MESSAGE_ID, TAGS, ATTRIBUTES, EXPIRES, ON_EXPIRY];
 
 /// The columns of a batch.
 pub(super) struct Columns<'a> {
     subjects: Texts<'a>,
-    dues: Dues<'a>,
+    dues: Times<'a>,
     bodies: Bodies<'a>,
     meta: MetaColumns<'a>,
+    expires: Option<Times<'a>>,
+    on_expiry: Option<Texts<'a>>,
+}
+
+/// A row, without its meta.
+pub(super) struct LoadedRow<'a> {
+    pub(super) due: Millis,
+    pub(super) subject: &'a str,
+    pub(super) body: &'a [u8],
+    pub(super) expiry: Option<Expiry>,
 }
 
 impl<'a> Columns<'a> {
@@ -43,24 +57,41 @@ impl<'a> Columns<'a> {
         }
         Ok(Self {
             subjects: needed(batch, SUBJECT, Texts::of)?,
-            dues: needed(batch, DUE, Dues::of)?,
+            dues: needed(batch, DUE, |array| Times::of(DUE.0, array))?,
             bodies: needed(batch, BODY, Bodies::of)?,
             meta: MetaColumns {
                 message_id: wanted(batch, MESSAGE_ID, Texts::of)?,
                 tags: wanted(batch, TAGS, Tags::of)?,
                 attributes: wanted(batch, ATTRIBUTES, Attributes::of)?,
             },
+            expires: wanted(batch, EXPIRES, |array| Times::of(EXPIRES.0, array))?,
+            on_expiry: wanted(batch, ON_EXPIRY, Texts::of)?,
         })
     }
 
-    /// When a row is due, its subject and its body; its meta is written to `meta`.
-    pub(super) fn row(&self, place: usize, meta: &mut Vec<u8>) -> Result<(Millis, &'a str, &'a [u8])> {
+    /// A row; its meta is written to `meta`.
+    pub(super) fn row(&self, place: usize, meta: &mut Vec<u8>) -> Result<LoadedRow<'a>> {
         let null = |argument| refused(argument, "a value", "null");
-        let due = self.dues.at(place)?;
+        let due = self.dues.at(place)?.ok_or_else(|| refused("due", "a time", "null"))?;
         let subject = self.subjects.at(place).ok_or_else(|| null("subject"))?;
         let body = self.bodies.at(place).ok_or_else(|| null("body"))?;
         self.meta.put(place, meta)?;
-        Ok((due, subject, body))
+        Ok(LoadedRow { due, subject, body, expiry: self.expiry(place)? })
+    }
+
+    /// When a row expires; `None` if it does not.
+    fn expiry(&self, place: usize) -> Result<Option<Expiry>> {
+        let at = self.expires.map(|expires| expires.at(place)).transpose()?.flatten();
+        let word = self.on_expiry.and_then(|words| words.at(place));
+        let then = match word {
+            None | Some(DROP) => OnExpiry::Drop,
+            Some(DEAD_LETTER) => OnExpiry::DeadLetter,
+            Some(_) => return Err(refused("on_expiry", "drop or dead_letter", "another word")),
+        };
+        match at {
+            None if word.is_some() => Err(refused("on_expiry", "a time in expires beside it", "null")),
+            at => Ok(at.map(|at| Expiry { at, then })),
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 //! store, for one load to adopt. The columns are those of the table `message`, so that what was read can be written.
 
 mod columns;
-mod due;
 mod json_text;
 mod meta;
 mod texts;
+mod times;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::run::{StagedMessage, StagedRun, Stager};
 
-use columns::Columns;
+use columns::{Columns, LoadedRow};
 
 /// So many rows that are no messages are told of one batch at most; the others are counted.
 pub const BAD_ROWS_TOLD_MAX: usize = 1 << 20;
@@ -61,9 +61,10 @@ impl Loader {
         let (mut bad, mut meta) = (Vec::new(), Vec::new());
         for place in 0..batch.num_rows() {
             let taken = match columns.row(place, &mut meta) {
-                Ok((due, subject, body)) => {
-                    self.stager.push(&StagedMessage { due, subject, meta: &meta, body })?.map_err(|row| row.error)
-                }
+                Ok(LoadedRow { due, subject, body, expiry }) => self
+                    .stager
+                    .push(&StagedMessage { due, subject, meta: &meta, body, expiry })?
+                    .map_err(|row| row.error),
                 Err(error) => Err(error),
             };
             if let Err(error) = taken {

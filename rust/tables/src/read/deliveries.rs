@@ -10,6 +10,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
 use delaymq_core::record::Fact;
 use delaymq_core::record::command::{Cancel, Void};
+use delaymq_core::record::expire::ExpiredBy;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::record::name::GroupEnd;
@@ -313,6 +314,7 @@ impl Walk<'_> {
             published: at.trusted.unwrap_or_default(),
             subject: row.subject,
             opaque: true,
+            expiry: None,
             meta: &[],
             body: &[],
         };
@@ -352,12 +354,17 @@ impl Walk<'_> {
                 ledger.cancelled(state, ending, at);
             }
             Fact::Void(Void::Ready { subject, number }) => {
-                ledger.finish(*subject, number.0, number.0.saturating_add(1), Gone::Voided, at);
+                let numbers = (number.0, number.0.saturating_add(1));
+                ledger.finish(*subject, numbers, (Gone::Voided, None), at);
             }
             Fact::Expire(expire) => {
+                let own = match expire.by {
+                    ExpiredBy::Operator { .. } => None,
+                    ExpiredBy::Themselves { group } => Some(group),
+                };
                 for range in expire.numbers.iter() {
-                    let end = range.first.saturating_add(range.count);
-                    ledger.finish(expire.subject, range.first, end, Gone::Expired, at);
+                    let numbers = (range.first, range.first.saturating_add(range.count));
+                    ledger.finish(expire.subject, numbers, (Gone::Expired, own), at);
                 }
             }
             Fact::Assign(assign) => ledger.assign(parties, assign, at),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use delaymq_core::record::Fact;
 use delaymq_core::record::attach::Attach;
 use delaymq_core::record::command::{Cancel, Move, Void};
+use delaymq_core::record::expire::ExpiredBy;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::{Acknowledge, Assign, NumberRange, Ranges, Reserve};
 use delaymq_core::record::recurring::{Occurrence, Recur};
@@ -189,7 +190,14 @@ impl<'a> Said<'a> {
             },
             Fact::Expire(expire) => Self {
                 subject: Some(expire.subject),
-                due: Some(expire.due_before),
+                due: match expire.by {
+                    ExpiredBy::Operator { due_before } => Some(due_before),
+                    ExpiredBy::Themselves { .. } => None,
+                },
+                group_number: match expire.by {
+                    ExpiredBy::Operator { .. } => None,
+                    ExpiredBy::Themselves { group } => Some(group),
+                },
                 numbers: Span::of(expire.numbers),
                 count: Some(count_of(expire.numbers)),
                 ranges: Some(expire.numbers),

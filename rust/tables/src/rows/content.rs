@@ -1,5 +1,6 @@
-//! The content of a message's payload, from any producer: the parts that consumers in Python get.
+//! The content of a message's record, from any producer: the parts that consumers in Python get, and when it expires.
 
+use delaymq_core::record::expire::Expiry;
 use delaymq_core::record::message::Message;
 use delaymq_core::record::meta::MetaView;
 use delaymq_core::wire::qmq::message::WireMessage;
@@ -14,6 +15,7 @@ pub(crate) struct Content<'a> {
     pub(crate) tags: Vec<&'a str>,
     pub(crate) attributes: Vec<(&'a str, &'a [u8])>,
     pub(crate) body: &'a [u8],
+    pub(crate) expiry: Option<Expiry>,
 }
 
 impl<'a> Content<'a> {
@@ -24,9 +26,10 @@ impl<'a> Content<'a> {
         if message.opaque {
             let meta = MetaView::read(message.meta)?;
             let (tags, attributes) = (meta.tags().collect(), meta.attributes().collect());
-            return Some(Self { message_id: meta.message_id(), tags, attributes, body: message.body });
+            let (body, expiry) = (message.body, message.expiry);
+            return Some(Self { message_id: meta.message_id(), tags, attributes, body, expiry });
         }
-        Some(Self::of_qmq(message.body))
+        Some(Self { expiry: message.expiry, ..Self::of_qmq(message.body) })
     }
 
     fn of_qmq(bytes: &'a [u8]) -> Self {
@@ -52,6 +55,6 @@ impl<'a> Content<'a> {
                 }
             }
         }
-        Some(Self { message_id: wire.message_id, tags: wire.tags().collect(), attributes, body })
+        Some(Self { message_id: wire.message_id, tags: wire.tags().collect(), attributes, body, expiry: None })
     }
 }

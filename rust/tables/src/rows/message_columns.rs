@@ -68,6 +68,7 @@ fn is_same(one: &MessageRow<'_>, other: &MessageRow<'_>, column: Column) -> bool
         Column::MessageId => is_of_both(|content| content.message_id.is_empty()),
         Column::Tags => is_of_both(|content| content.tags.is_empty()),
         Column::Attributes => is_of_both(|content| content.attributes.is_empty()),
+        Column::Expires | Column::OnExpiry => is_of_both(|content| content.expiry.is_none()),
         _ => false,
     }
 }
@@ -83,6 +84,7 @@ fn content_bytes_max(content: &Content<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use arrow_array::RecordBatch;
+    use delaymq_core::record::expire::{Expiry, OnExpiry};
     use delaymq_core::record::terms::NameHash;
     use delaymq_core::units::{Epoch, Millis, Sequence};
     use proptest::prelude::*;
@@ -107,6 +109,7 @@ mod tests {
                 tags: TEXTS[4 - tags..].to_vec(),
                 attributes: TEXTS.into_iter().zip(VALUES).take(attributes).collect(),
                 body: &BODY[..length],
+                expiry: (id > 2).then_some(Expiry { at: Millis(length as u64), then: OnExpiry::DeadLetter }),
             }
         }
     }

@@ -155,6 +155,10 @@ columns! {
     Ended "ended" Time,
     /// The sequence of the fact that made its entry last.
     EntrySequence "entry_sequence" Long,
+    /// The time from which no consumer is given it; null where it does not expire.
+    Expires "expires" Time,
+    /// What happens to it then: `drop` or `dead_letter`; null where it does not expire.
+    OnExpiry "on_expiry" Text,
 }
 
 const MESSAGE: &[Column] = &[
@@ -175,6 +179,8 @@ const MESSAGE: &[Column] = &[
 ];
 /// Behind those of a message.
 const PENDING: &[Column] = &[Column::PublishedSequence];
+/// Behind those of a message, and of a pending one.
+const EXPIRY: &[Column] = &[Column::Expires, Column::OnExpiry];
 const READY: &[Column] = &[
     Column::Sequence,
     Column::Subject,
@@ -251,8 +257,8 @@ const SEGMENTS: &[Column] = &[
 /// Every column of a table, in order.
 pub(crate) fn columns_of(table: Table) -> Vec<Column> {
     match table {
-        Table::Message => MESSAGE.to_vec(),
-        Table::Pending => [MESSAGE, PENDING].concat(),
+        Table::Message => [MESSAGE, EXPIRY].concat(),
+        Table::Pending => [MESSAGE, PENDING, EXPIRY].concat(),
         Table::Ready => READY.to_vec(),
         Table::Action => ACTION.to_vec(),
         Table::Deliveries => DELIVERIES.to_vec(),
@@ -273,9 +279,10 @@ impl Column {
         }
     }
 
-    /// True if it is read out of the payload, which is checked then.
+    /// True if it is read out of the record or its payload, which is checked then.
     pub(crate) const fn is_of_payload(self) -> bool {
-        matches!(self, Self::MessageId | Self::Tags | Self::Attributes | Self::Body | Self::BodyBytes)
+        let is_of_meta = matches!(self, Self::MessageId | Self::Tags | Self::Attributes);
+        is_of_meta || matches!(self, Self::Body | Self::BodyBytes | Self::Expires | Self::OnExpiry)
     }
 }
 

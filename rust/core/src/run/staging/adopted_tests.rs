@@ -40,7 +40,10 @@ fn stage(storage: &TestStorage, rows: &[Given]) -> StagedRun {
     let mut stager = Stager::new(storage, StagingLimits::until(Millis(u64::MAX)), move || name);
     for row in rows {
         let subject = SUBJECTS[row.subject].0;
-        stager.push(&StagedMessage { due: row.due, subject, meta: &row.meta, body: &row.body }).unwrap().unwrap();
+        stager
+            .push(&StagedMessage { due: row.due, subject, meta: &row.meta, body: &row.body, expiry: None })
+            .unwrap()
+            .unwrap();
     }
     stager.finish().unwrap()[0]
 }
@@ -60,7 +63,10 @@ fn written(storage: &TestStorage, rows: &[Given], base: u64) -> Run {
         let (sequence, subject) = (Sequence(sequence), SubjectNumber(SUBJECTS[row.subject].1));
         let (mut record, published) = (Vec::new(), PUBLISHED);
         let (meta, body) = (row.meta.as_slice(), row.body.as_slice());
-        encode_message(&mut record, &Message { due: row.due, published, subject, opaque: true, meta, body });
+        encode_message(
+            &mut record,
+            &Message { due: row.due, published, subject, opaque: true, expiry: None, meta, body },
+        );
         seal_record(&mut record, sequence).unwrap();
         let offset = writer.push_payload(&record).unwrap().unwrap();
         lines.push(ScheduleRow {

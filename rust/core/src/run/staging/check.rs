@@ -4,7 +4,7 @@ use super::stager::{StagedMessage, check_message};
 use super::{StagedRun, StagedTail, header_check_of};
 use crate::error::{Error, Result};
 use crate::record::header::read_record;
-use crate::record::message::{FLAG_OPAQUE, KIND_MESSAGE, decode_message};
+use crate::record::message::{FLAG_DIES, FLAG_EXPIRES, FLAG_OPAQUE, KIND_MESSAGE, Message, decode_message};
 use crate::run::{Run, RunHoles, ScheduleRow};
 use crate::storage::{Storage, read_upto};
 use crate::units::{Millis, Sequence};
@@ -99,7 +99,7 @@ impl<'a> Seen<'a> {
             return Err((format!("sequences {place} and attempt 1"), format!("{found:?}")));
         }
         let record = read_record(bytes, place).map_err(|fault| ("a record".to_owned(), format!("{fault:?}")))?;
-        if (record.header.kind, record.header.flags) != (KIND_MESSAGE, FLAG_OPAQUE) {
+        if (record.header.kind, record.header.flags & !(FLAG_EXPIRES | FLAG_DIES)) != (KIND_MESSAGE, FLAG_OPAQUE) {
             return Err(("an opaque message".to_owned(), format!("kind {}", record.header.kind)));
         }
         let message = decode_message(&record).ok_or(("a message".to_owned(), "a shorter record".to_owned()))?;
@@ -114,7 +114,8 @@ impl<'a> Seen<'a> {
             let words = |said| format!("due, subject, bytes of body, published {said:?}");
             return Err((words(expected), words(found)));
         }
-        let message = StagedMessage { due: message.due, subject, meta: message.meta, body: message.body };
+        let Message { due, meta, body, expiry, .. } = message;
+        let message = StagedMessage { due, subject, meta, body, expiry };
         check_message(&message).map_err(|error| ("a message that staging takes".to_owned(), error.to_string()))?;
         self.contents.update(header_check_of(bytes));
         self.first_due = if self.rows == 0 { row.key.due } else { self.first_due };

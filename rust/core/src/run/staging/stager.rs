@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{LoadName, STAGED_NAMES_MAX, STAGED_RECORD_BYTES_MAX, STAGED_ROWS_MAX, StagedRun};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
+use crate::record::expire::Expiry;
 use crate::record::limits::{check_body, check_meta, check_name};
 use crate::record::message::{Message, encode_message};
 use crate::record::seal_record;
@@ -25,6 +26,8 @@ pub struct StagedMessage<'a> {
     pub meta: &'a [u8],
     /// Its body.
     pub body: &'a [u8],
+    /// When it expires, if it does.
+    pub expiry: Option<Expiry>,
 }
 
 /// The limits of a row and of a file.
@@ -226,6 +229,7 @@ impl<'a> Stager<'a> {
                 published: Millis(0),
                 subject,
                 opaque: true,
+                expiry: message.expiry,
                 meta: message.meta,
                 body: message.body,
             },
@@ -307,7 +311,8 @@ fn too_far(held: &Held) -> Error {
 pub(super) fn check_message(message: &StagedMessage<'_>) -> Result<()> {
     check_name("subject", message.subject)?;
     check_body(message.body.len())?;
-    check_meta(message.meta)
+    check_meta(message.meta)?;
+    message.expiry.map_or(Ok(()), |expiry| expiry.check(message.due))
 }
 
 /// Checks that a message is not due later than `due_max`.

@@ -22,7 +22,13 @@ struct Given {
 
 impl Given {
     fn message(&self) -> StagedMessage<'_> {
-        StagedMessage { due: Millis(self.due), subject: &self.subject, meta: &self.meta, body: &self.body }
+        StagedMessage {
+            due: Millis(self.due),
+            subject: &self.subject,
+            meta: &self.meta,
+            body: &self.body,
+            expiry: None,
+        }
     }
 }
 
@@ -244,6 +250,7 @@ impl Crafted {
             published: Millis(self.published),
             subject: SubjectNumber(self.record_subject),
             opaque: self.opaque,
+            expiry: None,
             meta: &self.message.meta,
             body: &self.message.body,
         };

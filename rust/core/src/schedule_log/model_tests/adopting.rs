@@ -34,7 +34,7 @@ impl Pair {
         for (due, sequence) in due.into_iter().zip(first.0..) {
             let subject = subject_of(sequence).0.to_string();
             let body = vec![7; (sequence % 7) as usize];
-            let message = StagedMessage { due: Millis(due), subject: &subject, meta: b"", body: &body };
+            let message = StagedMessage { due: Millis(due), subject: &subject, meta: b"", body: &body, expiry: None };
             stager.push(&message).unwrap().unwrap();
         }
         let written = stager.finish().unwrap();

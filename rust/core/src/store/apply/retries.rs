@@ -5,7 +5,7 @@ use super::groups::ensure_group;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
-use crate::record::expire::Expire;
+use crate::record::expire::{EXPIRED_REASON, Expire, ExpiredBy};
 use crate::record::retry::{Destination, Redrive, Retry};
 use crate::schedule_log::Entry;
 use crate::store::apply::placement::{Arrival, place, place_at_once};
@@ -43,7 +43,13 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     match retry.destination {
         Destination::Again => place(state, effects, arrival, entry)?,
         Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
-        Destination::DeadLetter { .. } => place_at_once(state, effects, entry),
+        Destination::DeadLetter { reason } => {
+            let expired = u64::from(reason == EXPIRED_REASON);
+            if let Some(subject) = state.subjects.get_mut(subject) {
+                subject.expired = subject.expired.saturating_add(expired);
+            }
+            place_at_once(state, effects, entry);
+        }
     }
     state.settle(subject);
     effects.woken.insert(retry.group);
@@ -108,8 +114,8 @@ pub(super) fn apply_redrive(
     Ok(())
 }
 
-/// Finishes ready messages for every group that does not hold them, and for future groups. Returns how many messages
-/// were not finished before.
+/// Finishes ready messages for every group that does not hold them, and for future groups. A message that expired by its
+/// own time is also finished for the group that was to receive it. Returns how many messages were not finished before.
 pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Expire<'_>) -> u64 {
     let number = expire.subject;
     let (floor, next) = (state.dispatch.finished_below(number), state.dispatch.next_number(number));
@@ -125,14 +131,21 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
         }
         for group in subject.groups.iter() {
             if let Some(group) = state.groups.get_mut(group) {
-                group.expire(first, end, &mut found);
+                match expire.by {
+                    ExpiredBy::Themselves { group: own } if own == group.number => {
+                        group.drop_expired(first, end, &mut found);
+                    }
+                    _ => group.expire(first, end, &mut found),
+                }
             }
         }
         subject.gone.insert_range(first, end);
     }
     let count = count_of(found);
     subject.expired = subject.expired.saturating_add(count);
-    subject.expired_before = subject.expired_before.max(expire.due_before);
+    if let ExpiredBy::Operator { due_before } = expire.by {
+        subject.expired_before = subject.expired_before.max(due_before);
+    }
     effects.woken.extend(subject.groups.iter().copied());
     state.settle(number);
     count

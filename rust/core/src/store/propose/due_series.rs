@@ -35,6 +35,7 @@ impl Owed {
             published: now,
             subject: recurs.subject,
             opaque: true,
+            expiry: recurs.expires_after.map(|expires| expires.of(due)),
             meta: &recurs.meta,
             body: &recurs.body,
         };

@@ -3,6 +3,7 @@
 use super::proposals::Proposals;
 use super::pull::Delivery;
 use crate::record::command::{Void, encode_void};
+use crate::record::expire::{ExpiredBy, encode_expire};
 use crate::record::name::{GroupEnd, encode_consumer_end, encode_group_end, encode_subject};
 use crate::record::queue::{encode_acknowledge, ranges_of};
 use crate::record::retry::{Destination, Retry, encode_retry};
@@ -24,6 +25,13 @@ impl Owner {
     /// Proposes to void a ready message whose payload is damaged.
     pub fn void_ready(&self, subject: SubjectNumber, number: ReadyNumber, proposals: &mut Proposals) {
         proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
+    }
+
+    /// Proposes the end of messages that had expired when a consumer of this group was to receive them. The numbers
+    /// must ascend.
+    pub fn drop_expired(group: GroupNumber, subject: SubjectNumber, numbers: &[u64], proposals: &mut Proposals) {
+        let (by, ranges) = (ExpiredBy::Themselves { group }, ranges_of(numbers.iter().copied()));
+        proposals.push(1, false, |bytes| encode_expire(bytes, subject, by, &ranges));
     }
 
     /// Proposes an acknowledgement of these offsets, which must ascend.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
+use crate::record::expire::{ExpiresAfter, OnExpiry};
 use crate::record::recurring::{CatchUp, NewSeries};
 use crate::schedule_log::DUE_MAX;
 use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
@@ -33,6 +34,8 @@ pub struct Recurs {
     pub zone: String,
     /// What happens to missed occurrences.
     pub catch_up: CatchUp,
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
     /// Message id, tags and attributes of each message.
     pub meta: Vec<u8>,
     /// The body of each message.
@@ -48,6 +51,7 @@ impl Recurs {
             rule: new.rule.to_owned(),
             zone: new.zone.to_owned(),
             catch_up: new.catch_up,
+            expires_after: new.expires_after,
             meta: new.meta.to_vec(),
             body: new.body.to_vec(),
         }
@@ -222,7 +226,8 @@ impl Recurring {
 
     /// Writes a count, then for each series, by number, `number u64 | subject u32 | name | rule | zone | catch_up u32 |
     /// last_due_ms u64 | pending_due_ms u64 | pending_sequence u64 | meta | body`. Without a pending occurrence, both
-    /// pending fields are 0.
+    /// pending fields are 0. If its messages expire, `catch_up` has the number of [`OnExpiry`] in its second byte, and
+    /// `expires_after_ms u64` follows it.
     pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
         let saved = if is_on(Planted::RecurringNotSaved) { &BTreeMap::new() } else { &self.all };
         out.count(saved.len());
@@ -233,7 +238,11 @@ impl Recurring {
             out.text(&recurs.name);
             out.text(&recurs.rule);
             out.text(&recurs.zone);
-            out.u32(recurs.catch_up.number());
+            let on_expiry = recurs.expires_after.map_or(0, |expires| u32::from(expires.then.number()));
+            out.u32(recurs.catch_up.number() | on_expiry << 8);
+            if let Some(expires) = recurs.expires_after {
+                out.u64(expires.after_ms);
+            }
             out.u64(series.last_due.0);
             out.u64(pending.due.0);
             out.u64(pending.sequence.0);
@@ -252,7 +261,9 @@ impl Recurring {
         for _ in 0..from.count(SAVED_BYTES)? {
             let (number, subject) = (Sequence(from.u64()?), SubjectNumber(from.u32()?));
             let (name, rule, zone) = (from.text()?, from.text()?, from.text()?);
-            let catch_up = CatchUp::numbered(from.u32()?);
+            let policy = from.u32()?;
+            let catch_up = CatchUp::numbered(policy & 0xFF);
+            let expires_after = read_expires_after(from, policy >> 8)?;
             let (last_due, due, sequence) = (Millis(from.u64()?), Millis(from.u64()?), Sequence(from.u64()?));
             let (meta, body) = (from.blob()?.to_vec(), from.blob()?.to_vec());
             let pending = (sequence > Sequence(0)).then_some(DueKey { due, sequence });
@@ -261,7 +272,7 @@ impl Recurring {
                 return Err(from.malformed("series in the order in which they began, each once"));
             };
             last = number;
-            let recurs = Arc::new(Recurs { subject, name, rule, zone, catch_up, meta, body });
+            let recurs = Arc::new(Recurs { subject, name, rule, zone, catch_up, expires_after, meta, body });
             let is_small = recurs.bytes() <= SERIES_BYTES_MAX && due <= DUE_MAX;
             read.begin(number, Series { recurs, last_due, pending });
             if !is_small || read.len() > SERIES_MAX || read.bytes > ALL_SERIES_BYTES_MAX {
@@ -282,6 +293,15 @@ impl Recurring {
     }
 }
 
+fn read_expires_after(from: &mut FieldReader<'_>, on_expiry: u32) -> Result<Option<ExpiresAfter>> {
+    if on_expiry == 0 {
+        return Ok(None);
+    }
+    let then = u8::try_from(on_expiry).ok().and_then(OnExpiry::numbered);
+    let then = then.ok_or_else(|| from.malformed("what happens to messages that expire"))?;
+    Ok(Some(ExpiresAfter { after_ms: from.u64()?, then }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,6 +313,7 @@ mod tests {
             rule: "every 1000ms".to_owned(),
             zone: "UTC".to_owned(),
             catch_up: CatchUp::Skip,
+            expires_after: Some(ExpiresAfter { after_ms: 3, then: OnExpiry::DeadLetter }),
             meta: vec![1],
             body: vec![2, 3],
         };

@@ -14,6 +14,8 @@
 //! | 1 | `if_exists`: 0 replace, 1 keep, 2 refuse |
 //! | blob | `meta` of each message, as PUBLISH (202) has it |
 //! | blob | `body` of each message |
+//! | 1 | `on_expiry`: 0 the messages do not expire, 1 drop, 2 dead letter |
+//! | 8 | `expires_after_ms`, only if they expire |
 //!
 //! The answer is that of `RECURRING`, with the one series.
 //!
@@ -24,11 +26,12 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | `next`: the `after` of the next request; 0 if there are no more series |
-//! | 4, then each | `number u64`, `subject str`, `name str`, `rule str`, `zone str`, `catch_up u8`, `is_pending u8` and, if that is 1, the receipt (48 bytes) of the pending message |
+//! | 4, then each | `number u64`, `subject str`, `name str`, `rule str`, `zone str`, `catch_up u8`, `on_expiry u8` and, if that is not 0, `expires_after_ms u64`, `is_pending u8` and, if that is 1, the receipt (48 bytes) of the pending message |
 
 use bytes::BufMut;
 
 use crate::error::Result;
+use crate::record::expire::{ExpiresAfter, OnExpiry};
 use crate::record::limits::{at_most, check_name};
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
@@ -41,7 +44,7 @@ use crate::wire::reader::Reader;
 /// The most series in one answer.
 pub const SERIES_TOLD_MAX: usize = 1_000;
 /// The least bytes of one series.
-const SERIES_BYTES: usize = 18;
+const SERIES_BYTES: usize = 19;
 /// Means that there is no start.
 const NO_START: u64 = u64::MAX;
 
@@ -68,6 +71,8 @@ pub struct RecurAsked<'a> {
     pub meta: &'a [u8],
     /// The body of each message.
     pub body: &'a [u8],
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
 }
 
 impl<'a> RecurAsked<'a> {
@@ -89,7 +94,8 @@ impl<'a> RecurAsked<'a> {
         };
         let start = (start != NO_START).then_some(Millis(start));
         let (meta, body) = (reader.blob("meta", SERIES_BYTES_MAX)?, reader.blob("body", SERIES_BYTES_MAX)?);
-        Ok(Self { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body })
+        let expires_after = read_expires_after(reader)?;
+        Ok(Self { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body, expires_after })
     }
 
     /// Appends the request.
@@ -109,7 +115,26 @@ impl<'a> RecurAsked<'a> {
         out.put_u8(self.catch_up as u8);
         out.put_u8(self.if_exists as u8);
         put_blob(out, "meta", SERIES_BYTES_MAX, self.meta)?;
-        put_blob(out, "body", SERIES_BYTES_MAX, self.body)
+        put_blob(out, "body", SERIES_BYTES_MAX, self.body)?;
+        put_expires_after(out, self.expires_after);
+        Ok(())
+    }
+}
+
+fn read_expires_after(reader: &mut Reader<'_>) -> Read<Option<ExpiresAfter>> {
+    let number = reader.u8("on_expiry")?;
+    if number == 0 {
+        return Ok(None);
+    }
+    let unknown = || Malformed::Value { field: "on_expiry", expected: "0, 1 or 2", found: i64::from(number) };
+    let then = OnExpiry::numbered(number).ok_or_else(unknown)?;
+    Ok(Some(ExpiresAfter { after_ms: reader.u64("expires_after")?, then }))
+}
+
+fn put_expires_after(out: &mut Vec<u8>, expires_after: Option<ExpiresAfter>) {
+    out.put_u8(expires_after.map_or(0, |expires| expires.then.number()));
+    if let Some(expires) = expires_after {
+        out.put_u64(expires.after_ms);
     }
 }
 
@@ -193,6 +218,8 @@ pub struct SeriesRow<'a> {
     pub zone: &'a str,
     /// The policy for missed occurrences.
     pub catch_up: CatchUp,
+    /// When each message expires, if it does.
+    pub expires_after: Option<ExpiresAfter>,
     /// Its pending message.
     pub pending: Option<Receipt>,
 }
@@ -219,8 +246,9 @@ impl<'a> SeriesTold<'a> {
         for _ in 0..count {
             let (number, subject, name) = (reader.u64("number")?, reader.text("subject")?, reader.text("name")?);
             let (rule, zone, catch_up) = (reader.text("rule")?, reader.text("zone")?, read_catch_up(reader)?);
+            let expires_after = read_expires_after(reader)?;
             let pending = if reader.flag("is_pending")? { Some(read_receipt(reader)?) } else { None };
-            rows.push(SeriesRow { number, subject, name, rule, zone, catch_up, pending });
+            rows.push(SeriesRow { number, subject, name, rule, zone, catch_up, expires_after, pending });
         }
         reader.finish("series").map(|()| Self { next, rows })
     }
@@ -239,6 +267,7 @@ impl<'a> SeriesTold<'a> {
             put_text(out, "rule", row.rule)?;
             put_text(out, "zone", row.zone)?;
             out.put_u8(row.catch_up as u8);
+            put_expires_after(out, row.expires_after);
             out.put_u8(u8::from(row.pending.is_some()));
             if let Some(receipt) = row.pending {
                 out.put_slice(&receipt.to_bytes());

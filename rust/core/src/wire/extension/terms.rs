@@ -5,9 +5,12 @@
 //! | bytes | field |
 //! |---|---|
 //! | 4 | `place`: of the message in its batch, from 0, ascending |
-//! | 1 | `asks`: bit 0 it has a key, bit 1 its id identifies repetitions |
+//! | 1 | `asks`: bit 0 it has a key, bit 1 its id identifies repetitions, bit 2 it expires |
 //! | 1 | `if_exists`: 0 replace, 1 keep, 2 refuse the batch |
 //! | str | `key`, empty if it has none |
+//! | 1 | `expires_kind`, only with bit 2: 0 a time after its due time, 1 a time |
+//! | 1 | `on_expiry`, only with bit 2: 1 drop, 2 dead letter |
+//! | 8 | `expires_ms`, only with bit 2 |
 //!
 //! The answer is that of PUBLISH. A message that was already stored has its old receipt there.
 //!
@@ -19,6 +22,7 @@ use bytes::BufMut;
 
 use super::publish::{DueTime, Publish, PublishWriter};
 use crate::error::Result;
+use crate::record::expire::OnExpiry;
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most, check_name};
 use crate::record::terms::IfExists;
 use crate::units::Millis;
@@ -33,6 +37,16 @@ const COUNT_BYTES: usize = 4;
 const TERMS_BYTES: usize = 8;
 const HAS_KEY: u8 = 1;
 const DEDUPLICATES: u8 = 2;
+const EXPIRES: u8 = 4;
+
+/// When a message expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExpiryTime {
+    /// This many milliseconds after its due time.
+    After(u64),
+    /// At this time.
+    At(Millis),
+}
 
 /// The terms of one message of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +59,8 @@ pub struct TermsAsked<'a> {
     pub if_exists: IfExists,
     /// True if its message id identifies repetitions.
     pub deduplicates: bool,
+    /// When it expires, and what happens to it then.
+    pub expires: Option<(ExpiryTime, OnExpiry)>,
 }
 
 /// A batch with terms.
@@ -80,8 +96,8 @@ impl<'a> PublishOnTerms<'a> {
 
 fn read_terms<'a>(reader: &mut Reader<'a>) -> Read<TermsAsked<'a>> {
     let (place, asks, if_exists) = (reader.u32("terms")?, reader.u8("terms")?, reader.u8("if_exists")?);
-    if asks == 0 || asks > HAS_KEY | DEDUPLICATES {
-        return Err(Malformed::Value { field: "terms", expected: "1, 2 or 3", found: i64::from(asks) });
+    if asks == 0 || asks > HAS_KEY | DEDUPLICATES | EXPIRES {
+        return Err(Malformed::Value { field: "terms", expected: "1 to 7", found: i64::from(asks) });
     }
     let if_exists = match if_exists {
         0 => IfExists::Replace,
@@ -96,7 +112,20 @@ fn read_terms<'a>(reader: &mut Reader<'a>) -> Read<TermsAsked<'a>> {
     if !has_key && !key.is_empty() {
         return Err(Malformed::Value { field: "key", expected: "no bytes", found: i64::from(key.len() as u32) });
     }
-    Ok(TermsAsked { place, key: has_key.then_some(key), if_exists, deduplicates: asks & DEDUPLICATES != 0 })
+    let expires = if asks & EXPIRES == 0 { None } else { Some(read_expires(reader)?) };
+    let (key, deduplicates) = (has_key.then_some(key), asks & DEDUPLICATES != 0);
+    Ok(TermsAsked { place, key, if_exists, deduplicates, expires })
+}
+
+fn read_expires(reader: &mut Reader<'_>) -> Read<(ExpiryTime, OnExpiry)> {
+    let (kind, then, time_ms) = (reader.u8("expires")?, reader.u8("on_expiry")?, reader.u64("expires")?);
+    let unknown = || Malformed::Value { field: "on_expiry", expected: "1 or 2", found: i64::from(then) };
+    let then = OnExpiry::numbered(then).ok_or_else(unknown)?;
+    match kind {
+        0 => Ok((ExpiryTime::After(time_ms), then)),
+        1 => Ok((ExpiryTime::At(Millis(time_ms)), then)),
+        found => Err(Malformed::Value { field: "expires", expected: "0 or 1", found: i64::from(found) }),
+    }
 }
 
 /// The terms of a batch, filled by a client.
@@ -120,7 +149,10 @@ impl TermsWriter {
         if let Some(key) = asked.key {
             check_name("key", key)?;
         }
-        let asks = if asked.key.is_some() { HAS_KEY } else { 0 } | if asked.deduplicates { DEDUPLICATES } else { 0 };
+        let bit = |is_asked: bool, bit: u8| if is_asked { bit } else { 0 };
+        let asks = bit(asked.key.is_some(), HAS_KEY)
+            | bit(asked.deduplicates, DEDUPLICATES)
+            | bit(asked.expires.is_some(), EXPIRES);
         if asks == 0 {
             return Ok(());
         }
@@ -128,6 +160,15 @@ impl TermsWriter {
         self.terms.put_u8(asks);
         self.terms.put_u8(asked.if_exists as u8);
         put_text(&mut self.terms, "key", asked.key.unwrap_or_default())?;
+        if let Some((time, then)) = asked.expires {
+            let (kind, time_ms) = match time {
+                ExpiryTime::After(after_ms) => (0, after_ms),
+                ExpiryTime::At(time) => (1, time.0),
+            };
+            self.terms.put_u8(kind);
+            self.terms.put_u8(then.number());
+            self.terms.put_u64(time_ms);
+        }
         self.count = self.count.saturating_add(1);
         Ok(())
     }

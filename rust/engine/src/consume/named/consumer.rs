@@ -107,7 +107,8 @@ pub enum TriedRun {
 pub struct ReadAgain {
     /// The first run of neighbours that could be read; `None` if none could.
     pub run: Option<GivenRun>,
-    /// Offsets whose messages are damaged. They were voided by a durable fact, and no consumer holds them now.
+    /// Offsets whose messages are damaged or have expired. They were finished by a durable fact, and no consumer holds
+    /// them now.
     pub damaged: Vec<PullOffset>,
 }
 

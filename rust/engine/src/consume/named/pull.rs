@@ -9,6 +9,7 @@ use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
 
 use crate::consume::delivery::{Delivered, DeliveryKey};
+use crate::consume::expiring::ExpiredDelivery;
 use crate::consume::member::{GroupConsumer, MAIN};
 use crate::consume::named::consumer::{GivenRun, Holding, InFlight, NamedConsumer, PullBounds, ReadAgain, TriedRun};
 use crate::drive::driver::OwnerGuard;
@@ -24,6 +25,8 @@ enum Read {
     Message(Box<Delivered>),
     /// It is damaged, and was voided.
     Damaged,
+    /// It has expired.
+    Expired(ExpiredDelivery),
     /// It cannot be read now.
     Later(Option<Error>),
 }
@@ -88,10 +91,12 @@ impl NamedConsumer {
         let mut is_hastened = false;
         loop {
             self.check()?;
-            if !hands.unread.is_empty()
-                && let Some(run) = self.read_unread(&mut hands, bounds, None)?
-            {
-                return Ok(Some(run));
+            if !hands.unread.is_empty() {
+                if let Some(run) = self.read_unread(&mut hands, bounds, None)? {
+                    return Ok(Some(run));
+                }
+                // All of it was damaged or had expired, and is finished: there may be more.
+                (is_settled, is_hastened) = (self.shared.time.activity().is_none(), false);
             }
             match self.ask(self.shared.lock_owner()?, bounds, &mut hands)? {
                 Pull::Deliveries(_) => {}
@@ -137,7 +142,7 @@ impl NamedConsumer {
         near: Option<SegmentNumber>,
     ) -> Result<Option<GivenRun>> {
         let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
-        let mut bytes = 0_usize;
+        let (mut expired, mut bytes) = (Vec::new(), 0_usize);
         let mut payloads = self.shared.payloads.reader();
         while run.messages.len() < bounds.count_max.max(1)
             && bytes < bounds.bytes_max.max(1)
@@ -153,10 +158,15 @@ impl NamedConsumer {
                 Read::Damaged => {
                     hands.unread.pop_front();
                 }
+                Read::Expired(one) => {
+                    hands.unread.pop_front();
+                    expired.push(one);
+                }
                 Read::Later(Some(error)) if run.messages.is_empty() => return Err(error),
                 Read::Later(_) => break,
             }
         }
+        self.finish_expired(&expired)?;
         self.shared.metrics.delivered.add(run.messages.len() as u64);
         Ok((!run.messages.is_empty()).then_some(run))
     }
@@ -173,6 +183,10 @@ impl NamedConsumer {
             return Ok(Read::Later(None));
         }
         match payloads.read(entry.location(), entry.payload_sequence()) {
+            Ok(stored) if self.shared.has_expired(&stored, &self.subject) => Ok(match near {
+                Some(_) => Read::Later(None),
+                None => Read::Expired(ExpiredDelivery::of(*delivery, &stored)),
+            }),
             Ok(stored) => {
                 let key = DeliveryKey { queue: MAIN, offset: delivery.offset.0 };
                 let message = self.shared.delivered(key, entry, delivery.attempt, stored, &self.subject);
@@ -269,7 +283,7 @@ impl NamedConsumer {
 
     fn read_held(&self, deliveries: &[Delivery], bytes_max: usize, near: Option<SegmentNumber>) -> Result<ReadAgain> {
         let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
-        let (mut damaged, mut bytes) = (Vec::new(), 0_usize);
+        let (mut damaged, mut expired, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
         let mut payloads = self.shared.payloads.reader();
         for delivery in deliveries {
             if bytes >= bytes_max.max(1) || !run.takes(delivery.offset) {
@@ -281,10 +295,15 @@ impl NamedConsumer {
                     run.add(*delivery, *message);
                 }
                 Read::Damaged => damaged.push(delivery.offset),
+                Read::Expired(one) => {
+                    damaged.push(delivery.offset);
+                    expired.push(one);
+                }
                 Read::Later(Some(error)) if run.messages.is_empty() && damaged.is_empty() => return Err(error),
                 Read::Later(_) => break,
             }
         }
+        self.finish_expired(&expired)?;
         self.shared.metrics.delivered.add(run.messages.len() as u64);
         Ok(ReadAgain { run: (!run.messages.is_empty()).then_some(run), damaged })
     }

@@ -62,7 +62,8 @@ impl Client {
             let Some(sent) = around.account.sent(*number) else { continue };
             let meta = Meta { message_id: format!("id-{number}"), ..Meta::default() };
             let meta = encode_meta(&meta).unwrap_or_default();
-            let asked = TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true };
+            let asked =
+                TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true, expires: None };
             let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));

@@ -41,6 +41,7 @@ impl Client {
             zone: "UTC",
             start: Some(rhythm.start),
             catch_up: rhythm.catch_up,
+            expires_after: None,
             if_exists: IfExists::Replace,
             meta: b"",
             body: &body,

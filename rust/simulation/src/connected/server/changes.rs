@@ -112,7 +112,7 @@ impl Server {
 
 pub(super) fn store_once(node: &mut Node, subject: String, messages: Vec<KeptOnce>) -> Result<Step> {
     let new = messages.iter().map(|one| {
-        let message = NewMessage { subject: &subject, due: one.due, body: &one.body };
+        let message = NewMessage { subject: &subject, due: one.due, body: &one.body, expires: None };
         let terms = NewTerms { key: None, if_exists: IfExists::Replace, id: Some(one.id.clone()) };
         (message, terms)
     });

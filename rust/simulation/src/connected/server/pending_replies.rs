@@ -105,7 +105,8 @@ impl Server {
             Step::Settled => Step::Settled,
             Step::Store(messages) => {
                 let new = messages.iter();
-                let new = new.map(|one| NewMessage { subject: &one.subject, due: one.due, body: &one.body });
+                let new =
+                    new.map(|one| NewMessage { subject: &one.subject, due: one.due, body: &one.body, expires: None });
                 let Some(published) = node.publish(&new.collect::<Vec<_>>())? else {
                     return Ok(Some(Step::Store(messages)));
                 };

@@ -59,6 +59,7 @@ impl Server {
             rule: "",
             zone: "UTC",
             catch_up: CatchUp::One,
+            expires_after: None,
             pending,
         };
         self.answer(asker, |out| SeriesTold { next: 0, rows: vec![row] }.put(out))

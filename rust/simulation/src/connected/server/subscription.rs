@@ -100,7 +100,7 @@ impl Standing {
             };
             let (in_flight_max, beside) = (self.in_flight_max, self.place(queue ^ 1));
             let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
-            if let Pulled::Messages(handed, damaged) = node.pull(request, 0)? {
+            if let Pulled::Messages(handed, damaged, _) = node.pull(request, 0)? {
                 if let Some(delivery) = damaged.first() {
                     return Err(Error::corrupt("", 0, "a whole payload", format!("{delivery:?}")));
                 }

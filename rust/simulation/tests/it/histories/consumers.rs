@@ -24,7 +24,7 @@ fn holds(rig: &mut Rig, place: Place) -> Vec<u64> {
 }
 
 fn given(rig: &mut Rig, place: Place) -> Vec<(u64, String)> {
-    let Pulled::Messages(handed, _) = rig.pull_once(place) else { return Vec::new() };
+    let Pulled::Messages(handed, ..) = rig.pull_once(place) else { return Vec::new() };
     let offsets = handed.iter().map(|one| one.delivery.offset.0);
     offsets.zip(bodies_of(&handed)).collect()
 }
@@ -61,7 +61,7 @@ fn r2_a_client_gets_what_it_did_not_acknowledge_under_its_offsets_however_the_ma
             rig.node().sync().unwrap();
             rig.reopen(end);
             assert_eq!(holds(&mut rig, place), [0, 2, 3], "{end:?} {saves}");
-            let again = rig.node().hand_again(place.0, place.1).unwrap();
+            let again = rig.node().hand_again(place.0, place.1).unwrap().0;
             assert_eq!(bodies_of(&again), ["a", "c", "d"]);
             assert!(again.iter().all(|one| one.delivery.is_redelivered()));
             assert_eq!(attached(&mut rig), place, "it is the same consumer");

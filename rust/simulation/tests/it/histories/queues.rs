@@ -19,7 +19,7 @@ fn with_a_lost_assignment(os_mode: bool) -> (Rig, Vec<u64>) {
     }
     assert_eq!(rig.pull_once(place), Pulled::Wait, "nothing is reserved yet");
     rig.settle();
-    let Pulled::Messages(handed, _) = rig.pull_once(place) else { panic!("nothing came") };
+    let Pulled::Messages(handed, ..) = rig.pull_once(place) else { panic!("nothing came") };
     assert_eq!(bodies_of(&handed), ["a", "b", "c"]);
     let offsets = handed.iter().map(|one| one.delivery.offset.0).collect();
     rig.node().write_batch().unwrap();
@@ -42,7 +42,7 @@ fn an_acknowledgement_for_offsets_whose_assignment_was_lost_completes_nothing() 
         rig.acknowledge(place, &again[..1]);
         rig.reopen(End::PowerCutLosesAll);
         let place = rig.earliest("s", "g");
-        let held: Vec<String> = bodies_of(&rig.node().hand_again(place.0, place.1).unwrap());
+        let held: Vec<String> = bodies_of(&rig.node().hand_again(place.0, place.1).unwrap().0);
         assert_eq!(held, ["b", "c"]);
     }
 }
@@ -537,7 +537,7 @@ fn the_two_queues_of_a_consumer_hold_no_more_than_it_may_together() {
         beside: Some(beside),
     };
     let pull = |rig: &mut Rig, place, beside| match rig.node().pull(request(place, beside), 0).unwrap() {
-        Pulled::Messages(handed, _) => handed,
+        Pulled::Messages(handed, ..) => handed,
         _ => Vec::new(),
     };
     let mut held = Vec::new();

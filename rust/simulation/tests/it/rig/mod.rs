@@ -143,7 +143,7 @@ impl Rig {
         let now = self.clock.read();
         let node = self.node();
         node.look(now);
-        let message = NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes() };
+        let message = NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes(), expires: None };
         for _ in 0..3 {
             if let Some(published) = node.publish(&[message]).unwrap() {
                 return published.receipts[0];
@@ -248,7 +248,7 @@ impl Rig {
     fn try_pull(&mut self, place: (GroupNumber, ConsumerNumber)) -> Result<Vec<Handed>> {
         for _ in 0..3 {
             match self.try_pull_once(place)? {
-                Pulled::Messages(handed, damaged) => {
+                Pulled::Messages(handed, damaged, _) => {
                     self.settle();
                     if !handed.is_empty() || damaged.is_empty() {
                         return Ok(handed);

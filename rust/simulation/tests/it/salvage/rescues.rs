@@ -44,7 +44,7 @@ fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
             let pulled = rig.node().pull(request, 0)?;
             rig.try_settle()?;
             match pulled {
-                Pulled::Messages(handed, _) => bodies.extend(crate::rig::bodies_of(&handed)),
+                Pulled::Messages(handed, ..) => bodies.extend(crate::rig::bodies_of(&handed)),
                 _ => quiet += 1,
             }
         }

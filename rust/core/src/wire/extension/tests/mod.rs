@@ -217,9 +217,12 @@ fn terms_and_what_is_asked_by_key_read_back() {
         panic!("it is one")
     };
     assert_eq!((read.terms, read.publish.messages.len()), (TERMS.to_vec(), 3));
-    let at = body.len() - 19;
-    // The first place after the last message, no flag, an unknown flag, an unknown policy, repeated places.
-    for (at, byte) in [(at + 3, 3), (at + 4, 0), (at + 4, 4), (at + 5, 3), (at + 13, 0), (at + 4, 2)] {
+    let at = body.len() - 29;
+    // The first place after the last message, no flag, an unknown flag, an unknown policy, repeated places, an unknown
+    // kind of expiry, and what is to happen then.
+    let unknown = [(at + 19, 2), (at + 20, 0), (at + 20, 3)];
+    let wrong = [(at + 3, 3), (at + 4, 0), (at + 4, 8), (at + 5, 3), (at + 13, 0), (at + 4, 2)];
+    for (at, byte) in wrong.into_iter().chain(unknown) {
         let mut other = body.clone();
         other[at] = byte;
         assert!(OwnRequest::read(super::PUBLISH_ON_TERMS, &other).is_err(), "{at} {byte}");

@@ -5,6 +5,7 @@ use crate::clock::report::{ClockReport, HeldReport};
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
+use crate::record::expire::{ExpiresAfter, OnExpiry};
 use crate::record::name::GroupStart;
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
@@ -31,7 +32,7 @@ use crate::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
 use crate::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow, SeriesTold};
 use crate::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use crate::wire::extension::status::StatusTold;
-use crate::wire::extension::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
+use crate::wire::extension::terms::{ExpiryTime, KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use crate::wire::extension::{
     ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
     END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
@@ -82,8 +83,14 @@ pub(super) const ORDER_17: KeyAsked<'_> = KeyAsked { subject: "orders", key: "17
 
 /// Terms of the first and the last of [`batch`].
 pub(super) const TERMS: [TermsAsked<'_>; 2] = [
-    TermsAsked { place: 0, key: Some("17"), if_exists: IfExists::Keep, deduplicates: false },
-    TermsAsked { place: 2, key: Some("k"), if_exists: IfExists::Replace, deduplicates: true },
+    TermsAsked { place: 0, key: Some("17"), if_exists: IfExists::Keep, deduplicates: false, expires: None },
+    TermsAsked {
+        place: 2,
+        key: Some("k"),
+        if_exists: IfExists::Replace,
+        deduplicates: true,
+        expires: Some((ExpiryTime::After(60_000), OnExpiry::DeadLetter)),
+    },
 ];
 
 pub(in crate::wire::extension) fn terms() -> TermsWriter {
@@ -186,6 +193,7 @@ pub(super) fn recur_asked() -> RecurAsked<'static> {
         if_exists: IfExists::Keep,
         meta: b"meta",
         body: b"body",
+        expires_after: Some(ExpiresAfter { after_ms: 60_000, then: OnExpiry::Drop }),
     }
 }
 
@@ -207,6 +215,7 @@ pub(super) fn series_told() -> SeriesTold<'static> {
         rule: "30 9 * * *",
         zone: "Europe/Berlin",
         catch_up: CatchUp::All,
+        expires_after: Some(ExpiresAfter { after_ms: number, then: OnExpiry::DeadLetter }).filter(|_| number > 8),
         pending,
     };
     SeriesTold { next: 9, rows: vec![row(8, Some(receipt(2))), row(9, None)] }

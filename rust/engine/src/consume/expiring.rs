@@ -1,0 +1,110 @@
+//! Messages that have expired when they were to be handed over: each is finished by a durable fact, and the next takes
+//! its place. Every hand-over asks here, a repeated one too.
+
+use std::collections::BTreeMap;
+
+use delaymq_core::error::Result;
+use delaymq_core::record::expire::{EXPIRED_REASON, OnExpiry};
+use delaymq_core::store::{Delivery, Owner, RetryRule, dead_letters_of};
+use delaymq_core::units::{GroupNumber, SubjectNumber};
+
+use crate::commit::inbox::CommitUrgency;
+use crate::consume::delivery::DeliveryKey;
+use crate::consume::named::consumer::NamedConsumer;
+use crate::consume::subscription::Subscription;
+use crate::drive::driver::LockedOwner;
+use crate::files::payload_reader::Stored;
+use crate::names::Subject;
+use crate::shared::Shared;
+
+/// A message that was assigned to a consumer, and has expired.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpiredDelivery {
+    delivery: Delivery,
+    then: OnExpiry,
+}
+
+impl ExpiredDelivery {
+    pub(crate) fn of(delivery: Delivery, stored: &Stored) -> Self {
+        Self { delivery, then: stored.expiry.map(|expiry| expiry.then).unwrap_or_default() }
+    }
+}
+
+impl Shared {
+    /// True if this message, which is about to be handed over, has expired by the store's trusted clock. A dead letter
+    /// does not expire.
+    pub(crate) fn has_expired(&self, stored: &Stored, consumed: &Subject) -> bool {
+        let Some(expiry) = stored.expiry else { return false };
+        dead_letters_of(&consumed.name).is_none() && expiry.is_over(self.time.read().now)
+    }
+
+    /// Finishes messages that were to be handed to a consumer of this group.
+    fn drop_expired(&self, group: GroupNumber, expired: &[&ExpiredDelivery]) -> Result<()> {
+        let mut numbers: BTreeMap<SubjectNumber, Vec<u64>> = BTreeMap::new();
+        for one in expired {
+            numbers.entry(one.delivery.entry.subject()).or_default().push(one.delivery.number.0);
+        }
+        let mut guard = self.lock_owner()?;
+        let locked = guard.get()?;
+        let LockedOwner { proposals, .. } = locked;
+        for (subject, numbers) in &mut numbers {
+            numbers.sort_unstable();
+            Owner::drop_expired(group, *subject, numbers, proposals);
+        }
+        self.send(locked, CommitUrgency::URGENT)?;
+        drop(guard);
+        self.committer.raise();
+        Ok(())
+    }
+}
+
+/// Those that are dropped, and those that become dead letters.
+fn parted<'a>(
+    expired: impl Iterator<Item = &'a ExpiredDelivery>,
+) -> (Vec<&'a ExpiredDelivery>, Vec<&'a ExpiredDelivery>) {
+    expired.partition(|one| one.then == OnExpiry::Drop)
+}
+
+impl Subscription {
+    /// Finishes assigned messages of these queues, which have expired.
+    pub(crate) fn finish_expired(&self, expired: &[(u8, ExpiredDelivery)]) -> Result<()> {
+        if expired.is_empty() {
+            return Ok(());
+        }
+        self.shared.metrics.expired.add(expired.len() as u64);
+        let (now, _) = self.shared.now();
+        for (queue, consuming) in (0_u8..2).filter_map(|queue| Some((queue, self.member.consuming(queue)?))) {
+            let of_queue = expired.iter().filter(|(of, _)| *of == queue).map(|(_, one)| one);
+            let (dropped, dead) = parted(of_queue);
+            if !dropped.is_empty() {
+                self.shared.drop_expired(consuming.group, &dropped)?;
+            }
+            let keyed = |one: &&ExpiredDelivery| (DeliveryKey { queue, offset: one.delivery.offset.0 }, one.delivery);
+            let dead: Vec<_> = dead.iter().map(keyed).collect();
+            self.member.hand_over(dead.clone());
+            for (key, _) in dead {
+                self.dead_letter_since(key, EXPIRED_REASON, now)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NamedConsumer {
+    /// Finishes assigned messages, which have expired.
+    pub(crate) fn finish_expired(&self, expired: &[ExpiredDelivery]) -> Result<()> {
+        if expired.is_empty() {
+            return Ok(());
+        }
+        self.shared.metrics.expired.add(expired.len() as u64);
+        let (dropped, dead) = parted(expired.iter());
+        if !dropped.is_empty() {
+            self.shared.drop_expired(self.consuming.group, &dropped)?;
+        }
+        if !dead.is_empty() {
+            let dead: Vec<Delivery> = dead.iter().map(|one| one.delivery).collect();
+            self.settle(&[], &dead, RetryRule { delay_ms: 0, attempts_max: 0, reason: Some(EXPIRED_REASON) })?;
+        }
+        Ok(())
+    }
+}
