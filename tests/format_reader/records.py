@@ -174,7 +174,7 @@ def _fields(
 
 
 def _expiry(name: str, flags: int, fields: dict[str, Any], rest: bytes) -> dict[str, Any]:
-    """What a message, or a series, whose messages expire has behind its other fields."""
+    """The last fields of a message that expires, and of a series whose messages expire."""
     if name == "message" and flags & FLAG_EXPIRES:
         return EXPIRES.read(rest) | {"on_expiry": ON_EXPIRY[bool(flags & FLAG_DIES)]}
     return EXPIRES_AFTER.read(rest) if name == "recur" and fields["on_expiry"] else {}

@@ -119,8 +119,7 @@ def _row(index: int, message: Publish) -> Row:
     try:
         due, absolute = due_of(message.delay, message.at, message.level)
         due = jittered(due, message.jitter)
-        options = (message.key, message.if_exists, message.deduplicate)
-        terms = terms_of(*options, message.expires, message.on_expiry)
+        terms = terms_of(message.key, message.if_exists, message.deduplicate, message.expires, message.on_expiry)
     except (WrongType, InvalidArgument) as error:
         error.index = index
         raise

@@ -9,7 +9,7 @@ use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::{Millis, Span};
 
 pub use delaymq_core::message_log::{Durability, FreeMarks};
-pub use delaymq_core::record::expire::OnExpiry;
+pub use delaymq_core::record::expire::{Expires, OnExpiry};
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
@@ -111,25 +111,6 @@ pub enum Due {
     At(Millis),
 }
 
-/// When a message expires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expires {
-    /// So many milliseconds after its due time.
-    After(u64),
-    /// At this time.
-    At(Millis),
-}
-
-impl Expires {
-    /// The time at which a message expires that is due at this time.
-    pub fn at(self, due: Millis) -> Millis {
-        match self {
-            Self::After(after_ms) => due.plus(after_ms),
-            Self::At(time) => time,
-        }
-    }
-}
-
 /// The terms of a publish: key, id and expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublishTerms<'a> {
@@ -139,7 +120,7 @@ pub struct PublishTerms<'a> {
     pub if_exists: IfExists,
     /// True if a message whose id was published lately is a repetition, and is not stored again.
     pub deduplicates: bool,
-    /// When it expires, and what happens to it then.
+    /// When it expires, and the effect.
     pub expires: Option<(Expires, OnExpiry)>,
 }
 

@@ -3,8 +3,8 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{DueKey, Millis, Sequence};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_core::wire::extension::terms::{ExpiryTime, TermsAsked, TermsWriter};
-use delaymq_engine::{Delivered, Due, Expires, PublishBatch, PublishTerms};
+use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
+use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
@@ -44,10 +44,6 @@ impl Batch for Outgoing {
             Due::At(time) => DueTime::At(time),
         };
         let PublishTerms { key, if_exists, deduplicates, expires } = *terms;
-        let expires = expires.map(|(expires, then)| match expires {
-            Expires::After(after_ms) => (ExpiryTime::After(after_ms), then),
-            Expires::At(time) => (ExpiryTime::At(time), then),
-        });
         let place = u32::try_from(self.batch.len()).unwrap_or(u32::MAX);
         self.batch.push(subject, due, meta, body)?;
         self.terms.push(&TermsAsked { place, key, if_exists, deduplicates, expires })

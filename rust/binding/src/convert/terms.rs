@@ -25,7 +25,7 @@ pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
     PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates, expires }
 }
 
-/// What happens to a message that has expired.
+/// The effect of an expiry.
 pub(crate) const fn then_of(dies: bool) -> OnExpiry {
     if dies { OnExpiry::DeadLetter } else { OnExpiry::Drop }
 }

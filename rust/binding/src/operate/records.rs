@@ -8,7 +8,7 @@ use delaymq_core::Result;
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, ScanStart, Scanner, list_segments};
 use delaymq_core::record::adopt::{Adopt, AdoptedRun};
 use delaymq_core::record::command::{EpochStart, Void};
-use delaymq_core::record::expire::{Expire, ExpiredBy, OnExpiry};
+use delaymq_core::record::expire::Expire;
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::Ranges;
@@ -18,7 +18,7 @@ use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, Records, decode};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
-use delaymq_core::units::{GroupNumber, Location, Millis, SegmentNumber, Sequence};
+use delaymq_core::units::{Location, SegmentNumber, Sequence};
 use delaymq_engine::FileStorage;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -89,10 +89,7 @@ fn adopt_fields<'py>(py: Python<'py>, adopt: &Adopt<'_>) -> Named<'py> {
 
 fn expire_fields<'py>(py: Python<'py>, expire: &Expire<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
-    let (group, due_before) = match expire.by {
-        ExpiredBy::Operator { due_before } => (GroupNumber(0), due_before),
-        ExpiredBy::Themselves { group } => (group, Millis(0)),
-    };
+    let (group, due_before) = expire.by.fields();
     set(&fields, &[("subject", expire.subject.0.into()), ("group", group.0.into())])?;
     set(&fields, &[("due_before_ms", due_before.0)])?;
     set_ranges(&fields, expire.numbers)?;
@@ -211,7 +208,7 @@ fn recur_fields<'py>(py: Python<'py>, recur: Recur<'_>) -> Named<'py> {
             fields.set_item("catch_up", catch_up)?;
             if let Some(expires) = new.expires_after {
                 set(&fields, &[("expires_after_ms", expires.after_ms)])?;
-                fields.set_item("on_expiry", word_of(expires.then))?;
+                fields.set_item("on_expiry", expires.then.word())?;
             }
             fields.set_item("meta", PyBytes::new(py, new.meta))?;
             fields.set_item("body", PyBytes::new(py, new.body))?;
@@ -281,19 +278,12 @@ fn message_fields<'py>(py: Python<'py>, record: &RawRecord<'_>, message: &Messag
     fields.set_item("opaque", message.opaque)?;
     if let Some(expiry) = message.expiry {
         set(&fields, &[("expires_ms", expiry.at.0)])?;
-        fields.set_item("on_expiry", word_of(expiry.then))?;
+        fields.set_item("on_expiry", expiry.then.word())?;
     }
     let whole = record.payload_is_whole();
     fields.set_item("meta", whole.then(|| PyBytes::new(py, message.meta)))?;
     fields.set_item("body", whole.then(|| PyBytes::new(py, message.body)))?;
     Ok(("message", fields))
-}
-
-const fn word_of(then: OnExpiry) -> &'static str {
-    match then {
-        OnExpiry::Drop => "drop",
-        OnExpiry::DeadLetter => "dead_letter",
-    }
 }
 
 fn retry_fields<'py>(py: Python<'py>, retry: &Retry<'_>) -> Named<'py> {

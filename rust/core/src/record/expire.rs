@@ -16,7 +16,7 @@ use crate::units::{GroupNumber, Millis, SubjectNumber};
 /// The reason of a dead letter whose message had expired.
 pub const EXPIRED_REASON: &str = "expired";
 
-/// What happens to a message that has expired.
+/// The effect of an expiry on a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnExpiry {
     /// It is finished.
@@ -37,7 +37,41 @@ impl OnExpiry {
 
     /// The one with this number.
     pub fn numbered(number: u8) -> Option<Self> {
-        [Self::Drop, Self::DeadLetter].into_iter().find(|one| one.number() == number)
+        Self::ALL.into_iter().find(|one| one.number() == number)
+    }
+
+    /// Its word in tables, loads and the Python API.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+
+    /// The one with this word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
+
+    const ALL: [Self; 2] = [Self::Drop, Self::DeadLetter];
+}
+
+/// When a message expires, as its publisher says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expires {
+    /// So many milliseconds after its due time.
+    After(u64),
+    /// At this time.
+    At(Millis),
+}
+
+impl Expires {
+    /// The time at which a message expires that is due at this time.
+    pub fn at(self, due: Millis) -> Millis {
+        match self {
+            Self::After(after_ms) => due.plus(after_ms),
+            Self::At(time) => time,
+        }
     }
 }
 
@@ -46,7 +80,7 @@ impl OnExpiry {
 pub struct ExpiresAfter {
     /// So many milliseconds after its due time.
     pub after_ms: u64,
-    /// What happens to it then.
+    /// The effect.
     pub then: OnExpiry,
 }
 
@@ -74,7 +108,7 @@ impl ExpiresAfter {
 pub struct Expiry {
     /// From this time on, no consumer receives the message.
     pub at: Millis,
-    /// What happens to it then.
+    /// The effect.
     pub then: OnExpiry,
 }
 
@@ -147,6 +181,16 @@ pub enum ExpiredBy {
     },
 }
 
+impl ExpiredBy {
+    /// The fields of the fixed part: the group, or 0, and the due time, or 0.
+    pub fn fields(self) -> (GroupNumber, Millis) {
+        match self {
+            Self::Operator { due_before } => (GroupNumber(0), due_before),
+            Self::Themselves { group } => (group, Millis(0)),
+        }
+    }
+}
+
 /// Finishes these ready messages of the subject for every group that does not hold them, and for later groups. A
 /// message that expired by its own time is also finished for the group that was to receive it, whose consumer holds it.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +203,7 @@ pub struct Expire<'a> {
 
 /// Appends an expire of these numbers, in order.
 pub fn encode_expire(out: &mut Vec<u8>, subject: SubjectNumber, by: ExpiredBy, numbers: &[NumberRange]) {
-    let (group, due_before) = match by {
-        ExpiredBy::Operator { due_before } => (GroupNumber(0), due_before),
-        ExpiredBy::Themselves { group } => (group, Millis(0)),
-    };
+    let (group, due_before) = by.fields();
     let fixed =
         ExpireFixed { subject: U32::new(subject.0), group: U32::new(group.0), due_before_ms: U64::new(due_before.0) };
     encode_record(out, KIND_EXPIRE, 0, fixed.as_bytes(), &[&range_bytes(numbers)]);

@@ -44,9 +44,9 @@ impl Shared {
 
 impl Subscription {
     /// Reads assigned messages. A damaged one is voided by a durable fact, one that has expired is finished by another,
-    /// and the next takes its place. With `near`,
-    /// reading stops at everything that may have to wait: a payload before that segment or in another file, or one that
-    /// cannot be read. It also stops with the payload that fills `bytes_max`.
+    /// and the next takes its place. With `near`, reading stops at everything that may have to wait: a payload before
+    /// that segment or in another file, or one that cannot be read. It also stops with the payload that fills
+    /// `bytes_max`.
     pub(crate) fn read_assigned(
         &self,
         count_max: usize,

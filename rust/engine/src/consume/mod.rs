@@ -2,8 +2,8 @@
 //!
 //! In: pulls and settlements of a caller. Out: deliveries with their payloads; acknowledgements and retries as proposals.
 //! Read `subscription` (the handle of a caller), then `member` (its state, shared with the owner's threads),
-//! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `ended_deliveries` and `retries` (how a delivery ends), and
-//! `subscribers` (which member a woken group belongs to). `named` has consumers that outlive a connection;
+//! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `ended_deliveries`
+//! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers that outlive a connection;
 //! `subject_reader` reads a subject without a group.
 
 pub(crate) mod assigned_payloads;

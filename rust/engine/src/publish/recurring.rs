@@ -82,8 +82,8 @@ impl Store {
     /// durable: the new one, or, with [`IfExists::Keep`], the one that existed.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone`, `start` or `expires_after`, and `name` if one exists and
-    /// [`IfExists::Refuse`] was given; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
+    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone`, `start` or `expires_after`, and `name` if one
+    /// exists and [`IfExists::Refuse`] was given; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
     /// `Poisoned`, `Closed`, `ForkedProcess`. Nothing is stored then.
     pub fn recur(&self, subject: &str, new: &NewRecurring<'_>) -> Result<RecurringListed> {
         let shared = &self.shared;

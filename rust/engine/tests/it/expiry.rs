@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{bodies, open, options, subscribe};
+use crate::support::{bodies, open, options, subscribe, taken};
 use delaymq_core::error::Error;
 use delaymq_core::units::{Millis, ReadyNumber};
 use delaymq_engine::{
-    CatchUp, ConsumerId, Delivered, Due, Durability, Expires, ExpiresAfter, GroupStart, IfExists, ManualClock,
-    MoveOutcome, NamedOptions, NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, ReadNumbers, Receipt, Recurs,
-    Store, SubscribeOptions, Subscription,
+    CatchUp, ConsumerId, Due, Durability, Expires, ExpiresAfter, GroupStart, IfExists, ManualClock, MoveOutcome,
+    NamedOptions, NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, ReadNumbers, Receipt, Recurs, Store,
+    SubscribeOptions,
 };
 
 const START: Millis = Millis(1_800_000_000_000);
@@ -75,18 +75,6 @@ impl Bench {
     fn reasons(&self, group: &str) -> Vec<(String, u32)> {
         let dead = self.store.dead_letters("orders", group, 100).unwrap();
         dead.into_iter().map(|one| (one.reason, one.attempt)).collect()
-    }
-}
-
-/// All that is handed over now, without waiting.
-fn taken(messages: &Subscription) -> Vec<Delivered> {
-    let mut all = Vec::new();
-    loop {
-        let pulled = messages.pull(1_000, Duration::ZERO).unwrap();
-        if pulled.is_empty() {
-            return all;
-        }
-        all.extend(pulled);
     }
 }
 
@@ -226,7 +214,7 @@ fn what_a_named_consumer_held_over_a_restart_does_not_come_again_once_it_has_exp
         let held: Vec<_> = consumer.holding().unwrap().held.into_values().collect();
         assert_eq!(held.len(), 2);
         let read = consumer.read_again(&held, usize::MAX).unwrap();
-        assert_eq!((bodies(&read.run.unwrap().messages), read.damaged.len()), (vec!["b".to_owned()], 1));
+        assert_eq!((bodies(&read.run.unwrap().messages), read.finished.len()), (vec!["b".to_owned()], 1));
         assert_eq!(consumer.holding().unwrap().held.len(), 1);
         // New ones are judged, too: the first of these has expired.
         bench.publish(Due::After(0), Expires::After(1), then, "c");

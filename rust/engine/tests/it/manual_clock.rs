@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::{bodies, open, options, publish, subscribe};
+use crate::support::{bodies, open, options, publish, subscribe, taken};
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
-use delaymq_engine::{Delivered, Due, Durability, ManualClock, Options, Ready, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{Due, Durability, ManualClock, Options, Ready, Store, SubscribeOptions, Subscription};
 
 const START: Millis = Millis(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;
@@ -27,18 +27,6 @@ fn open_by(path: &Path, clock: &Arc<ManualClock>, durability: Durability) -> Arc
 
 fn turn(clock: &ManualClock, by_ms: u64) {
     clock.advance(by_ms, PATIENCE, &mut || true).unwrap();
-}
-
-/// All that is ready now, without waiting.
-fn taken(messages: &Subscription) -> Vec<Delivered> {
-    let mut all = Vec::new();
-    loop {
-        let pulled = messages.pull(1_000, Duration::ZERO).unwrap();
-        if pulled.is_empty() {
-            return all;
-        }
-        all.extend(pulled);
-    }
 }
 
 fn texts(ready: &[Ready]) -> Vec<String> {

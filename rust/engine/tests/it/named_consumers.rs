@@ -407,7 +407,7 @@ fn a_damaged_message_is_a_hole_and_no_run_spans_it() {
     damage(folder.path(), b"fourth one");
     let deliveries: Vec<Delivery> = consumer.holding().unwrap().held.into_values().collect();
     let again = consumer.read_again(&deliveries[1..], usize::MAX).unwrap();
-    assert_eq!(again.damaged, [PullOffset(3)]);
+    assert_eq!(again.finished, [PullOffset(3)]);
     assert_eq!(bodies(&again.run.unwrap().messages), ["third one"]);
     assert_eq!(store.status().unwrap().voided, 2);
 }

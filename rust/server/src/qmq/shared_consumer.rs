@@ -128,7 +128,7 @@ impl SharedConsumer {
             state.pool.call(Work::Pull, move || consumer.read_again(&lost, bytes_max)).await?
         };
         let mut log = self.log.borrow_mut();
-        for offset in read.damaged {
+        for offset in read.finished {
             log.remove(offset);
         }
         Ok(read.run)

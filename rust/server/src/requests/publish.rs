@@ -6,13 +6,13 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
-use delaymq_core::wire::extension::terms::{ExpiryTime, PublishOnTerms};
+use delaymq_core::wire::extension::terms::PublishOnTerms;
 use delaymq_core::wire::fields::put_text;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::send::{Failure, SendCode, Sent, put_failures};
 use delaymq_core::wire::reader::Reader;
 use delaymq_core::wire::request::send_code;
-use delaymq_engine::{Due, Expires, PublishBatch, PublishTerms, Receipts, Ticket};
+use delaymq_engine::{Due, PublishBatch, PublishTerms, Receipts, Ticket};
 use tokio::task::spawn_local;
 
 use crate::blocking_pool::Work;
@@ -77,14 +77,6 @@ pub(crate) const fn due_of(due: DueTime) -> Due {
     }
 }
 
-/// An expiry, for the store.
-const fn expires_of(time: ExpiryTime) -> Expires {
-    match time {
-        ExpiryTime::After(after_ms) => Expires::After(after_ms),
-        ExpiryTime::At(time) => Expires::At(time),
-    }
-}
-
 /// Takes a batch of delaymq's own protocol: it is stored whole or not at all.
 pub(crate) fn publish(responder: Responder, publish: &Publish<'_>, bytes: usize) {
     let mut batch = responder.state().batch();
@@ -114,7 +106,7 @@ pub(crate) fn publish_on_terms(responder: Responder, asked: &PublishOnTerms<'_>,
             key: terms.key,
             if_exists: terms.if_exists,
             deduplicates: terms.deduplicates,
-            expires: terms.expires.map(|(time, then)| (expires_of(time), then)),
+            expires: terms.expires,
         });
         let parts = (message.meta, message.body);
         let pushed = message.check().and_then(|_| batch.push_on_terms(message.subject, due, parts, &of_it));

@@ -35,7 +35,7 @@ pub struct Handed {
 pub struct Expired {
     /// The message.
     pub handed: Handed,
-    /// What happens to it. A message that is dropped was dropped by the node; its user makes the dead letter.
+    /// The effect of its expiry. A message that is dropped was dropped by the node; its user makes the dead letter.
     pub then: OnExpiry,
 }
 

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::clock::Reading;
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::run::{LoadName, StagedRun};
 use delaymq_core::store::{Delivery, Outcome, Receipt};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence, SubjectNumber};
 
-use crate::checker::{Entry, GroupChange};
+use crate::checker::{Entry, GroupChange, Seen};
 use crate::ledger::StagedLine;
-use crate::node::{Due, Handed, NewRow, NewTerms};
+use crate::node::{Due, Handed, NewRow, NewTerms, Place};
 use crate::rhythm::Rhythm;
 
 /// A receipt, and whether its message is in the log.
@@ -128,6 +129,18 @@ impl Handle {
     /// The subject of its group.
     pub(super) fn own_subject(&self) -> &str {
         self.retries_of.as_deref().unwrap_or(&self.subject)
+    }
+
+    /// A message of this subject that its consumer was given, or was about to be given, for the checker.
+    pub(super) fn seen<'a>(
+        &'a self,
+        (group, consumer): Place,
+        subject: SubjectNumber,
+        reading: Reading,
+        handed: &'a Handed,
+    ) -> Seen<'a> {
+        let (group_name, consumer_name) = (self.group.as_str(), self.name.as_str());
+        Seen { group, consumer, subject, group_name, consumer_name, reading, handed }
     }
 }
 

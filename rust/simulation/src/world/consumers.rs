@@ -6,7 +6,6 @@ use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use super::asked::{Ask, Assigned, Handle};
 use super::{Plan, World};
-use crate::checker::Seen;
 use crate::node::{Handed, Place, Pulled};
 
 /// The consumers of a plan, each with a consumer of its group's retry subject.
@@ -162,15 +161,7 @@ impl World {
                 delivery.offset,
                 delivery.attempt
             ));
-            let seen = Seen {
-                group,
-                consumer,
-                subject,
-                group_name: &handle.group,
-                consumer_name: &handle.name,
-                reading,
-                handed: &handed,
-            };
+            let seen = handle.seen((group, consumer), subject, reading, &handed);
             self.oracle.handed_over(&seen);
             let one = Assigned { group, consumer, handle: index, delivery, handed, fact: None, is_done: false };
             self.assigned.insert(one.key(), one.clone());

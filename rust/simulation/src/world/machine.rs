@@ -10,7 +10,6 @@ use delaymq_core::units::Sequence;
 use super::World;
 use super::asked::{Assigned, Promised};
 use super::consumers::group_of;
-use crate::checker::Seen;
 use crate::disk::End;
 use crate::node::{Expired, Handed, Node, is_stopped};
 use crate::replica::Replica;
@@ -316,15 +315,7 @@ impl World {
             if held.is_none() && !self.a_pull_failed && !expires {
                 self.oracle.blame(format!("{group} {consumer} holds {delivery:?}, which it was never given"));
             }
-            let seen = Seen {
-                group,
-                consumer,
-                subject,
-                group_name: &handle.group,
-                consumer_name: &handle.name,
-                reading: node.reading(),
-                handed: &handed,
-            };
+            let seen = handle.seen((group, consumer), subject, node.reading(), &handed);
             self.oracle.handed_again(&seen, held.map(|held| held.delivery.entry.sequence()));
             let one =
                 Assigned { group, consumer, handle: index, delivery, handed, fact: Some(Sequence(0)), is_done: false };

@@ -6,7 +6,7 @@ use delaymq_core::units::Sequence;
 
 use super::World;
 use super::asked::{Ask, Assigned};
-use crate::checker::{Entry, Origin, Seen};
+use crate::checker::{Entry, Origin};
 use crate::node::{Expired, Node, Place};
 
 impl World {
@@ -89,15 +89,7 @@ impl World {
         for Expired { handed, then } in expired {
             let delivery = handed.delivery;
             self.note(&format!("{} has expired for {group} {consumer}: {then:?}", delivery.entry.sequence()));
-            let seen = Seen {
-                group,
-                consumer,
-                subject,
-                group_name: &handle.group,
-                consumer_name: &handle.name,
-                reading: node.reading(),
-                handed: &handed,
-            };
+            let seen = handle.seen((group, consumer), subject, node.reading(), &handed);
             self.oracle.expired_at_hand_over(&seen);
             if then == OnExpiry::Drop {
                 continue;

@@ -9,7 +9,6 @@ use super::meta::{Attributes, MetaColumns, Tags};
 use super::texts::{Bodies, Texts};
 use super::times::Times;
 use crate::refused;
-use crate::rows::message_row::{DEAD_LETTER, DROP};
 
 /// The columns of a load, and their possible types.
 const SUBJECT: (&str, &str) = ("subject", "string");
@@ -83,11 +82,8 @@ impl<'a> Columns<'a> {
     fn expiry(&self, place: usize) -> Result<Option<Expiry>> {
         let at = self.expires.map(|expires| expires.at(place)).transpose()?.flatten();
         let word = self.on_expiry.and_then(|words| words.at(place));
-        let then = match word {
-            None | Some(DROP) => OnExpiry::Drop,
-            Some(DEAD_LETTER) => OnExpiry::DeadLetter,
-            Some(_) => return Err(refused("on_expiry", "drop or dead_letter", "another word")),
-        };
+        let unknown = || refused("on_expiry", "drop or dead_letter", "another word");
+        let then = word.map_or(Ok(OnExpiry::Drop), |word| OnExpiry::of_word(word).ok_or_else(unknown))?;
         match at {
             None if word.is_some() => Err(refused("on_expiry", "a time in expires beside it", "null")),
             at => Ok(at.map(|at| Expiry { at, then })),

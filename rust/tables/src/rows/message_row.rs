@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use delaymq_core::record::expire::OnExpiry;
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
@@ -11,10 +10,6 @@ use crate::rows::content::Content;
 use crate::rows::json::{put_list, put_object};
 use crate::rows::row_batches::Row;
 use crate::schema::column::Column;
-
-/// What happens to a message that expires, as tables and loads have it.
-pub(crate) const DROP: &str = "drop";
-pub(crate) const DEAD_LETTER: &str = "dead_letter";
 
 /// A message, in the log or pending.
 #[derive(Clone, Debug)]
@@ -72,10 +67,7 @@ fn content_cell<'a>(content: &'a Content<'_>, column: Column, written: &mut Stri
         Column::Body => Cell::Bytes(content.body),
         Column::BodyBytes => Cell::Number(content.body.len() as u64),
         Column::Expires => Cell::time(content.expiry.map(|expiry| expiry.at)),
-        Column::OnExpiry => Cell::text(content.expiry.map(|expiry| match expiry.then {
-            OnExpiry::Drop => DROP,
-            OnExpiry::DeadLetter => DEAD_LETTER,
-        })),
+        Column::OnExpiry => Cell::text(content.expiry.map(|expiry| expiry.then.word())),
         _ => Cell::Null,
     }
 }

@@ -157,7 +157,7 @@ columns! {
     EntrySequence "entry_sequence" Long,
     /// The time from which no consumer is given it; null where it does not expire.
     Expires "expires" Time,
-    /// What happens to it then: `drop` or `dead_letter`; null where it does not expire.
+    /// The effect of the expiry: `drop` or `dead_letter`; null where it does not expire.
     OnExpiry "on_expiry" Text,
 }
 

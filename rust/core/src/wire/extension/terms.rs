@@ -22,7 +22,7 @@ use bytes::BufMut;
 
 use super::publish::{DueTime, Publish, PublishWriter};
 use crate::error::Result;
-use crate::record::expire::OnExpiry;
+use crate::record::expire::{Expires, OnExpiry};
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most, check_name};
 use crate::record::terms::IfExists;
 use crate::units::Millis;
@@ -39,15 +39,6 @@ const HAS_KEY: u8 = 1;
 const DEDUPLICATES: u8 = 2;
 const EXPIRES: u8 = 4;
 
-/// When a message expires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ExpiryTime {
-    /// This many milliseconds after its due time.
-    After(u64),
-    /// At this time.
-    At(Millis),
-}
-
 /// The terms of one message of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TermsAsked<'a> {
@@ -59,8 +50,8 @@ pub struct TermsAsked<'a> {
     pub if_exists: IfExists,
     /// True if its message id identifies repetitions.
     pub deduplicates: bool,
-    /// When it expires, and what happens to it then.
-    pub expires: Option<(ExpiryTime, OnExpiry)>,
+    /// When it expires, and the effect.
+    pub expires: Option<(Expires, OnExpiry)>,
 }
 
 /// A batch with terms.
@@ -117,13 +108,13 @@ fn read_terms<'a>(reader: &mut Reader<'a>) -> Read<TermsAsked<'a>> {
     Ok(TermsAsked { place, key, if_exists, deduplicates, expires })
 }
 
-fn read_expires(reader: &mut Reader<'_>) -> Read<(ExpiryTime, OnExpiry)> {
+fn read_expires(reader: &mut Reader<'_>) -> Read<(Expires, OnExpiry)> {
     let (kind, then, time_ms) = (reader.u8("expires")?, reader.u8("on_expiry")?, reader.u64("expires")?);
     let unknown = || Malformed::Value { field: "on_expiry", expected: "1 or 2", found: i64::from(then) };
     let then = OnExpiry::numbered(then).ok_or_else(unknown)?;
     match kind {
-        0 => Ok((ExpiryTime::After(time_ms), then)),
-        1 => Ok((ExpiryTime::At(Millis(time_ms)), then)),
+        0 => Ok((Expires::After(time_ms), then)),
+        1 => Ok((Expires::At(Millis(time_ms)), then)),
         found => Err(Malformed::Value { field: "expires", expected: "0 or 1", found: i64::from(found) }),
     }
 }
@@ -162,8 +153,8 @@ impl TermsWriter {
         put_text(&mut self.terms, "key", asked.key.unwrap_or_default())?;
         if let Some((time, then)) = asked.expires {
             let (kind, time_ms) = match time {
-                ExpiryTime::After(after_ms) => (0, after_ms),
-                ExpiryTime::At(time) => (1, time.0),
+                Expires::After(after_ms) => (0, after_ms),
+                Expires::At(time) => (1, time.0),
             };
             self.terms.put_u8(kind);
             self.terms.put_u8(then.number());

@@ -109,7 +109,7 @@ pub struct ReadAgain {
     pub run: Option<GivenRun>,
     /// Offsets whose messages are damaged or have expired. They were finished by a durable fact, and no consumer holds
     /// them now.
-    pub damaged: Vec<PullOffset>,
+    pub finished: Vec<PullOffset>,
 }
 
 /// The messages that a consumer holds.

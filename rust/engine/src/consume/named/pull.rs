@@ -283,7 +283,7 @@ impl NamedConsumer {
 
     fn read_held(&self, deliveries: &[Delivery], bytes_max: usize, near: Option<SegmentNumber>) -> Result<ReadAgain> {
         let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
-        let (mut damaged, mut expired, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
+        let (mut finished, mut expired, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
         let mut payloads = self.shared.payloads.reader();
         for delivery in deliveries {
             if bytes >= bytes_max.max(1) || !run.takes(delivery.offset) {
@@ -294,18 +294,18 @@ impl NamedConsumer {
                     bytes = bytes.saturating_add(message.payload.all().len());
                     run.add(*delivery, *message);
                 }
-                Read::Damaged => damaged.push(delivery.offset),
+                Read::Damaged => finished.push(delivery.offset),
                 Read::Expired(one) => {
-                    damaged.push(delivery.offset);
+                    finished.push(delivery.offset);
                     expired.push(one);
                 }
-                Read::Later(Some(error)) if run.messages.is_empty() && damaged.is_empty() => return Err(error),
+                Read::Later(Some(error)) if run.messages.is_empty() && finished.is_empty() => return Err(error),
                 Read::Later(_) => break,
             }
         }
         self.finish_expired(&expired)?;
         self.shared.metrics.delivered.add(run.messages.len() as u64);
-        Ok(ReadAgain { run: (!run.messages.is_empty()).then_some(run), damaged })
+        Ok(ReadAgain { run: (!run.messages.is_empty()).then_some(run), finished })
     }
 }
 

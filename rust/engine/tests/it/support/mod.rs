@@ -54,6 +54,18 @@ pub(crate) fn consume(subscription: &Subscription, count: usize) -> Vec<Delivere
     collected
 }
 
+/// All that is handed over now, without waiting.
+pub(crate) fn taken(messages: &Subscription) -> Vec<Delivered> {
+    let mut all = Vec::new();
+    loop {
+        let pulled = messages.pull(1_000, Duration::ZERO).unwrap();
+        if pulled.is_empty() {
+            return all;
+        }
+        all.extend(pulled);
+    }
+}
+
 pub(crate) fn bodies(messages: &[Delivered]) -> Vec<String> {
     messages.iter().map(|message| String::from_utf8(message.body().to_vec()).unwrap()).collect()
 }

@@ -5,7 +5,7 @@ use crate::clock::report::{ClockReport, HeldReport};
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
-use crate::record::expire::{ExpiresAfter, OnExpiry};
+use crate::record::expire::{Expires, ExpiresAfter, OnExpiry};
 use crate::record::name::GroupStart;
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
@@ -32,7 +32,7 @@ use crate::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
 use crate::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow, SeriesTold};
 use crate::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use crate::wire::extension::status::StatusTold;
-use crate::wire::extension::terms::{ExpiryTime, KeyAsked, TermsAsked, TermsWriter, put_key_move};
+use crate::wire::extension::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use crate::wire::extension::{
     ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
     END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
@@ -89,7 +89,7 @@ pub(super) const TERMS: [TermsAsked<'_>; 2] = [
         key: Some("k"),
         if_exists: IfExists::Replace,
         deduplicates: true,
-        expires: Some((ExpiryTime::After(60_000), OnExpiry::DeadLetter)),
+        expires: Some((Expires::After(60_000), OnExpiry::DeadLetter)),
     },
 ];
 
