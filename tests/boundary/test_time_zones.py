@@ -10,6 +10,7 @@ import pytest
 
 import delaymq
 import delaymq.testing
+from crafting import wait_until
 from delaymq import Outcome
 from delaymq.testing import Clock
 
@@ -56,8 +57,13 @@ def test_a_newer_database_of_the_machine_is_followed_without_a_restart(
         assert before.due.time() == time(9), "what is pending keeps its time"
         assert before.receipt is not None
         assert store.cancel(before.receipt) is Outcome.DONE
-        after = next(one for one in store.recurring() if one.name == before.name)
-        assert after.due == datetime.combine(before.due.date() + timedelta(days=1), time(8), UTC)
+
+        def due_next() -> datetime | None:
+            return next(one for one in store.recurring() if one.name == before.name).due
+
+        # The message after the cancelled one is stored by a background task.
+        wait_until(lambda: due_next() is not None)
+        assert due_next() == datetime.combine(before.due.date() + timedelta(days=1), time(8), UTC)
 
 
 def test_an_old_or_broken_database_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
