@@ -57,12 +57,15 @@ class Consumer:
         in_flight: Messages that it holds.
         is_lasting: True if a client of QMQ named it: the consumer then outlives its connection and a restart of the
             store, and ends when it is silent for the server's lease, or by `end_consumer`.
+        is_broadcast: True if it receives every message of the subject. The group is then its own, has its name, and
+            ends with it.
     """
 
     name: str
     subject: str
     in_flight: int
     is_lasting: bool
+    is_broadcast: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def _group(cursor: Cursor) -> Row:
 
 def _consumer(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)}
-    row |= _numbers(cursor, next_offset=8, reserved_offset=8, is_lasting=4)
+    row |= _numbers(cursor, next_offset=8, reserved_offset=8, bits=4, seen_ms=8)
     return row | {"held": _rows(cursor, lambda at: _numbers(at, offset=8, number=8, deliveries=4))}
 
 

@@ -83,7 +83,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
     17: ("redrive", Layout(("group", 4), ("target", 4), ("number", 8), ("due_ms", 8), ("payload_sequence", 8))),
     18: ("expire", Layout(("subject", 4), ("group", 4), ("due_before_ms", 8))),
     19: ("group_reset", NAMES),
-    20: ("attach", Layout(("subject", 4), ("start", 4), ("block", 4), ("group_length", 4))),
+    20: ("attach", Layout(("subject", 4), ("start", 4), ("block", 4), ("group_length", 4), ("broadcast", 4))),
     21: ("terms", Layout(("messages", 4), ("keys_max", 4), ("ids_max", 4), ("reserved", 4), ("id_window_ms", 8))),
     22: (
         "by_key",
@@ -198,6 +198,7 @@ def _attach(fields: dict[str, Any], payload: bytes, _offset: int) -> dict[str, A
     group = cursor.text(fields.pop("group_length"))
     return fields | {
         "start": STARTS[fields["start"]],
+        "is_broadcast": bool(fields.pop("broadcast")),
         "group": group,
         "consumer": cursor.text(len(payload) - cursor.offset),
     }

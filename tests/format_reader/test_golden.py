@@ -124,7 +124,14 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_consumer_end": ("consumer_end", {"group": 5, "consumer": 6}),
     "record_attach": (
         "attach",
-        {"subject": 3, "start": "latest", "block": 256, "group": "βilling", "consumer": "host-7@@0a1b"},
+        {
+            "subject": 3,
+            "start": "latest",
+            "block": 256,
+            "is_broadcast": True,
+            "group": "βilling",
+            "consumer": "host-7@@0a1b",
+        },
     ),
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
@@ -436,11 +443,13 @@ def test_a_checkpoint_says_what_becomes_of_subjects_groups_and_consumers() -> No
     assert billing["done"] == [{"first": 1, "end": 6}]
     assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
     assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
-    assert [(worker["name"], worker["is_lasting"]) for worker in billing["consumers"]] == [("worker-1", 0)]
+    assert [(worker["name"], worker["bits"]) for worker in billing["consumers"]] == [("worker-1", 0)]
     assert [mail[name] for name in ("number", "subject", "name", "start", "reserved_number")] == [5, 1, "mail", 7, 71]
     held = [{"offset": 0, "number": 7, "deliveries": 1}]
     offsets = {"next_offset": 1, "reserved_offset": 64}
-    assert mail["consumers"] == [{"number": 2, "name": "host-7@@0a1b", "is_lasting": 1, "held": held} | offsets]
+    assert mail["consumers"] == [
+        {"number": 2, "name": "host-7@@0a1b", "bits": 3, "seen_ms": NOW, "held": held} | offsets
+    ]
 
 
 def test_a_checkpoint_says_keys_ids_and_what_recurs() -> None:

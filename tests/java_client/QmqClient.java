@@ -7,10 +7,13 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import qunar.tc.qmq.ListenerHolder;
 import qunar.tc.qmq.Message;
 import qunar.tc.qmq.MessageSendStateListener;
@@ -36,6 +39,8 @@ public final class QmqClient {
     private final MessageConsumerProvider consumer = new MessageConsumerProvider();
     private final Map<String, ListenerHolder> listeners = new HashMap<>();
     private final ExecutorService listening = Executors.newFixedThreadPool(4);
+    /** Names of messages that a listener never finishes in this process. */
+    private final Set<String> held = ConcurrentHashMap.newKeySet();
     private final ExecutorService pulling = Executors.newCachedThreadPool();
 
     private QmqClient(String metaServer, String clientId) {
@@ -77,6 +82,7 @@ public final class QmqClient {
         switch (words[0]) {
             case "send" -> send(words[1], words[2], Long.parseLong(words[3]), words[4], words[5]);
             case "listen" -> listen(words[1], words[2], Boolean.parseBoolean(words[3]), words[4]);
+            case "hold" -> held.addAll(listed(words[1]));
             case "stop" -> listeners.remove(words[1]).stopListen();
             case "pull" -> pulling.execute(
                     () -> pull(words[1], words[2], Integer.parseInt(words[3]), Long.parseLong(words[4])));
@@ -135,8 +141,14 @@ public final class QmqClient {
     }
 
     /** Says what came, then fails as the message wants it to. */
-    private static void handle(String group, Message message) {
+    private void handle(String group, Message message) {
         sayGot(group, message);
+        if (held.contains(message.getStringProperty(NAME))) {
+            while (true) {
+                // A thread may wake without a reason.
+                LockSupport.park();
+            }
+        }
         String fails = message.getStringProperty(FAILS);
         if (fails != null && message.times() <= Integer.parseInt(fails)) {
             throw new IllegalStateException("as " + message.getStringProperty(NAME) + " wants it");

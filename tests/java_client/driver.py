@@ -98,11 +98,16 @@ class JavaClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
+            if error is None and self._process.poll() is None:
                 self._tell("quit")
                 assert self._process.wait(PATIENCE_SECONDS) == 0, self._log.read_text()
         finally:
             self._end()
+
+    def kill(self) -> None:
+        """Kills the process: it says nothing more to its server."""
+        self._process.kill()
+        self._process.wait()
 
     def _end(self) -> None:
         self._process.kill()
@@ -162,6 +167,10 @@ class JavaClient:
     def listen(self, subject: str, group: str, *, broadcast: bool = False, tags: tuple[str, ...] = ()) -> None:
         """Listens; what is sent before it pulled for the first time may not come."""
         self._tell("listen", subject, group, str(broadcast).lower(), ",".join(tags))
+
+    def hold(self, *names: str) -> None:
+        """Listeners of this process never finish messages with these names."""
+        self._tell("hold", ",".join(names))
 
     def stop(self, subject: str) -> None:
         """Ends listening."""

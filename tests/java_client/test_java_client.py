@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from java_client.driver import Got, JavaClient, MissingJavaError, built
+import delaymq
+from java_client.driver import PATIENCE_SECONDS, Got, JavaClient, MissingJavaError, built
 from qmq_served.serving import QmqServed
 
 # Two clocks tell the same time, but not to the millisecond.
@@ -141,6 +143,54 @@ def test_a_broadcast_comes_to_every_client(
                 heard_by[name] |= {got.name for got in listener.arrived(500)}
         client.stop(subject)
         other.stop(subject)
+
+
+def test_what_a_broadcast_listener_did_not_finish_comes_again_over_its_restart_and_the_servers(
+    class_path: str, tmp_path: Path, subject: str
+) -> None:
+    names = [f"m{number}" for number in range(6)]
+
+    def listener(place: QmqServed) -> JavaClient:
+        return JavaClient(class_path, place.http_address, "host@@broadcast", tmp_path / "said")
+
+    with QmqServed(tmp_path / "store") as served:
+        with listener(served) as client:
+            client.hold(*names[2:])
+            client.listen(subject, "", broadcast=True)
+            eventually("the listener's first pull", lambda: lag(served, subject) == 0)
+            for name in names:
+                client.store(subject, name)
+            # Each of four threads holds one, and two are finished.
+            assert {one.name for one in client.got_until(lambda found: len(found) == len(names))} == set(names)
+            eventually("the acknowledgement of two", lambda: lag(served, subject) == len(names) - 2)
+            client.kill()
+        with listener(served) as client:
+            client.hold(*names)
+            client.listen(subject, "", broadcast=True)
+            assert {one.name for one in client.got_until(lambda found: len(found) == len(names) - 2)} == set(names[2:])
+            client.kill()
+        served.kill()
+        served.start()
+        with listener(served) as client:
+            client.listen(subject, "", broadcast=True)
+            assert {one.name for one in client.got_until(lambda found: len(found) == len(names) - 2)} == set(names[2:])
+            client.store(subject, "last")
+            assert client.got().name == "last"
+            eventually("the acknowledgement of all", lambda: lag(served, subject) == 0)
+
+
+def lag(served: QmqServed, subject: str) -> int | None:
+    """What the only group of the subject has not finished; None before there is one."""
+    with delaymq.connect(served.url) as client:
+        found = [group.lag for group in client.groups() if group.subject == subject]
+    return found[0] if found else None
+
+
+def eventually(what: str, is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
 
 
 def test_listeners_live_through_a_restart_and_lose_nothing(class_path: str, tmp_path: Path, subject: str) -> None:

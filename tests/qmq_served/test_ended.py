@@ -75,7 +75,7 @@ def test_where_one_runs_it_is_asked_and_a_crash_changes_nothing(tmp_path: Path) 
 def test_the_clients_and_the_stores_have_it_too(tmp_path: Path) -> None:
     with QmqServed(tmp_path / "store") as served:
         hold(served)
-        known = [Consumer("host@@gone", "order", 2, is_lasting=True)]
+        known = [Consumer("host@@gone", "order", 2, is_lasting=True, is_broadcast=False)]
         with delaymq.connect(served.url) as client, client.subscribe("order", group="billing"):
             found = client.consumers("order", "billing")
             assert found[:1] == known

@@ -31,8 +31,9 @@ def test_each_setting_of_qmq_makes_one_choice_and_each_choice_has_one() -> None:
     )
     assert sorted(choices) == sorted(ConsumerOptions.__annotations__)
     given = consuming_of(load(None, {}, [f"{name}={number}" for number, name in enumerate(settings, 1)]))
+    milliseconds = {"hours": 3_600_000, "seconds": 1_000}
     assert list(given.values()) == [
-        number * (1000 if "seconds" in name else 1) for number, name in enumerate(settings, 1)
+        number * milliseconds.get(name.rpartition("_")[2], 1) for number, name in enumerate(settings, 1)
     ]
 
 
@@ -49,6 +50,8 @@ def test_a_lease_shorter_than_a_millisecond_is_one() -> None:
     [
         "server.qmq_lease_seconds=0",
         "server.qmq_lease_seconds=2592001",
+        "server.qmq_broadcast_lease_hours=0",
+        "server.qmq_broadcast_lease_hours=8761",
         "server.qmq_retry_seconds=1e300",
         "server.qmq_groups_max=2147483648",
     ],

@@ -9,11 +9,13 @@ class ConsumerOptions(TypedDict, total=False):
     """Options for clients of QMQ. A missing one has its default.
 
     A consumer that is silent for longer than its lease loses its messages to the retry subject, where they are due
-    again after the delay; a message that was delivered as often as allowed becomes a dead letter. A message without
+    again after the delay; a message that was delivered as often as allowed becomes a dead letter. A broadcast consumer
+    that is silent for longer than its own lease ends with what it did not acknowledge. A message without
     the delay bit is due `undelayed_ms` after it arrived. The other options limit what clients may create.
     """
 
     lease_ms: int
+    broadcast_lease_ms: int
     retry_delay_ms: int
     undelayed_ms: int
     attempts_max: int

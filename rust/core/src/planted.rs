@@ -116,6 +116,8 @@ faults! {
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that returns and reports that it received nothing does not get its messages again.
     LostFromReceived,
+    /// A restart counts the messages that a broadcast consumer did not acknowledge as finished.
+    BroadcastForgotten,
     /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait until
     /// the end is durable.
     ForgottenBeforeEnd,

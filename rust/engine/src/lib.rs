@@ -58,7 +58,6 @@ pub use consume::named::consumer::{
 };
 pub use consume::named::registration::Registration;
 pub use consume::named::removal::ended_of;
-pub use consume::subject_reader::{ReadNumbers, SubjectReader};
 pub use consume::subscription::Subscription;
 pub use event_loop::listener::Listener;
 pub use event_loop::nonblocking::Pulled;

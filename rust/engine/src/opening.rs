@@ -26,7 +26,6 @@ use crate::commit::outcomes::Outcomes;
 use crate::commit::waits::{EventCount, Positions, Signal};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
-use crate::consume::subject_reader::SubjectReaders;
 use crate::consume::subscribers::Subscribers;
 use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
@@ -179,7 +178,6 @@ fn assemble(
         write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         named: NamedConsumers::default(),
-        readers: SubjectReaders::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
         reports: Reports::new(Arc::clone(&notifiers)),
         notifiers,

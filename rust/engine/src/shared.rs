@@ -3,10 +3,9 @@
 //! | lock | guards | may be taken while holding |
 //! |---|---|---|
 //! | `hands` | what one named consumer was assigned | nothing |
-//! | `readers` | the readers of subjects | nothing |
 //! | `writer` | the appender, batches not yet visible | `hands` |
 //! | `under_way` | how many named consumers are being registered | nothing |
-//! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
+//! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `under_way` |
 //! | `outcomes` | outcomes that a caller waits for | `owner_lock` |
 //! | `queue` | group commit | any of the above |
 //! | `reported`, `remembering` | what was reported of the clock; the file `clock` | all others |
@@ -32,7 +31,6 @@ use crate::commit::outcomes::Outcomes;
 use crate::commit::waits::{EventCount, Positions, Signal, Waited};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
-use crate::consume::subject_reader::SubjectReaders;
 use crate::consume::subscribers::Subscribers;
 use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
@@ -75,7 +73,6 @@ pub(crate) struct Shared {
     pub(crate) write_back: WriteBack,
     pub(crate) subscribers: Subscribers,
     pub(crate) named: NamedConsumers,
-    pub(crate) readers: SubjectReaders,
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,

@@ -13,7 +13,6 @@ use delaymq_core::units::Sequence;
 use crate::clock::consumer_presence::ConsumerPresence;
 use crate::clock::timed_store::TimedStore;
 use crate::consume::member::{MAIN, Member};
-use crate::consume::subject_reader::SubjectReader;
 use crate::consume::subscription::Subscription;
 use crate::files::storage::FileStorage;
 use crate::files::store_lock::StoreLock;
@@ -167,15 +166,6 @@ impl Store {
         shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member, is_new)))
-    }
-
-    /// A reader of this subject, which need not exist yet. Waits for other threads, never for the disk.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`; `TooLarge` naming `subjects` if no more may be registered; `Poisoned`,
-    /// `Closed`, `ForkedProcess`.
-    pub fn subject_reader(&self, subject: &str) -> Result<Arc<SubjectReader>> {
-        SubjectReader::of(&self.shared, subject)
     }
 
     /// Registers a group that starts with the earliest message, on a subject whose name users may not choose.

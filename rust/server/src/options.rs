@@ -55,6 +55,8 @@ pub struct ServerOptions {
     pub subscriptions_max: usize,
     /// How long a QMQ consumer may be silent before its messages go to its group's retry subject.
     pub lease_ms: u64,
+    /// How long a broadcast consumer may be silent before it ends with its group, also over restarts.
+    pub broadcast_lease_ms: u64,
     /// How long a message waits in the retry subject.
     pub retry_delay_ms: u64,
     /// A message that was delivered so often becomes a dead letter instead.
@@ -105,6 +107,7 @@ impl Default for ServerOptions {
             http_ms_max: 10_000,
             subscriptions_max: 1_024,
             lease_ms: 180_000,
+            broadcast_lease_ms: 48 * 3_600_000,
             retry_delay_ms: 5_000,
             attempts_max: 32,
             held_pulls_max: 100_000,

@@ -92,7 +92,8 @@ impl Connected {
     /// What the history of a seed is like.
     pub fn plan_of(seed: u64) -> Plan {
         let changes = Chance::new(seed ^ 0x4368_616E_6765_7321).percent(CHANGES_PERCENT);
-        Plan { changes, ..Plan::of(&mut chance_of(seed)) }
+        let broadcasts = Chance::new(seed ^ 0x4272_6F61_6463_6173).one_of(&[0, 0, 1, 2]);
+        Plan { broadcasts, changes, ..Plan::of(&mut chance_of(seed)) }
     }
 
     /// As [`Self::new`], with another plan than the seed has.
@@ -110,7 +111,8 @@ impl Connected {
         let may_say_nothing = plan.switches || plan.disk_percent > 0;
         let shared = Shared {
             account: Account::default(),
-            ledger: Ledger::new(plan.qmq_groups(), plan.lasting.lease_ms, may_say_nothing, START.0),
+            ledger: Ledger::new(plan.qmq_groups(), plan.lasting.lease_ms, may_say_nothing, START.0)
+                .with_broadcasts(plan.broadcast_groups(), plan.lasting.broadcast_lease_ms),
             chance,
             now: START,
             subjects: plan.subject_names(),
@@ -201,7 +203,7 @@ impl Connected {
 
     /// Makes the groups before the first message, so that each group must get all messages.
     fn make_groups(&mut self) -> Result<()> {
-        let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name);
+        let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name).chain(self.plan.broadcast_groups());
         for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
             self.node()?.subscribe(&subject, &group, GroupStart::Earliest)?;
             self.settle()?;

@@ -173,7 +173,7 @@ impl Ledger {
                 let start = self.place_of(attach.subject, attach.start);
                 let Some(group) = self.ensure_group(attach.subject, start, attach.group) else { return };
                 self.begin_consumer(group, attach.consumer, true);
-                self.with(group, |members| members.reserve_block(attach.consumer, u64::from(attach.block)));
+                self.with(group, |members| members.see(attach));
             }
             Fact::ConsumerEnd { group, consumer } => self.with(*group, |members| members.end_consumer(*consumer)),
             Fact::Reserve(reserve) => self.with(reserve.group, |members| members.reserve(reserve)),

@@ -175,6 +175,7 @@ KEYS = (
     Key("server.drain_seconds", NUMBER, "how long a stop waits for requests under way", "30"),
     Key("server.silence_seconds", NUMBER, "how long a client with subscriptions may be silent", "60"),
     Key("server.qmq_lease_seconds", NUMBER, "lease of a QMQ consumer: how long it may be silent", "180"),
+    Key("server.qmq_broadcast_lease_hours", NUMBER, "the same for a broadcast consumer, also over restarts", "48"),
     Key("server.qmq_retry_seconds", NUMBER, "delay of its retries when the lease ends", "5"),
     Key("server.qmq_attempts_max", WHOLE, "deliveries of a message before it becomes a dead letter", "32"),
     Key("server.qmq_held_pulls_max", WHOLE, "maximum number of parked pulls", "100,000"),

@@ -10,8 +10,10 @@ from delaymq._arguments.server_options import ConsumerOptions
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.settings import Settings
 
-DAY_SECONDS = 86_400
+HOUR_SECONDS = 3_600
+DAY_SECONDS = 24 * HOUR_SECONDS
 SECONDS_MAX = 30 * DAY_SECONDS
+HOURS_MAX = 365 * 24
 COUNT_MAX = 2**31 - 1
 
 
@@ -35,6 +37,13 @@ def _lease_ms(settings: Settings, name: str) -> int:
     return max(1, int(seconds * 1000))
 
 
+def _broadcast_lease_ms(settings: Settings, name: str) -> int:
+    hours = settings[name]
+    if not 0 < hours <= HOURS_MAX:
+        raise UsageError(f"{name}: expected more than 0 and at most {HOURS_MAX} hours, found {hours}")
+    return max(1, int(hours * HOUR_SECONDS * 1000))
+
+
 def _milliseconds(settings: Settings, name: str) -> int:
     seconds = settings[name]
     if seconds > SECONDS_MAX:
@@ -54,6 +63,7 @@ def _count(settings: Settings, name: str) -> int:
 
 Choice: TypeAlias = Literal[
     "lease_ms",
+    "broadcast_lease_ms",
     "retry_delay_ms",
     "undelayed_ms",
     "attempts_max",
@@ -65,6 +75,7 @@ Choice: TypeAlias = Literal[
 
 READ_AS: tuple[tuple[str, Choice, Callable[[Settings, str], int]], ...] = (
     ("server.qmq_lease_seconds", "lease_ms", _lease_ms),
+    ("server.qmq_broadcast_lease_hours", "broadcast_lease_ms", _broadcast_lease_ms),
     ("server.qmq_retry_seconds", "retry_delay_ms", _milliseconds),
     ("server.qmq_undelayed_seconds", "undelayed_ms", _milliseconds),
     ("server.qmq_attempts_max", "attempts_max", _count),

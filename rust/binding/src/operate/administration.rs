@@ -52,6 +52,7 @@ pub(crate) fn consumer_fields<'py>(py: Python<'py>, consumer: &ConsumerListed) -
     fields.set_item("subject", &consumer.subject)?;
     fields.set_item("in_flight", consumer.in_flight)?;
     fields.set_item("is_lasting", consumer.is_lasting)?;
+    fields.set_item("is_broadcast", consumer.is_broadcast)?;
     Ok(fields)
 }
 

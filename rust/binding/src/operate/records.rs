@@ -116,6 +116,7 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         Fact::Attach(attach) => {
             set(&fields, &[("subject", attach.subject.0.into()), ("block", attach.block.into())])?;
             fields.set_item("start", start_word(attach.start))?;
+            fields.set_item("is_broadcast", attach.is_broadcast)?;
             fields.set_item("group", attach.group)?;
             fields.set_item("consumer", attach.consumer)?;
             "attach"

@@ -18,6 +18,7 @@ fn chosen<'py, T: FromPyObjectOwned<'py>>(choices: &Bound<'py, PyDict>, name: &s
 pub(crate) fn with_consuming(choices: &Bound<'_, PyDict>, options: ServerOptions) -> PyResult<ServerOptions> {
     Ok(ServerOptions {
         lease_ms: chosen(choices, "lease_ms", options.lease_ms)?,
+        broadcast_lease_ms: chosen(choices, "broadcast_lease_ms", options.broadcast_lease_ms)?,
         retry_delay_ms: chosen(choices, "retry_delay_ms", options.retry_delay_ms)?,
         undelayed_ms: chosen(choices, "undelayed_ms", options.undelayed_ms)?,
         attempts_max: chosen(choices, "attempts_max", options.attempts_max)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use super::held_runs::HeldRuns;
-use crate::units::{ConsumerNumber, PullOffset};
+use crate::units::{ConsumerNumber, Millis, PullOffset};
 
 /// A consumer, as applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,10 @@ pub struct Consumer {
     pub name: String,
     /// True if a client named it: it outlives an open. The others last one epoch.
     pub is_lasting: bool,
+    /// True if its group is its own, and ends with it: it receives every message of the subject.
+    pub is_broadcast: bool,
+    /// The trusted time of the last fact that attached it; 0 if it is not lasting.
+    pub seen: Millis,
     /// The offset that its next assignment starts with.
     pub next_offset: PullOffset,
     /// Offsets below this may have been handed out by assignments that a crash lost.
@@ -30,6 +34,8 @@ impl Consumer {
             number,
             name: name.to_owned(),
             is_lasting: false,
+            is_broadcast: false,
+            seen: Millis(0),
             next_offset: first,
             reserved_offset: first,
             held: HeldRuns::default(),

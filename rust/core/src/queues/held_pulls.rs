@@ -1,7 +1,6 @@
 //! Parked pulls: which pulls wait for a message, and which are woken when there is one.
 //!
-//! A shared group wakes the pull that has waited longest. A broadcast group wakes all, since each of its consumers
-//! receives every message. A woken pull is no longer held: if it finds no message, it is held again, until the same
+//! A group wakes the pull that has waited longest. A woken pull is no longer held: if it finds no message, it is held again, until the same
 //! deadline. If it received as many messages as it may, [`HeldPulls::wake_group`] wakes the next one.
 //!
 //! A wake takes the same time however many pulls wait: the pulls of a group are a list within one table. Deadlines
@@ -24,8 +23,6 @@ pub struct HeldPull<T> {
     pub subject: SubjectNumber,
     /// The group that it pulls for.
     pub group: GroupNumber,
-    /// True if each consumer of the group receives every message.
-    pub is_broadcast: bool,
     /// The end of its wait.
     pub deadline: Millis,
 }
@@ -50,7 +47,6 @@ struct Waiting {
     subject: SubjectNumber,
     first: u32,
     last: u32,
-    is_broadcast: bool,
 }
 
 /// See the module.
@@ -108,14 +104,9 @@ impl<T: Copy> HeldPulls<T> {
         if let Some(last) = last.and_then(|last| self.places.get_mut(last as usize)) {
             last.after = Some(place);
         }
-        let waiting = self.groups.entry(pull.group).or_insert(Waiting {
-            subject: pull.subject,
-            first: place,
-            last: place,
-            is_broadcast: pull.is_broadcast,
-        });
+        let alone = Waiting { subject: pull.subject, first: place, last: place };
+        let waiting = self.groups.entry(pull.group).or_insert(alone);
         waiting.last = place;
-        waiting.is_broadcast = pull.is_broadcast;
         if waiting.first == place {
             self.subjects.entry(pull.subject).or_default().insert(pull.group);
         }
@@ -173,16 +164,9 @@ impl<T: Copy> HeldPulls<T> {
         Some(pull)
     }
 
-    /// Wakes one pull of a group that may have a message, or all pulls of a broadcast group. They are appended to
-    /// `woken`.
+    /// Wakes one pull of a group that may have a message. It is appended to `woken`.
     pub fn wake_group(&mut self, group: GroupNumber, woken: &mut Vec<HeldPull<T>>) {
-        let is_broadcast = self.groups.get(&group).is_some_and(|waiting| waiting.is_broadcast);
-        while let Some(pull) = self.take_first(group) {
-            woken.push(pull);
-            if !is_broadcast {
-                break;
-            }
-        }
+        woken.extend(self.take_first(group));
         self.forget_stale();
     }
 

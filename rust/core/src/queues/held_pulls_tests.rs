@@ -4,14 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn pull(owner: u32, group: u32, is_broadcast: bool, deadline: u64) -> HeldPull<u32> {
-    HeldPull {
-        owner,
-        subject: SubjectNumber(group / 10),
-        group: GroupNumber(group),
-        is_broadcast,
-        deadline: Millis(deadline),
-    }
+fn pull(owner: u32, group: u32, deadline: u64) -> HeldPull<u32> {
+    HeldPull { owner, subject: SubjectNumber(group / 10), group: GroupNumber(group), deadline: Millis(deadline) }
 }
 
 fn owners(pulls: &[HeldPull<u32>]) -> Vec<u32> {
@@ -19,16 +13,14 @@ fn owners(pulls: &[HeldPull<u32>]) -> Vec<u32> {
 }
 
 #[test]
-fn one_of_a_shared_group_wakes_and_all_of_a_broadcast() {
+fn one_of_each_group_wakes() {
     let mut held = HeldPulls::new(100);
-    for (owner, group, is_broadcast) in
-        [(1, 10, false), (2, 10, false), (3, 11, true), (4, 11, true), (5, 12, false), (6, 20, false)]
-    {
-        held.hold(pull(owner, group, is_broadcast, 9)).unwrap();
+    for (owner, group) in [(1, 10), (2, 10), (3, 11), (4, 12), (5, 20)] {
+        held.hold(pull(owner, group, 9)).unwrap();
     }
     let mut woken = Vec::new();
     held.wake_subject(SubjectNumber(1), &mut woken);
-    assert_eq!(owners(&woken), [1, 3, 4, 5]);
+    assert_eq!(owners(&woken), [1, 3, 4]);
     woken.clear();
     held.wake_subject(SubjectNumber(1), &mut woken);
     assert_eq!(owners(&woken), [2]);
@@ -37,18 +29,18 @@ fn one_of_a_shared_group_wakes_and_all_of_a_broadcast() {
     held.wake_group(GroupNumber(99), &mut woken);
     assert_eq!((woken.len(), held.len()), (0, 1));
     held.wake_group(GroupNumber(20), &mut woken);
-    assert_eq!((owners(&woken), held.is_empty(), held.next_deadline()), (vec![6], true, None));
+    assert_eq!((owners(&woken), held.is_empty(), held.next_deadline()), (vec![5], true, None));
 }
 
 #[test]
 fn no_more_are_held_than_may_be() {
     let mut held = HeldPulls::new(2);
-    let first = held.hold(pull(1, 10, false, 9)).unwrap();
-    held.hold(pull(2, 10, false, 9)).unwrap();
-    assert_eq!(held.hold(pull(3, 10, false, 9)), None);
+    let first = held.hold(pull(1, 10, 9)).unwrap();
+    held.hold(pull(2, 10, 9)).unwrap();
+    assert_eq!(held.hold(pull(3, 10, 9)), None);
     assert_eq!(held.cancel(first).map(|pull| pull.owner), Some(1));
     assert_eq!(held.cancel(first), None);
-    let again = held.hold(pull(3, 10, false, 9)).unwrap();
+    let again = held.hold(pull(3, 10, 9)).unwrap();
     assert_eq!(held.cancel(first), None, "the place is another's now");
     assert!(held.cancel(again).is_some());
 }
@@ -57,7 +49,7 @@ fn no_more_are_held_than_may_be() {
 fn ten_thousand_wait_and_go_in_the_order_of_their_deadlines() {
     let mut held = HeldPulls::new(10_000);
     for owner in 0..10_000_u32 {
-        held.hold(pull(owner, 10 + owner % 100, false, u64::from(owner.wrapping_mul(7_919) % 10_000))).unwrap();
+        held.hold(pull(owner, 10 + owner % 100, u64::from(owner.wrapping_mul(7_919) % 10_000))).unwrap();
     }
     let mut expired = Vec::new();
     assert_eq!(held.next_deadline(), Some(Millis(0)));
@@ -72,7 +64,7 @@ fn deadlines_of_pulls_that_were_woken_are_forgotten() {
     let mut held = HeldPulls::new(10);
     let mut woken = Vec::new();
     for owner in 0..100_000 {
-        held.hold(pull(owner, 10, false, 1_000_000)).unwrap();
+        held.hold(pull(owner, 10, 1_000_000)).unwrap();
         held.wake_group(GroupNumber(10), &mut woken);
     }
     assert_eq!(woken.len(), 100_000);
@@ -86,14 +78,13 @@ proptest! {
         let mut held = HeldPulls::new(20);
         let mut plain: Vec<(HeldId, HeldPull<u32>)> = Vec::new();
         for (owner, (what, number, time)) in (0_u32..).zip(steps) {
-            // Groups 10 and 11 of subject 1, 20 and 21 of subject 2; the odd ones are broadcasts.
+            // Groups 10 and 11 of subject 1, 20 and 21 of subject 2.
             let group = 10 + number % 2 + 10 * (number / 2);
-            let is_broadcast = number % 2 == 1;
             let mut found = Vec::new();
             let mut expected = Vec::new();
             match what {
                 0..3 => {
-                    let one = pull(owner, group, is_broadcast, time);
+                    let one = pull(owner, group, time);
                     if let Some(id) = held.hold(one) {
                         plain.push((id, one));
                     } else {
@@ -103,12 +94,8 @@ proptest! {
                 3 => {
                     held.wake_subject(SubjectNumber(group / 10), &mut found);
                     for group in [group / 10 * 10, group / 10 * 10 + 1] {
-                        let all = group % 2 == 1;
-                        while let Some(at) = plain.iter().position(|(_, one)| one.group.0 == group) {
+                        if let Some(at) = plain.iter().position(|(_, one)| one.group.0 == group) {
                             expected.push(plain.remove(at).1);
-                            if !all {
-                                break;
-                            }
                         }
                     }
                 }

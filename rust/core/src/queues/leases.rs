@@ -1,6 +1,6 @@
 //! Finds consumers that were silent for a lease. Every heartbeat costs the same, however many consumers there are:
 //! each is queued once, and is queued again at its turn if there was a heartbeat since. A consumer that waits for
-//! an answer of the server is not silent, however long the answer takes.
+//! an answer of the server is not silent, however long the answer takes. A consumer may have a lease of its own length.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,12 +9,15 @@ use std::hash::Hash;
 use crate::units::Millis;
 
 /// The state of one consumer in the queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Signs {
     /// Its last heartbeat; `None` if it ended.
     last: Option<Millis>,
     /// The number of answers that it waits for.
     waits: u32,
+    lease_ms: u64,
+    /// When its turn in the queue is. Its other entries there are stale.
+    turn: Millis,
 }
 
 /// See the module.
@@ -47,13 +50,25 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
         let queue = &mut self.queue;
         let lease_ms = self.lease_ms;
         let signs = self.heard.entry(who).or_insert_with(|| {
-            queue.push(Reverse((now.plus(lease_ms), who)));
-            Signs::default()
+            let turn = now.plus(lease_ms);
+            queue.push(Reverse((turn, who)));
+            Signs { last: None, waits: 0, lease_ms, turn }
         });
         // Time never goes back, even if a caller reports an earlier time.
         let lived = signs.last.replace(signs.last.map_or(now, |before| before.max(now))).is_some();
         self.count = self.count.saturating_add(usize::from(!lived));
         !lived
+    }
+
+    /// A consumer that lives has a lease of this length from its last heartbeat on.
+    pub fn set_lease(&mut self, who: K, lease_ms: u64) {
+        let Some(signs) = self.heard.get_mut(&who) else { return };
+        signs.lease_ms = lease_ms;
+        let turn = signs.last.unwrap_or_default().plus(lease_ms);
+        if turn < signs.turn {
+            signs.turn = turn;
+            self.queue.push(Reverse((turn, who)));
+        }
     }
 
     /// Records a heartbeat of a consumer that waits for an answer from now until [`Self::end_wait`].
@@ -96,10 +111,12 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
                 return;
             }
             self.queue.pop();
-            let Signs { last, waits } = self.heard.get(&who).copied().unwrap_or_default();
+            let Some(signs) = self.heard.get_mut(&who).filter(|signs| signs.turn == look) else { continue };
+            let Signs { last, waits, lease_ms, .. } = *signs;
             match last.map(|last| if waits > 0 { last.max(now) } else { last }) {
-                Some(last) if now.since(last) < self.lease_ms => {
-                    self.queue.push(Reverse((last.plus(self.lease_ms), who)));
+                Some(last) if now.since(last) < lease_ms => {
+                    signs.turn = last.plus(lease_ms);
+                    self.queue.push(Reverse((signs.turn, who)));
                 }
                 lived => {
                     self.heard.remove(&who);
@@ -123,6 +140,31 @@ mod tests {
         let mut ended = Vec::new();
         leases.expire(Millis(now), &mut ended);
         ended
+    }
+
+    #[test]
+    fn a_consumer_may_have_a_lease_of_its_own() {
+        let mut leases = Leases::new(100);
+        for who in [1, 2] {
+            leases.renew(who, Millis(0));
+        }
+        leases.set_lease(1, 1_000);
+        assert_eq!(expired(&mut leases, 100), [2]);
+        assert_eq!(leases.next_look(), Some(Millis(1_000)));
+        leases.renew(1, Millis(400));
+        assert!(expired(&mut leases, 1_399).is_empty());
+        assert_eq!(expired(&mut leases, 1_400), [1]);
+        leases.set_lease(1, 1_000);
+        assert!(leases.renew(1, Millis(2_000)));
+        assert_eq!(expired(&mut leases, 2_100), [1], "it is another one now");
+        // A shorter one ends earlier, and once.
+        leases.renew(3, Millis(3_000));
+        leases.set_lease(3, 10);
+        assert_eq!(leases.next_look(), Some(Millis(3_010)));
+        assert_eq!(expired(&mut leases, 3_010), [3]);
+        leases.renew(3, Millis(3_020));
+        assert!(expired(&mut leases, 3_119).is_empty(), "an entry of its earlier life is stale");
+        assert_eq!(expired(&mut leases, 3_120), [3]);
     }
 
     #[test]

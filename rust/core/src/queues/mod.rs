@@ -6,7 +6,6 @@
 //! either.
 
 pub mod answer_run;
-pub mod broadcast;
 mod consumer;
 mod group;
 pub mod held_pulls;

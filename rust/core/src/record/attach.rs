@@ -20,6 +20,7 @@ pub const KIND_ATTACH: u8 = 20;
 /// | 4 | 4 | `start`: where the group starts if it is new: 0 earliest, 1 latest |
 /// | 8 | 4 | `block`: the number of offsets and ready numbers to reserve |
 /// | 12 | 4 | `group_length`: bytes of the group's name |
+/// | 16 | 4 | `broadcast`: 1 if the group is this consumer's alone, else 0 |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct AttachFixed {
@@ -27,17 +28,20 @@ struct AttachFixed {
     start: U32,
     block: U32,
     group_length: U32,
+    broadcast: U32,
 }
-const _: () = assert!(size_of::<AttachFixed>() == 16);
+const _: () = assert!(size_of::<AttachFixed>() == 20);
 
 /// Creates the group and the consumer if they do not exist; the consumer outlives an open. Then reserves `block`
-/// offsets above the consumer's next one, and as many numbers above the group's cursor.
+/// offsets above the consumer's next one, and as many numbers above the group's cursor. The consumer was seen at the
+/// time of this fact, and is a broadcast consumer or is not, as the fact says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the table above describes every field")]
 pub struct Attach<'a> {
     pub subject: SubjectNumber,
     pub start: GroupStart,
     pub block: u32,
+    pub is_broadcast: bool,
     pub group: &'a str,
     pub consumer: &'a str,
 }
@@ -49,6 +53,7 @@ pub fn encode_attach(out: &mut Vec<u8>, attach: &Attach<'_>) {
         start: U32::new(start_number(attach.start)),
         block: U32::new(attach.block),
         group_length: U32::new(u32::try_from(attach.group.len()).unwrap_or(u32::MAX)),
+        broadcast: U32::new(u32::from(attach.is_broadcast)),
     };
     encode_record(out, KIND_ATTACH, 0, fixed.as_bytes(), &[attach.group.as_bytes(), attach.consumer.as_bytes()]);
 }
@@ -62,9 +67,18 @@ pub fn decode_attach<'a>(record: &RawRecord<'a>) -> Option<Attach<'a>> {
         subject: SubjectNumber(fixed.subject.get()),
         start: start_of(fixed.start.get())?,
         block: fixed.block.get(),
+        is_broadcast: flag_of(fixed.broadcast.get())?,
         group: std::str::from_utf8(group).ok()?,
         consumer: std::str::from_utf8(consumer).ok()?,
     })
+}
+
+fn flag_of(number: u32) -> Option<bool> {
+    match number {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -79,13 +93,14 @@ mod tests {
             subject: SubjectNumber(3),
             start: GroupStart::Latest,
             block: 256,
+            is_broadcast: true,
             group: "βilling",
             consumer: "host@@17",
         };
         for (length, is_one) in [(8, true), (1, false), (0, true), (17, false)] {
             let mut bytes = Vec::new();
             encode_attach(&mut bytes, &attach);
-            let mut fixed = bytes[16..32].to_vec();
+            let mut fixed = bytes[16..36].to_vec();
             fixed[12] = length;
             let mut bytes = Vec::new();
             encode_record(&mut bytes, KIND_ATTACH, 0, &fixed, &[attach.group.as_bytes(), attach.consumer.as_bytes()]);

@@ -37,6 +37,7 @@ pub use names::subject_names::{
 pub use names::subjects::{Subject, SubjectGroups, Subjects};
 pub use options::{OwnerOptions, WINDOW_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_ENTRY_BYTES};
 pub use owner::{Owner, VisibleBatch};
+pub use propose::broadcast_end::BroadcastEnd;
 pub use propose::due_series::Owed;
 pub use propose::proposals::{Proposal, Proposals};
 pub use propose::pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
@@ -44,7 +45,6 @@ pub use propose::requests::RetryTarget;
 pub use propose::settlement::{Retried, RetryPlaces, RetryRule, Settlement};
 pub use propose::step::{Budget, Progress};
 pub use query::dead_letters::{DeadLetterQueue, DeadLetterReasons, LogReading, SENT_BY_CONSUMER};
-pub use query::followed_messages::ReadFollowed;
 pub use query::forecast_query::{Forecast, ForecastQuery, ForecastSlot, minutes_of};
 pub use query::holding::HeldPiece;
 pub use query::listing::{ConsumerListed, GroupListed, SubjectListed};

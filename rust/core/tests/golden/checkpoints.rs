@@ -122,8 +122,14 @@ const BY_DELAY: Move = Move {
 };
 const TO_A_TIME: Move =
     Move { target: key(120_000, 31), due: Millis(NOW.0 + 43_200_000), delay_ms: None, subject: ORDERS, size: 3 };
-const ATTACH: Attach<'_> =
-    Attach { subject: ORDERS, start: GroupStart::Latest, block: 64, group: "mail", consumer: "host-7@@0a1b" };
+const ATTACH: Attach<'_> = Attach {
+    subject: ORDERS,
+    start: GroupStart::Latest,
+    block: 64,
+    is_broadcast: true,
+    group: "mail",
+    consumer: "host-7@@0a1b",
+};
 
 const RESERVE: Reserve =
     Reserve { group: BILLING, consumer: WORKER, offset_end: PullOffset(256), number_end: ReadyNumber(256) };

@@ -231,6 +231,7 @@ fn names() -> Outcome {
         subject: SubjectNumber(3),
         start: GroupStart::Latest,
         block: 256,
+        is_broadcast: true,
         group: "βilling",
         consumer: "host-7@@0a1b",
     };

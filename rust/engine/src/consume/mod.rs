@@ -3,8 +3,8 @@
 //! In: pulls and settlements of a caller. Out: deliveries with their payloads; acknowledgements and retries as proposals.
 //! Read `subscription` (the handle of a caller), then `member` (its state, shared with the owner's threads),
 //! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `ended_deliveries`
-//! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers that outlive a connection;
-//! `subject_reader` reads a subject without a group.
+//! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers
+//! that outlive a connection.
 
 pub(crate) mod assigned_payloads;
 pub(crate) mod delivery;
@@ -14,6 +14,5 @@ pub(crate) mod member;
 pub(crate) mod named;
 pub(crate) mod offset_hasher;
 pub(crate) mod retries;
-pub(crate) mod subject_reader;
 pub(crate) mod subscribers;
 pub(crate) mod subscription;

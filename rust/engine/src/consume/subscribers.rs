@@ -1,4 +1,4 @@
-//! The subscriber set: which members of this process consume what, so that a woken group or subject finds them.
+//! The subscriber set: which members of this process consume what, so that a woken group finds them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -17,14 +17,6 @@ use crate::event_loop::notifier::Notifier;
 use crate::held;
 use crate::sync::{AtomicUsize, Mutex};
 
-/// Groups and subjects that have something new.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Woken {
-    pub(crate) groups: Vec<GroupNumber>,
-    /// Only subjects that a reader follows.
-    pub(crate) subjects: Vec<SubjectNumber>,
-}
-
 /// A listener that is woken for each event.
 struct Watch {
     notifier: Arc<Notifier>,
@@ -34,7 +26,6 @@ struct Watch {
 #[derive(Default)]
 struct Table {
     groups: HashMap<GroupNumber, Watch>,
-    subjects: HashMap<SubjectNumber, Watch>,
     by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
     /// Woken groups without a member here. They are looked up again when a member is added.
     of_nobody: HashSet<GroupNumber>,
@@ -132,9 +123,8 @@ impl Subscribers {
     }
 
     /// Notifies the members of these groups. Call it without the owner lock.
-    pub(crate) fn tell(&self, woken: &Woken) {
-        let Woken { groups, subjects } = woken;
-        if groups.is_empty() && subjects.is_empty() {
+    pub(crate) fn tell(&self, groups: &[GroupNumber]) {
+        if groups.is_empty() {
             return;
         }
         let table = held(&self.table);
@@ -142,13 +132,10 @@ impl Subscribers {
         for member in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
             member.news.notify_all();
         }
-        let watched = groups.iter().filter_map(|group| table.groups.get(group));
-        for Watch { notifier, token } in watched.chain(subjects.iter().filter_map(|one| table.subjects.get(one))) {
+        for Watch { notifier, token } in groups.iter().filter_map(|group| table.groups.get(group)) {
             notifier.watched(*token);
         }
-        if !groups.is_empty() {
-            self.untold.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.untold.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// From now on this listener, and no other, is woken for the group.
@@ -159,16 +146,6 @@ impl Subscribers {
     /// No listener is woken for the group any more.
     pub(crate) fn unwatch_group(&self, group: GroupNumber) {
         held(&self.table).groups.remove(&group);
-    }
-
-    /// From now on this listener is woken for a subject that is followed.
-    pub(crate) fn watch_subject(&self, subject: SubjectNumber, notifier: Arc<Notifier>, token: u64) {
-        held(&self.table).subjects.insert(subject, Watch { notifier, token });
-    }
-
-    /// No listener is woken for the subject any more.
-    pub(crate) fn unwatch_subject(&self, subject: SubjectNumber) {
-        held(&self.table).subjects.remove(&subject);
     }
 
     /// The state of all consuming threads, except the calling one.

@@ -11,13 +11,12 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::{Budget, Owner, Progress, Proposals};
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::{GroupNumber, Millis, Sequence};
 
 use crate::clock::system_clock::ClockReading;
 use crate::commit::committer::INLINE_BYTES;
 use crate::commit::inbox::{BACKLOG_BYTES, Batches, CommitUrgency, WakeReason};
 use crate::consume::ended_deliveries::Settled;
-use crate::consume::subscribers::Woken;
 use crate::names::Subject;
 use crate::shared::Shared;
 use crate::sync::{Instant, MutexGuard};
@@ -166,9 +165,8 @@ impl Shared {
         }
     }
 
-    /// Applies all visible facts that have arrived. Returns the groups and subjects to notify after the owner lock is
-    /// released.
-    pub(crate) fn apply_inbox(&self, locked: &mut LockedOwner) -> Result<Woken> {
+    /// Applies all visible facts that have arrived. Returns the groups to notify after the owner lock is released.
+    pub(crate) fn apply_inbox(&self, locked: &mut LockedOwner) -> Result<Vec<GroupNumber>> {
         self.check_poison()?;
         self.inbox.take(&mut locked.batches);
         for batch in locked.batches.iter() {
@@ -185,7 +183,7 @@ impl Shared {
         self.outcomes.found(locked.owner.take_outcomes());
         let groups = locked.owner.take_woken();
         self.subscribers.introduce(&groups, locked.owner.state());
-        Ok(Woken { groups, subjects: locked.owner.take_woken_subjects() })
+        Ok(groups)
     }
 
     /// Applies what is urgent, lets `ask` ask the owner, and sends its decisions. They are urgent where `ask` says so.
@@ -199,7 +197,7 @@ impl Shared {
         ask: impl FnOnce(&mut LockedOwner, &mut CommitUrgency) -> Result<T>,
     ) -> Result<T> {
         let (locked, mut urgency) = (guard.get()?, CommitUrgency::NONE);
-        let woken = if self.inbox.is_urgent() { self.apply_inbox(locked) } else { Ok(Woken::default()) };
+        let woken = if self.inbox.is_urgent() { self.apply_inbox(locked) } else { Ok(Vec::new()) };
         let asked = woken.and_then(|woken| Ok((woken, ask(locked, &mut urgency)?)));
         let sent = self.send(locked, urgency);
         drop(guard);

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use crate::support::{bodies, open, options, subscribe, taken};
 use delaymq_core::error::Error;
-use delaymq_core::units::{Millis, ReadyNumber};
+use delaymq_core::units::Millis;
 use delaymq_engine::{
     CatchUp, ConsumerId, Due, Durability, Expires, ExpiresAfter, GroupStart, IfExists, ManualClock, MoveOutcome,
-    NamedOptions, NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, ReadNumbers, Receipt, Recurs, Store,
-    SubscribeOptions,
+    NamedOptions, NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, Receipt, Recurs, Store, SubscribeOptions,
 };
 
 const START: Millis = Millis(1_800_000_000_000);
@@ -225,23 +224,6 @@ fn what_a_named_consumer_held_over_a_restart_does_not_come_again_once_it_has_exp
         let dead = if then == OnExpiry::Drop { 0 } else { 2 };
         assert_eq!((bench.reasons("billing").len(), bench.expired().0), (dead, 2));
     }
-}
-
-#[test]
-fn a_reader_without_a_group_passes_expired_messages_over() {
-    let bench = Bench::new();
-    let reader = bench.store.subject_reader("orders").unwrap();
-    for (after_ms, body) in [(99, "a"), (10, "b"), (10, "c"), (99, "d")] {
-        bench.publish(Due::After(0), Expires::After(after_ms), OnExpiry::DeadLetter, body);
-    }
-    bench.turn(10);
-    let mut found = Vec::new();
-    let mut from = ReadyNumber(0);
-    while let ReadNumbers::Messages { first, messages } = reader.read(from, 100, usize::MAX).unwrap() {
-        found.push((first.0, bodies(&messages).concat()));
-        from = first.plus(messages.len() as u64);
-    }
-    assert_eq!(found, [(0, "a".to_owned()), (3, "d".to_owned())]);
 }
 
 #[test]

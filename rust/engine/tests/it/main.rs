@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod administration;
+mod broadcasts;
 mod concurrency;
 mod crash;
 mod delivery;
@@ -23,6 +24,5 @@ mod retention;
 mod salvage;
 mod segment_growth;
 mod shared_store;
-mod subject_readers;
 mod support;
 mod write_stall;

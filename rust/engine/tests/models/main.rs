@@ -10,6 +10,7 @@
 mod changes;
 mod close;
 mod consumers;
+mod event_loop;
 mod explorer;
 mod merges;
 mod named_consumers;
@@ -17,7 +18,6 @@ mod planted;
 mod publishers;
 mod recurring;
 mod segment_room;
-mod subject_readers;
 mod wake_ups;
 mod world;
 
@@ -57,9 +57,9 @@ fn who_changes_what_is_pending_is_told_what_became_of_it() {
 }
 
 #[test]
-fn who_reads_by_numbers_on_an_event_loop_is_woken() {
+fn an_event_loop_that_publishes_and_consumes_is_woken() {
     for (durability, name) in BOTH {
-        tries(&format!("event loop, {name}"), ORDERS, durability, subject_readers::event_loop);
+        tries(&format!("event loop, {name}"), ORDERS, durability, event_loop::event_loop);
     }
 }
 

@@ -208,7 +208,6 @@ fn put_consumers(page: &mut Text, state: &ServerState) {
     page.counter("filtered_messages", "Messages that no filter let pass.", counters.filtered.read());
     page.counter("passed_over_messages", "Messages retried because passed over.", counters.passed_over.read());
     page.counter("expired_consumers", "Consumers that were silent for a lease.", counters.expired.read());
-    page.counter("fell_behind", "Times a broadcast consumer was behind what is kept.", counters.fell_behind.read());
 }
 
 fn put_clients(page: &mut Text, state: &ServerState) {

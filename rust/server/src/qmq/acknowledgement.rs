@@ -8,7 +8,7 @@ use delaymq_core::wire::qmq::ack::AckRequest;
 
 use crate::qmq::consumers::Name;
 use crate::qmq::pull::check;
-use crate::qmq::session::{Attached, Job, Session};
+use crate::qmq::session::{Job, Session};
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
@@ -22,17 +22,16 @@ pub(crate) struct AcknowledgeRequest {
 pub(crate) fn acknowledge(responder: Responder, request: &AckRequest<'_>) {
     let state = Rc::clone(responder.state());
     let name = Name::new(&request.name, request.is_broadcast);
-    if let Err(error) = check(&name) {
+    if let Err(error) = check(&request.name) {
         return responder.failed(&error);
     }
     let known = state.consumers.known(&name);
     if let Some(session) = &known {
-        state.consumers.leases.borrow_mut().renew(session.number, state.now());
+        state.consumers.hear(session, state.now());
     }
-    // Acknowledgements of broadcast consumers change nothing.
     match request.offsets {
-        Some(offsets) if !name.is_broadcast => begin(&state, AcknowledgeRequest { responder, offsets }, &name),
-        _ => responder.code(answer::SUCCESS),
+        Some(offsets) => begin(&state, AcknowledgeRequest { responder, offsets }, &name),
+        None => responder.code(answer::SUCCESS),
     }
 }
 
@@ -47,12 +46,11 @@ pub(crate) fn begin(state: &Rc<ServerState>, request: AcknowledgeRequest, name: 
 /// Settles it, and answers once that is durable.
 pub(crate) async fn serve(state: &Rc<ServerState>, session: &Session, request: AcknowledgeRequest) {
     let AcknowledgeRequest { responder, offsets } = request;
-    let shared = match session.attach(state, None).await {
-        Ok(Attached::Shared(shared)) => shared,
-        Ok(Attached::Broadcast(_)) => return responder.code(answer::SUCCESS),
+    let consumer = match session.attach(state).await {
+        Ok(consumer) => consumer,
         Err(error) => return responder.failed(&error),
     };
-    match shared.acknowledge(state, session, offsets).await {
+    match consumer.acknowledge(state, session, offsets).await {
         Ok(position) => {
             state.promise(position, Box::new(|kept| responder.settled(kept)));
         }

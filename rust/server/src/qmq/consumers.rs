@@ -18,6 +18,11 @@ use crate::qmq::pull::PendingPull;
 use crate::qmq::pull_queues::PullQueues;
 use crate::qmq::session::Session;
 
+/// How long a broadcast consumer has at least to come back after a start of the server.
+const COMES_BACK_MS: u64 = 3_600_000;
+/// How often, in one lease, the store is told that a broadcast consumer is there.
+const RENEWALS: u64 = 16;
+
 /// Their counters.
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerCounters {
@@ -29,28 +34,22 @@ pub(crate) struct ConsumerCounters {
     pub(crate) passed_over: Counter,
     /// Consumers whose lease ended.
     pub(crate) expired: Counter,
-    /// How often a broadcast consumer was behind the oldest kept message, and went on there.
-    pub(crate) fell_behind: Counter,
 }
 
-/// The names of a consumer, as the client sends them.
+/// The names of a consumer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Name {
     pub(crate) subject: String,
     pub(crate) group: String,
     pub(crate) consumer: String,
-    /// True if it gets every message of the subject. Then it has no group.
-    pub(crate) is_broadcast: bool,
 }
 
 impl Name {
+    /// The names that a client sends. The group of a broadcast consumer is its own, and has its name, whatever group the
+    /// client sends.
     pub(crate) fn new(name: &ConsumerName<'_>, is_broadcast: bool) -> Self {
-        Self {
-            subject: name.subject.to_owned(),
-            group: name.group.to_owned(),
-            consumer: name.consumer.to_owned(),
-            is_broadcast,
-        }
+        let group = if is_broadcast { name.consumer } else { name.group };
+        Self { subject: name.subject.to_owned(), group: group.to_owned(), consumer: name.consumer.to_owned() }
     }
 
     pub(crate) fn id(&self) -> ConsumerId<'_> {
@@ -64,6 +63,7 @@ pub(crate) struct Consumers {
     by_number: RefCell<HashMap<u64, Rc<Session>>>,
     sessions_max: usize,
     pub(crate) leases: RefCell<Leases<u64>>,
+    broadcast_lease_ms: u64,
     pub(crate) pull_queues: RefCell<PullQueues>,
     pub(crate) held: RefCell<HeldPulls<u64>>,
     /// The quota of parked pulls that delay nothing.
@@ -84,6 +84,7 @@ impl Consumers {
             by_number: RefCell::default(),
             sessions_max: options.consumers_max,
             leases: RefCell::new(Leases::new(options.lease_ms)),
+            broadcast_lease_ms: options.broadcast_lease_ms,
             pull_queues: RefCell::default(),
             held: RefCell::new(HeldPulls::new(u32::MAX)),
             held_apart: ConnectionQuota::new(held_max, held_max.div_ceil(2)),
@@ -134,10 +135,34 @@ impl Consumers {
         self.leases.borrow_mut().end(session.number);
     }
 
+    /// A consumer was heard.
+    pub(crate) fn hear(&self, session: &Session, now: Millis) {
+        let mut leases = self.leases.borrow_mut();
+        leases.renew(session.number, now);
+        if session.is_broadcast() {
+            leases.set_lease(session.number, self.broadcast_lease_ms);
+        }
+    }
+
+    /// A broadcast consumer of an earlier server was last heard so long ago. It has the rest of its lease, and some
+    /// time to come back: it could not be heard while no server ran.
+    pub(crate) fn take_in_broadcast(&self, session: &Session, silent_ms: u64, now: Millis) {
+        let lease_ms = self.broadcast_lease_ms;
+        let rest_ms = lease_ms.saturating_sub(silent_ms).max(lease_ms.min(COMES_BACK_MS));
+        let mut leases = self.leases.borrow_mut();
+        leases.renew(session.number, now);
+        leases.set_lease(session.number, rest_ms);
+    }
+
+    /// How often the store is told that a broadcast consumer is there.
+    pub(crate) fn broadcast_renewal_ms(&self) -> u64 {
+        self.broadcast_lease_ms / RENEWALS
+    }
+
     /// The sessions of a group.
     pub(crate) fn of_group(&self, subject: &str, group: &str) -> Vec<Rc<Session>> {
         let sessions = self.sessions.borrow();
-        let is_of_group = |name: &Rc<Name>| !name.is_broadcast && name.subject == subject && name.group == group;
+        let is_of_group = |name: &Rc<Name>| name.subject == subject && name.group == group;
         sessions.iter().filter(|(name, _)| is_of_group(name)).map(|(_, session)| Rc::clone(session)).collect()
     }
 
@@ -147,5 +172,43 @@ impl Consumers {
         self.by_number.borrow_mut().clear();
         let held = std::mem::take(&mut *self.pulls.borrow_mut());
         drop(held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE_MS: u64 = 48 * 3_600_000;
+
+    fn ended_by(consumers: &Consumers, now: u64) -> bool {
+        let mut ended = Vec::new();
+        consumers.leases.borrow_mut().expire(Millis(now), &mut ended);
+        !ended.is_empty()
+    }
+
+    #[test]
+    fn a_broadcast_consumer_of_an_earlier_server_has_the_rest_of_its_lease_or_an_hour() {
+        for (lease_ms, silent_ms, rest_ms) in [
+            (LEASE_MS, 0, LEASE_MS),
+            (LEASE_MS, 3_600_000, LEASE_MS - 3_600_000),
+            (LEASE_MS, LEASE_MS - 5, COMES_BACK_MS),
+            (LEASE_MS, 10 * LEASE_MS, COMES_BACK_MS),
+            (1_000, u64::MAX, 1_000),
+        ] {
+            let consumers = Consumers::new(&ServerOptions { broadcast_lease_ms: lease_ms, ..ServerOptions::default() });
+            let (host, now) = ("host@@1".to_owned(), Millis(7));
+            let name = Name { subject: "order".to_owned(), group: host.clone(), consumer: host };
+            let session = consumers.session(name, 1, true).unwrap();
+            session.become_broadcast();
+            consumers.take_in_broadcast(&session, silent_ms, now);
+            assert!(!ended_by(&consumers, 7 + rest_ms - 1), "{silent_ms}");
+            // Once it is heard it has a whole lease.
+            consumers.hear(&session, Millis(7 + rest_ms - 1));
+            assert!(!ended_by(&consumers, 7 + rest_ms - 2 + lease_ms), "{silent_ms}");
+            assert!(ended_by(&consumers, 7 + rest_ms - 1 + lease_ms), "{silent_ms}");
+            consumers.take_in_broadcast(&session, silent_ms, now);
+            assert!(ended_by(&consumers, 7 + rest_ms), "{silent_ms}");
+        }
     }
 }

@@ -16,12 +16,18 @@ use crate::qmq::session::{Job, Session};
 use crate::server_state::ServerState;
 
 impl ServerState {
-    /// Registers the consumers that the store has from an earlier run. Their leases begin now.
+    /// Registers the consumers that the store has from an earlier run. Their leases begin now; that of a broadcast
+    /// consumer began when the store was last told of it.
     pub(crate) fn take_in(&self, listed: Vec<NamedConsumerListed>) {
-        for NamedConsumerListed { subject, group, consumer, .. } in listed {
-            let name = Name { subject, group, consumer, is_broadcast: false };
-            if let Some(session) = self.consumers.session(name, self.number(), true) {
-                self.consumers.leases.borrow_mut().renew(session.number, self.now());
+        for NamedConsumerListed { subject, group, consumer, is_broadcast, seen, .. } in listed {
+            let name = Name { subject, group, consumer };
+            let Some(session) = self.consumers.session(name, self.number(), true) else { continue };
+            if is_broadcast {
+                session.become_broadcast();
+                let silent_ms = self.store.now().since(seen);
+                self.consumers.take_in_broadcast(&session, silent_ms, self.now());
+            } else {
+                self.consumers.hear(&session, self.now());
             }
         }
     }
@@ -43,8 +49,8 @@ impl ServerState {
             return request.responder.code(answer::NO_MESSAGE);
         }
         let owner = self.number();
-        let PullQueue { group, subject, is_broadcast, .. } = *pull_queue;
-        let held = self.consumers.held.borrow_mut().hold(HeldPull { owner, subject, group, is_broadcast, deadline });
+        let PullQueue { group, subject, .. } = *pull_queue;
+        let held = self.consumers.held.borrow_mut().hold(HeldPull { owner, subject, group, deadline });
         let Some(id) = held else { return request.responder.code(answer::NO_MESSAGE) };
         request.responder.peer().held.borrow_mut().insert(owner);
         self.consumers.pulls.borrow_mut().insert(owner, (id, Box::new(request)));
@@ -65,7 +71,7 @@ impl ServerState {
         }
     }
 
-    /// There may be more for a queue: its next pull is tried again, or, for a broadcast, all.
+    /// There may be more for a queue: its next pull is tried again.
     pub(crate) fn wake_next(self: &Rc<Self>, pull_queue: &PullQueue) {
         let mut woken = Vec::new();
         self.consumers.held.borrow_mut().wake_group(pull_queue.group, &mut woken);

@@ -12,14 +12,15 @@ use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::filtering::{passes, passes_with_meta};
 use delaymq_core::wire::qmq::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
 use delaymq_core::wire::qmq::plain_text::{Stored, put_opaque_as_text, put_plain_text};
-use delaymq_core::wire::qmq::pull::{PullRequest, put_pulled};
+use delaymq_core::wire::qmq::pull::{ConsumerName, PullRequest, put_pulled};
 use delaymq_engine::{Delivered, Store};
 use tokio::task::yield_now;
 
 use crate::connection::quota::ConnectionSlot;
 use crate::qmq::consumers::Name;
+use crate::qmq::group_consumer::GroupConsumer;
 use crate::qmq::pull_queues::PullQueue;
-use crate::qmq::session::{Attached, Job, Session};
+use crate::qmq::session::{Job, Session};
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
@@ -37,6 +38,7 @@ pub(crate) struct PendingPull {
     waiting: Option<Waiting>,
     pub(crate) count: usize,
     pub(crate) received: Option<PullOffset>,
+    is_broadcast: bool,
     pub(crate) filters: Vec<Filter>,
     version: i16,
     pub(crate) deadline: Millis,
@@ -51,8 +53,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(state: &Rc<ServerState>, number: u64) -> Self {
+    fn new(state: &Rc<ServerState>, session: &Session) -> Self {
+        let number = session.number;
         state.consumers.leases.borrow_mut().begin_wait(number, state.now());
+        state.consumers.hear(session, state.now());
         Self { state: Rc::clone(state), number }
     }
 }
@@ -84,29 +88,33 @@ pub(crate) fn pull(responder: Responder, request: PullRequest<'_>, version: i16)
         waiting: None,
         count: count as usize,
         received: request.received(),
+        is_broadcast: request.is_broadcast,
         version,
         deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
         filters: request.filters,
         apart: None,
     };
     let name = Name::new(&request.name, request.is_broadcast);
-    if check(&name).is_err() {
+    if check(&request.name).is_err() {
         return state.refuse(pending);
     }
     begin(&state, pending, name);
 }
 
 /// Checks the names of a consumer.
-pub(crate) fn check(name: &Name) -> Result<()> {
-    check_qmq_subject("subject", &name.subject)?;
-    check_name("group", &name.group)?;
-    check_name("consumer", &name.consumer)
+pub(crate) fn check(name: &ConsumerName<'_>) -> Result<()> {
+    check_qmq_subject("subject", name.subject)?;
+    check_name("group", name.group)?;
+    check_name("consumer", name.consumer)
 }
 
 /// Hands a pull to its consumer's session.
 pub(crate) fn begin(state: &Rc<ServerState>, mut request: PendingPull, name: Name) {
     let Some(session) = state.consumers.session(name, state.number(), false) else { return state.refuse(request) };
-    request.waiting = Some(Waiting::new(state, session.number));
+    if request.is_broadcast {
+        session.become_broadcast();
+    }
+    request.waiting = Some(Waiting::new(state, &session));
     state.look_by(state.now().plus(state.options.lease_ms));
     request.session = Some(Rc::clone(&session));
     session.run(state, Job::Pull(request));
@@ -121,8 +129,8 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
     }
     let mut lives = 0;
     loop {
-        let Ok(attached) = session.attach(state, request.received).await else { return refuse(state, request, before) };
-        let pull_queue = Rc::clone(attached.pull_queue());
+        let Ok(attached) = session.attach(state).await else { return refuse(state, request, before) };
+        let pull_queue = Rc::clone(&attached.pull_queue);
         if request.responder.peer().has_left() {
             // The peer reads no more: the wake-up passes to the next pull.
             return state.wake_next(&pull_queue);
@@ -131,24 +139,25 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
             return park(state, request, &pull_queue);
         }
         let news = pull_queue.news();
-        let gathered = match &attached {
-            Attached::Shared(shared) => shared.gather(state, session, &request).await,
-            Attached::Broadcast(broadcast) => broadcast.gather(state, &request).await,
-        };
-        match gathered {
+        match attached.gather(state, session, &request).await {
             // Others took the room while this pull waited for a thread.
             Ok(Gathered::Run { .. }) if !request.responder.peer().has_answer_room() => {
                 return park(state, request, &pull_queue);
             }
             Ok(Gathered::Run { first, messages }) => match send_messages(state, &request, first, &messages) {
-                Ok(count) => return went(state, &attached, first, count),
-                Err(_) => put_aside(state, session, &attached, first).await,
+                Ok(count) => return went(state, &attached, count),
+                // The first message cannot be sent to any QMQ client, so it becomes a dead letter.
+                Err(_) => {
+                    if attached.put_away(state, session, first).await.is_err() {
+                        session.detach();
+                    }
+                }
             },
             Ok(Gathered::Nothing) if pull_queue.news() == news || request.deadline <= state.now() => {
                 return state.hold(request, &pull_queue);
             }
             Ok(Gathered::Nothing) => {}
-            Err(_) if attached.is_gone() && lives < LIVES_MAX => lives += 1,
+            Err(_) if attached.consumer.is_gone() && lives < LIVES_MAX => lives += 1,
             Err(_) => {
                 session.detach();
                 return refuse(state, request, Some(pull_queue));
@@ -200,28 +209,10 @@ fn send_messages(
     }
 }
 
-fn went(state: &Rc<ServerState>, attached: &Attached, first: PullOffset, count: usize) {
+fn went(state: &Rc<ServerState>, attached: &GroupConsumer, count: usize) {
     state.consumers.counters.answered.add(count as u64);
-    match attached {
-        // The group may have more, for another consumer.
-        Attached::Shared(_) => state.wake_next(attached.pull_queue()),
-        Attached::Broadcast(broadcast) => broadcast.answered(first, count),
-    }
-}
-
-/// The first message cannot be sent to any QMQ client, so it becomes a dead letter.
-async fn put_aside(state: &Rc<ServerState>, session: &Rc<Session>, attached: &Attached, first: PullOffset) {
-    match attached {
-        Attached::Shared(shared) => {
-            if shared.put_away(state, session, first).await.is_err() {
-                session.detach();
-            }
-        }
-        Attached::Broadcast(broadcast) => {
-            state.consumers.counters.fell_behind.add(1);
-            broadcast.pass_over(first);
-        }
-    }
+    // The group may have more, for another consumer.
+    state.wake_next(&attached.pull_queue);
 }
 
 /// The bytes of payloads that an answer may have now.

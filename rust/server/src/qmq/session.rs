@@ -6,21 +6,20 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::units::{PullOffset, Sequence};
+use delaymq_core::units::{Millis, Sequence};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::blocking_pool::Work;
 use crate::qmq::acknowledgement;
 use crate::qmq::acknowledgement::AcknowledgeRequest;
-use crate::qmq::broadcast_consumer::BroadcastConsumer;
 use crate::qmq::consumers::Name;
+use crate::qmq::group_consumer::GroupConsumer;
 use crate::qmq::pull;
 use crate::qmq::pull::PendingPull;
 use crate::qmq::pull_queues::PullQueue;
-use crate::qmq::shared_consumer::SharedConsumer;
 use crate::server_state::ServerState;
 
 /// A job for a consumer.
@@ -33,29 +32,6 @@ pub(crate) enum Job {
     Leave(oneshot::Sender<Result<Option<u64>>>),
 }
 
-/// The consumer of the store, once it was needed.
-#[derive(Clone)]
-pub(crate) enum Attached {
-    /// A consumer of a group: each message goes to one consumer.
-    Shared(Rc<SharedConsumer>),
-    /// One that gets every message.
-    Broadcast(Rc<BroadcastConsumer>),
-}
-
-impl Attached {
-    pub(crate) fn pull_queue(&self) -> &Rc<PullQueue> {
-        match self {
-            Self::Shared(shared) => &shared.pull_queue,
-            Self::Broadcast(broadcast) => &broadcast.reading.pull_queue,
-        }
-    }
-
-    /// True if the consumer must be looked up again.
-    pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Shared(shared) if shared.consumer.is_gone())
-    }
-}
-
 /// See the module.
 pub(crate) struct Session {
     pub(crate) name: Rc<Name>,
@@ -66,7 +42,12 @@ pub(crate) struct Session {
     is_over: Cell<bool>,
     /// The store has this consumer.
     is_stored: Cell<bool>,
-    attached: RefCell<Option<Attached>>,
+    /// It receives every message of the subject.
+    is_broadcast: Cell<bool>,
+    /// When the store was last told that this broadcast consumer is there.
+    renewed: Cell<Option<Millis>>,
+    /// The consumer of the store, once it was needed.
+    attached: RefCell<Option<Rc<GroupConsumer>>>,
     /// The end of its last settlement in the log.
     pub(crate) settled: Cell<Sequence>,
 }
@@ -80,8 +61,22 @@ impl Session {
             is_busy: Cell::new(false),
             is_over: Cell::new(false),
             is_stored: Cell::new(is_stored),
+            is_broadcast: Cell::new(false),
+            renewed: Cell::new(None),
             attached: RefCell::new(None),
             settled: Cell::new(Sequence(0)),
+        }
+    }
+
+    /// True if it receives every message of the subject.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        self.is_broadcast.get()
+    }
+
+    /// It receives every message of the subject from now on.
+    pub(crate) fn become_broadcast(&self) {
+        if !self.is_broadcast.replace(true) {
+            self.renewed.set(None);
         }
     }
 
@@ -124,30 +119,43 @@ impl Session {
         }
     }
 
-    /// The consumer of the store, looked up or created if necessary. `received` is what a broadcast consumer says that
-    /// it has.
-    pub(crate) async fn attach(&self, state: &Rc<ServerState>, received: Option<PullOffset>) -> Result<Attached> {
-        let known = self.attached.borrow().clone().filter(|attached| !attached.is_gone());
+    /// The consumer of the store, looked up or created if necessary.
+    pub(crate) async fn attach(&self, state: &Rc<ServerState>) -> Result<Rc<GroupConsumer>> {
+        let known = self.attached.borrow().clone().filter(|attached| !attached.consumer.is_gone());
         if let Some(known) = known {
+            self.renew(state, &known);
             return Ok(known);
         }
         let was_another = self.attached.borrow_mut().take().is_some();
-        let attached = if self.name.is_broadcast {
-            Attached::Broadcast(BroadcastConsumer::begin(state, &self.name.subject, received).await?)
-        } else {
-            Attached::Shared(SharedConsumer::begin(state, &self.name).await?)
-        };
-        self.is_stored.set(!self.name.is_broadcast);
-        *self.attached.borrow_mut() = Some(attached.clone());
+        let attached = GroupConsumer::begin(state, self).await?;
+        self.is_stored.set(true);
+        *self.attached.borrow_mut() = Some(Rc::clone(&attached));
         if was_another {
             state.wake_pulls_of(self);
         }
         Ok(attached)
     }
 
+    /// The store has just been told that this consumer is there.
+    pub(crate) fn was_told(&self, state: &ServerState) {
+        self.renewed.set(Some(state.now()));
+    }
+
+    /// Tells the store now and then that a broadcast consumer is there, so that its lease outlives this server.
+    fn renew(&self, state: &ServerState, attached: &GroupConsumer) {
+        let now = state.now();
+        let is_fresh = |renewed: Millis| now.since(renewed) < state.consumers.broadcast_renewal_ms();
+        if self.is_broadcast() && !self.renewed.get().is_some_and(is_fresh) {
+            // If it cannot be told now, the next request tries again.
+            if let Ok(true) = attached.consumer.try_renew(true) {
+                self.was_told(state);
+            }
+        }
+    }
+
     /// The queue of its pulls, if any was parked.
     pub(crate) fn pull_queue(&self) -> Option<Rc<PullQueue>> {
-        self.attached.borrow().as_ref().map(|attached| Rc::clone(attached.pull_queue()))
+        self.attached.borrow().as_ref().map(|attached| Rc::clone(&attached.pull_queue))
     }
 
     /// Forgets what is known here: the store's consumer is looked up again.
@@ -159,8 +167,7 @@ impl Session {
     async fn end(&self, state: &Rc<ServerState>) {
         let ended = if self.is_stored.get() { self.end_stored(state).await } else { Ok(()) };
         match ended {
-            // A consumer that would have to be created, and may not be, does not exist.
-            Ok(()) | Err(Error::TooLarge { .. }) => {
+            Ok(()) => {
                 self.is_over.set(true);
                 state.consumers.counters.expired.add(1);
                 state.consumers.forget(self);
@@ -168,7 +175,7 @@ impl Session {
             // It may still exist, so it is tried again after another lease. A client that acknowledges meanwhile does
             // not hear that there is nothing to do.
             Err(_) => {
-                state.consumers.leases.borrow_mut().renew(self.number, state.now());
+                state.consumers.hear(self, state.now());
             }
         }
     }
@@ -189,17 +196,25 @@ impl Session {
     }
 
     async fn end_stored(&self, state: &Rc<ServerState>) -> Result<()> {
-        if self.attached.borrow().as_ref().is_some_and(Attached::is_gone) {
+        let attached = self.attached.borrow().as_ref().map(|attached| Arc::clone(&attached.consumer));
+        let consumer = if let Some(consumer) = attached {
+            consumer
+        } else {
+            let (store, name) = (Arc::clone(&state.store), Name::clone(&self.name));
+            let found = state.pool.call(Work::LookUp, move || store.find_named_consumer(name.id())).await?;
+            let Some(found) = found else { return Ok(()) };
+            found
+        };
+        if consumer.is_gone() {
             return Ok(());
         }
-        let Attached::Shared(shared) = self.attach(state, None).await? else { return Ok(()) };
-        let (consumer, rule) = (Arc::clone(&shared.consumer), state.consumers.rule);
+        let (ending, rule) = (Arc::clone(&consumer), state.consumers.rule);
         self.detach();
-        match state.pool.call(Work::End, move || consumer.end(rule)).await {
+        match state.pool.call(Work::End, move || ending.end(rule)).await {
             Ok(Some(_)) if is_on(Planted::ForgottenBeforeEnd) => Ok(()),
             // Until its end is durable, a kill undoes it: no client may hear meanwhile that it does not exist.
             Ok(Some(position)) => state.reached(position).await,
-            Err(error) if !shared.consumer.is_gone() => Err(error),
+            Err(error) if !consumer.is_gone() => Err(error),
             Ok(None) | Err(_) => Ok(()),
         }
     }

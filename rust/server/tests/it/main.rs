@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod access;
+mod broadcasts;
 #[path = "../../../engine/tests/it/support/mod.rs"]
 mod engine_support;
 mod faults_of_qmq;

@@ -2,13 +2,12 @@
 
 #![cfg(test)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, message_with, offsets, pull};
-use crate::support::{Served, eventually, metric, options, page, page_with, serve, serve_with, store_options};
-use delaymq_engine::{Durability, GroupStart, Store};
-use delaymq_server::{AccessOptions, Server, ServerOptions, TokenHash};
+use crate::support::{Served, eventually, metric, options, page, page_with, restarted, serve, serve_with};
+use delaymq_engine::{Durability, GroupStart};
+use delaymq_server::{AccessOptions, ServerOptions, TokenHash};
 
 /// Retries come at once, so that a test need not wait for them.
 fn hasty() -> ServerOptions {
@@ -26,17 +25,6 @@ fn join(qmq: &mut Qmq, names: &Pull<'_>) {
 
 fn messages(subject: &str, ids: &[&str]) -> Vec<Vec<u8>> {
     ids.iter().map(|id| message(subject, id, &[], None)).collect()
-}
-
-/// Ends the server as a killed process does, and starts it again over the same files.
-fn restarted(served: Served, options: ServerOptions) -> Served {
-    let Served { server, store, folder } = served;
-    store.abandon().unwrap();
-    drop(server);
-    drop(store);
-    let store = Store::open(folder.path(), store_options(Durability::Disk), &mut |_| {}).unwrap();
-    let server = Server::start(Arc::clone(&store), options).unwrap();
-    Served { server, store, folder }
 }
 
 #[test]
@@ -228,56 +216,6 @@ fn a_filter_that_nothing_passes_waits_and_holds_back_nothing() {
     qmq.store(&[message("order", "red", &["red"], None)]);
     let found = qmq.pulled(held);
     assert_eq!((ids(&found), offsets(&found)), (vec!["red"], vec![1_000]));
-}
-
-#[test]
-fn who_gets_every_message_gets_it_under_its_number() {
-    let served = serve();
-    let mut qmq = client(&served);
-    let [one, two] = ["one", "two"].map(|name| Pull { broadcast: true, ..pull("order", name, name) });
-    qmq.store(&messages("order", &["before"]));
-    join(&mut qmq, &one);
-    join(&mut qmq, &two);
-    let held = [&one, &two].map(|names| qmq.ask_pull(&Pull { hold_ms: 300_000, ..names.clone() }));
-    eventually("both wait", || metric(&served, "held_pulls") == 2);
-    qmq.store(&messages("order", &["a"]));
-    for asked in held {
-        let found = qmq.pulled(asked);
-        assert_eq!((ids(&found), offsets(&found)), (vec!["a"], vec![1]), "the subject's second message");
-    }
-    qmq.store(&messages("order", &["b", "c", "d"]));
-    let behind = |names: &Pull<'static>, last| Pull { last, ..names.clone() };
-    assert_eq!(ids(&qmq.take(&behind(&one, 1), 3)), ["b", "c", "d"]);
-    assert_eq!(ids(&qmq.take(&behind(&one, 2), 2)), ["c", "d"], "an answer that was lost comes again");
-    assert_eq!(qmq.acknowledge(&one, 4, 4), 0);
-    assert_eq!(metric(&served, "passed_over_messages"), 0);
-    assert!(served.store.groups().unwrap().is_empty(), "no group holds back what is finished");
-    // A client that begins anew and knows nothing goes on where this server saw it last.
-    let mut again = client(&served);
-    qmq.store(&messages("order", &["e"]));
-    assert_eq!(ids(&again.take(&one, 1)), ["e"]);
-}
-
-#[test]
-fn who_gets_every_message_misses_some_only_where_both_ends_began_anew() {
-    let served = serve();
-    let mut qmq = client(&served);
-    let [knows, anew] = ["knows", "anew"].map(|name| Pull { broadcast: true, ..pull("order", name, name) });
-    join(&mut qmq, &knows);
-    join(&mut qmq, &anew);
-    qmq.store(&messages("order", &["a", "b"]));
-    let last = qmq.take(&knows, 2)[1].offset;
-    assert_eq!(ids(&qmq.take(&anew, 1))[0], "a");
-    // The server ends, and what comes before its consumers are back is for who says what it received.
-    let served = restarted(served, options());
-    let mut qmq = client(&served);
-    qmq.store(&messages("order", &["c"]));
-    assert_eq!(ids(&qmq.take(&Pull { last, ..knows.clone() }, 1)), ["c"]);
-    // Nothing is kept for one that says nothing, which the page of guarantees says, too.
-    assert!(qmq.pull(&anew).is_empty());
-    qmq.store(&messages("order", &["d"]));
-    assert_eq!(ids(&qmq.take(&anew, 1)), ["d"]);
-    assert_eq!(ids(&qmq.take(&Pull { last: last + 1, ..knows }, 1)), ["d"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! offset it may come as often as its consumer says that it did not receive it.
 
 mod end_check;
+mod leases;
 mod pull_check;
 mod resets;
 #[cfg(test)]
@@ -95,6 +96,8 @@ struct Taken {
     lost_in: Option<u64>,
     /// The last time at which the server certainly heard of it.
     sign: Option<u64>,
+    /// The server's clock may have jumped since.
+    is_out_of_sight: bool,
 }
 
 /// A message as a group knows it.
@@ -129,6 +132,8 @@ struct Group {
     resets: Vec<Reset>,
     /// The tag that its messages must have.
     wants: Option<&'static str>,
+    /// It is the group of a broadcast consumer, and ends with its lease.
+    is_broadcast: bool,
 }
 
 /// The moment at which a request was sent.
@@ -183,6 +188,8 @@ pub(super) struct Came<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     lease_ms: u64,
+    /// A broadcast consumer that is silent for less than this certainly lives.
+    broadcast_lives_ms: u64,
     /// Consumers may be switched off, or the store may fail: a pull may then be answered empty although there are
     /// messages.
     may_say_nothing: bool,
@@ -262,23 +269,6 @@ impl Ledger {
         self.durable_below = self.durable_below.max(mark.arrivals);
     }
 
-    /// The server answered a consumer's request, and so has heard of it since.
-    pub(super) fn heard(&mut self, place: &Place, mark: Mark) {
-        let (time, lease_ms, life) = (self.time, self.lease_ms, self.life);
-        let taken = self.taken.entry(place.clone()).or_default();
-        let was_silent = taken.sign.is_none_or(|sign| time.saturating_sub(sign) >= lease_ms);
-        // A lease begins with the server.
-        if was_silent || mark.life != life {
-            taken.doubt += u64::from(was_silent);
-        }
-        taken.sign = Some(taken.sign.map_or(mark.at, |sign| sign.max(mark.at)));
-    }
-
-    /// The server's clock may jump ahead: any lease may end.
-    pub(super) fn clock_released(&mut self) {
-        self.taken.values_mut().for_each(|taken| taken.sign = None);
-    }
-
     /// The server ended. The next one may not know which messages were given.
     pub(super) fn server_ended(&mut self) {
         self.life += 1;
@@ -341,6 +331,8 @@ impl Ledger {
             if *offset >= first {
                 (key.acked, key.acknowledged_at) = (Acked::Asked, arrivals);
                 self.counts.acknowledged += 1;
+            } else if group.is_broadcast {
+                (key.acked, key.acknowledged_at) = (Acked::Asked, arrivals);
             } else if !key.passed {
                 key.passed = true;
                 self.counts.passed_over += 1;

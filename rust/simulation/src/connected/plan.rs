@@ -64,6 +64,8 @@ pub struct Plan {
     pub disk_percent: u64,
     /// True where clients have messages sent again and again.
     pub recurs: bool,
+    /// Broadcast consumers of QMQ. Drawn apart, as `changes`.
+    pub broadcasts: u64,
     /// True where clients move messages, and have some stored under ids. Drawn apart from all else, so that the seeds
     /// of histories without it are what they were.
     pub changes: bool,
@@ -93,7 +95,7 @@ impl Plan {
             output_bytes_max: index(chance.one_of(&[200, 2_000, 1 << 20])),
             ..ConnectionLimits::default()
         };
-        Self {
+        let mut plan = Self {
             node,
             turns: chance.between(100, 800),
             subjects: chance.between(1, 2),
@@ -109,6 +111,7 @@ impl Plan {
             needs_token: chance.percent(30),
             lasting: LastingOptions {
                 lease_ms: chance.one_of(&[2_000, 20_000, 180_000]),
+                broadcast_lease_ms: 0,
                 rule: RetryRule {
                     delay_ms: chance.one_of(&[0, 50, 5_000]),
                     attempts_max: u32::try_from(chance.one_of(&[1, 3, 32])).unwrap_or(1),
@@ -127,7 +130,10 @@ impl Plan {
             disk_percent: chance.one_of(&[0, 0, 0, 10]),
             recurs: chance.percent(35),
             changes: false,
-        }
+            broadcasts: 0,
+        };
+        plan.lasting.broadcast_lease_ms = 10 * plan.lasting.lease_ms;
+        plan
     }
 
     /// True where an answer does not wait for the disk: no power is cut then.
@@ -172,6 +178,11 @@ impl Plan {
         (0..self.qmq_groups).map(|group| (name(group), wants(group))).collect()
     }
 
+    /// The groups of QMQ's broadcast consumers, whose names they have.
+    pub(super) fn broadcast_groups(&self) -> Vec<GroupName> {
+        (0..self.broadcasts).map(|number| ("qmq".to_owned(), format!("host-{number}"))).collect()
+    }
+
     /// QMQ's clients: some that may die for each group, and one that does not for each subject of a group.
     pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<Wants> {
         let mut clients = Vec::new();
@@ -188,6 +199,7 @@ impl Plan {
                     version: i16::try_from(chance.one_of(versions)).unwrap_or(9),
                     pulls_max: usize::try_from(chance.one_of(&[1, 1, 3])).unwrap_or(1),
                     is_immortal,
+                    is_broadcast: false,
                     resets: self.resets && is_main,
                 });
             };
@@ -198,6 +210,18 @@ impl Plan {
             add(of.0.clone(), "main".to_owned(), true);
             add(retry_subject(&of.0, &of.1), "main".to_owned(), true);
             add(dead_letter_subject(&of.0, &of.1), "main".to_owned(), true);
+        }
+        for (number, of) in (0..).zip(self.broadcast_groups()) {
+            let own = [retry_subject(&of.0, &of.1), dead_letter_subject(&of.0, &of.1)];
+            clients.extend(own.into_iter().chain([of.0.clone()]).map(|subject| Wants {
+                place: Place { subject, of: of.clone(), consumer: of.1.clone() },
+                filters: Vec::new(),
+                version: 7 + number % 3,
+                pulls_max: 1,
+                is_immortal: true,
+                is_broadcast: true,
+                resets: false,
+            }));
         }
         clients
     }
@@ -227,7 +251,7 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
-            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts,
             subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
         let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
         all.push(("os", os));

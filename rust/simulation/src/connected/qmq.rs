@@ -53,6 +53,8 @@ pub(super) struct Wants {
     pub(super) pulls_max: usize,
     /// It never dies, so that all messages are finished at the end.
     pub(super) is_immortal: bool,
+    /// It has a group of its own.
+    pub(super) is_broadcast: bool,
     /// It resets its group now and then.
     pub(super) resets: bool,
 }

@@ -179,10 +179,16 @@ fn compare_group(what: &str, ours: &Members, theirs: &Group, next: u64, found: &
     let returned: Vec<Hand> = ours.returned.iter().map(|(number, times)| (*number, *times)).collect();
     let theirs_returned: Vec<Hand> = theirs.returned.iter().map(|(number, times)| (number.0, *times)).collect();
     differ(found, &format!("{what}: returned"), &returned, &theirs_returned);
-    let names: Vec<_> =
-        ours.consumers.iter().map(|(number, place)| (*number, place.name.as_str(), place.is_lasting)).collect();
-    let theirs_names =
-        theirs.consumers.iter().map(|(number, one)| (*number, one.name.as_str(), one.is_lasting)).collect();
+    let names: Vec<_> = ours
+        .consumers
+        .iter()
+        .map(|(number, one)| (*number, one.name.as_str(), one.is_lasting, one.is_broadcast))
+        .collect();
+    let theirs_names = theirs
+        .consumers
+        .iter()
+        .map(|(number, one)| (*number, one.name.as_str(), one.is_lasting, one.is_broadcast))
+        .collect();
     differ(found, &format!("{what}: consumers"), &names, &theirs_names);
     for (number, place) in &ours.consumers {
         let Some(consumer) = theirs.consumers.get(number) else { continue };

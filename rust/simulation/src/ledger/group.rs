@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::record::attach::Attach;
 use delaymq_core::record::queue::{Acknowledge, Assign, Reserve};
 use delaymq_core::units::{ConsumerNumber, SubjectNumber};
 
@@ -17,6 +18,8 @@ pub(super) struct Place {
     pub(super) name: String,
     /// A client named it.
     pub(super) is_lasting: bool,
+    /// It has the group for itself.
+    pub(super) is_broadcast: bool,
     pub(super) next_offset: u64,
     pub(super) reserved: u64,
     pub(super) held: BTreeMap<u64, Hand>,
@@ -88,8 +91,14 @@ impl Members {
             return false;
         }
         let first = self.used_offsets;
-        let place =
-            Place { name: name.to_owned(), is_lasting, next_offset: first, reserved: first, held: BTreeMap::new() };
+        let place = Place {
+            name: name.to_owned(),
+            is_lasting,
+            is_broadcast: false,
+            next_offset: first,
+            reserved: first,
+            held: BTreeMap::new(),
+        };
         self.consumers.insert(number, place);
         true
     }
@@ -110,11 +119,12 @@ impl Members {
         }
     }
 
-    /// Reserves a block for a consumer that a client named.
-    pub(super) fn reserve_block(&mut self, name: &str, block: u64) {
-        let Some(place) = self.consumers.values_mut().find(|place| place.is_lasting && place.name == name) else {
-            return;
-        };
+    /// The client of a consumer was seen. Reserves a block for the consumer.
+    pub(super) fn see(&mut self, attach: &Attach<'_>) {
+        let is_it = |place: &&mut Place| place.is_lasting && place.name == attach.consumer;
+        let Some(place) = self.consumers.values_mut().find(is_it) else { return };
+        place.is_broadcast = attach.is_broadcast;
+        let block = u64::from(attach.block);
         if block <= RESERVE_MAX {
             place.reserved = place.reserved.max(place.next_offset + block);
             self.reserved = self.reserved.max(self.cursor + block);

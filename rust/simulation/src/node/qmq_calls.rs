@@ -42,7 +42,7 @@ pub struct Settled<'a> {
     pub passed_over: &'a [Delivery],
     /// See [`RetryRule`].
     pub rule: RetryRule,
-    /// Whether the consumer ends as well.
+    /// Whether the consumer ends as well. A broadcast consumer ends with its group, and nothing goes on.
     pub is_end: bool,
 }
 
@@ -72,18 +72,21 @@ impl Node {
         Ok(self.submit_draft(&draft, Class::Growing, false)?.map(|range| range.end))
     }
 
-    /// Submits a consumer that a client named, with its subject and group.
+    /// Submits a consumer that a client named, with its subject and group. With a block of 0 it only says that its
+    /// client was seen.
     pub fn attach_named(
         &mut self,
         (subject, group, consumer): (&str, &str, &str),
         block: u32,
+        is_broadcast: bool,
     ) -> Result<Option<Sequence>> {
         let mut draft = Draft::default();
         let number = self.subject_in(&mut draft, subject)?;
         let is_own = group_subject(subject).is_some_and(|own| own.group == group);
         let start = if is_own { GroupStart::Earliest } else { GroupStart::Latest };
-        draft.add(|records| encode_attach(records, &Attach { subject: number, start, block, group, consumer }));
-        Ok(self.submit_draft(&draft, Class::Finishing, true)?.map(last_of))
+        let attach = Attach { subject: number, start, block, is_broadcast, group, consumer };
+        draft.add(|records| encode_attach(records, &attach));
+        Ok(self.submit_draft(&draft, Class::Finishing, block > 0)?.map(last_of))
     }
 
     /// Lets the owner decide a pull and reads the runs that it needs. The caller reads the payloads with
@@ -128,6 +131,13 @@ impl Node {
             return Ok(None);
         }
         let Settled { names, place, passed_over, rule, is_end, .. } = *settled;
+        if is_end && let Some(end) = self.owner.state().broadcast_end(place.0, place.1) {
+            let mut records = Vec::new();
+            let count = u32::try_from(end.encode(&mut records)).unwrap_or(u32::MAX);
+            let Some(range) = self.submit(&records, count, Class::Finishing, false)? else { return Ok(None) };
+            self.owner.broadcast_ends(&end);
+            return Ok(Some(range.end));
+        }
         let GoesOn { again, dead } = goes_on(names.0, names.1);
         let (again_named, dead_named) =
             (self.names.assign(&again)?, dead.as_deref().map(|dead| self.names.assign(dead)));

@@ -162,7 +162,14 @@ impl Node {
     pub fn begin_consumer(&mut self, group: GroupNumber, name: &str, block: u32) -> Result<Option<Sequence>> {
         if let Some(there) = self.owner.state().groups.get(&group).filter(|_| self.options.keeps_consumers) {
             let (subject, there) = (there.subject, there.name.clone());
-            return self.attach(&Attach { subject, start: GroupStart::Earliest, block, group: &there, consumer: name });
+            return self.attach(&Attach {
+                subject,
+                start: GroupStart::Earliest,
+                block,
+                is_broadcast: false,
+                group: &there,
+                consumer: name,
+            });
         }
         self.submit_one(Class::Finishing, false, |records| encode_consumer(records, group, name))
     }

@@ -50,7 +50,7 @@ fn an_occurrence_that_is_not_judged_is_found() {
 /// A series that was answered is gone with the machine, or one that has ended is there again.
 #[test]
 fn a_series_that_no_checkpoint_saves_is_found() {
-    is_found_by(Planted::RecurringNotSaved, 300, &["lost: ", "before its end false"]);
+    is_found_by(Planted::RecurringNotSaved, 1_500, &["lost: ", "before its end false"]);
 }
 
 /// It comes at a time that no answer named, and then once more.
@@ -102,6 +102,11 @@ fn a_pull_answered_before_its_reserve_is_durable_is_found() {
 fn the_end_of_a_lease_that_forgets_what_was_held_is_found() {
     // What nobody finished never comes again.
     is_found_by(Planted::LeaseEndIsDone, 600, &["lost: message"]);
+}
+
+#[test]
+fn what_a_broadcast_consumer_did_not_acknowledge_and_does_not_get_again_is_found() {
+    is_found_by(Planted::BroadcastForgotten, 1_000, &["was given and not acknowledged", "lost: message"]);
 }
 
 #[test]

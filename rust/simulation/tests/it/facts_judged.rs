@@ -125,7 +125,8 @@ fn what_is_done_to_a_subject_that_is_not_there_changes_nothing() {
     let rig = &mut rig;
     let gone = Some(Outcome::NotFound);
     changes_nothing(rig, gone, "group", &|out| encode_group(out, NOWHERE, GroupStart::Earliest, "other"));
-    let attach = Attach { subject: NOWHERE, start: GroupStart::Latest, block: 8, group: "other", consumer: "c" };
+    let (start, group, consumer) = (GroupStart::Latest, "other", "c");
+    let attach = Attach { subject: NOWHERE, start, block: 8, is_broadcast: false, group, consumer };
     changes_nothing(rig, gone, "attach", &|out| encode_attach(out, &attach));
     let all = [NumberRange { first: 0, count: u64::MAX }];
     let none = Some(Outcome::Expired(0));

@@ -10,7 +10,6 @@ use crate::storage::Storage;
 use crate::store::names::subjects::Subjects;
 use crate::store::recovery::rescue::{Rescue, rescue};
 use crate::store::state::State;
-use crate::store::state::followed::Followed;
 
 use crate::record::ready::ReadyList;
 use crate::schedule_log::{Entry, Feed, PayloadCopies};
@@ -86,8 +85,6 @@ pub(in crate::store) struct Effects {
     /// True if runs were adopted that the kept files of the newest checkpoint do not include yet.
     pub(in crate::store) has_adopted: bool,
     pub(in crate::store) woken: BTreeSet<GroupNumber>,
-    /// Subjects whose newest messages are followed.
-    pub(in crate::store) followed: Followed,
     /// Subjects with new messages, whose groups are woken.
     woken_subjects: BTreeSet<SubjectNumber>,
     /// The last subject that was woken. The next message usually has the same subject.
@@ -115,7 +112,6 @@ impl Effects {
             woken: BTreeSet::new(),
             woken_subjects: BTreeSet::new(),
             woken_subject: None,
-            followed: Followed::default(),
             storage,
             payloads: PayloadCopies::default(),
             was_counted: false,

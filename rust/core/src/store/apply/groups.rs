@@ -8,7 +8,7 @@ use crate::record::name::{GroupEnd, GroupStart};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::store::names::subject_names::{dead_letter_subject, retry_subject};
 use crate::store::state::State;
-use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
 pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, name: &str) -> Outcome {
     if let Some(there) = state.group_named(subject, name) {
@@ -160,12 +160,12 @@ fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_
 
 /// Adds a group, a lasting consumer of it and its first reserve. An existing group or consumer stays as it is. The
 /// reserve begins at the consumer's next offset and the group's cursor, as applied.
-pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, attach: &Attach<'_>) -> Outcome {
+pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, now: Millis, attach: &Attach<'_>) -> Outcome {
     let found = apply_group(state, attach.subject, attach.start, attach.group);
     let (Outcome::Group(number) | Outcome::GroupThere(number)) = found else { return Outcome::NotFound };
     let Some(group) = state.groups.get_mut(&number) else { return Outcome::NotFound };
     let consumer = ensure_consumer(group, &mut state.next_consumer, attach.consumer, true);
-    let next_offset = group.consumers.get(&consumer).map(|consumer| consumer.next_offset).unwrap_or_default();
+    let next_offset = group.see_consumer(consumer, attach.is_broadcast, now);
     let block = u64::from(attach.block);
     let (offset_end, number_end) = (next_offset.plus(block), group.cursor.plus(block));
     apply_reserve(state, effects, &Reserve { group: number, consumer, offset_end, number_end });

@@ -113,7 +113,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::Attach(attach) => {
-            let outcome = apply_attach(state, effects, attach);
+            let outcome = apply_attach(state, effects, arrival.time.trusted(), attach);
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::ConsumerEnd { group, consumer } => {

@@ -36,7 +36,8 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
         out.text(&consumer.name);
         out.u64(consumer.next_offset.0);
         out.u64(consumer.reserved_offset.0);
-        out.u32(u32::from(consumer.is_lasting));
+        out.u32(u32::from(consumer.is_lasting) | u32::from(consumer.is_broadcast) << 1);
+        out.u64(consumer.seen.0);
         out.count(consumer.held.len());
         for (offset, held) in consumer.held.iter() {
             out.u64(offset.0);
@@ -63,7 +64,7 @@ fn read_group(from: &mut FieldReader<'_>) -> Result<Group> {
     for _ in 0..from.count(12)? {
         group.returned.insert(ReadyNumber(from.u64()?), from.u32()?);
     }
-    for _ in 0..from.count(36)? {
+    for _ in 0..from.count(44)? {
         group.consumers.add(read_consumer(from)?);
     }
     Ok(group)
@@ -74,7 +75,9 @@ fn read_consumer(from: &mut FieldReader<'_>) -> Result<Consumer> {
     let mut consumer = Consumer::new(number, &name, PullOffset(0));
     consumer.next_offset = PullOffset(from.u64()?);
     consumer.reserved_offset = PullOffset(from.u64()?);
-    consumer.is_lasting = from.u32()? > 0;
+    let bits = from.u32()?;
+    (consumer.is_lasting, consumer.is_broadcast) = (bits & 1 != 0, bits & 2 != 0);
+    consumer.seen = Millis(from.u64()?);
     for _ in 0..from.count(20)? {
         let offset = PullOffset(from.u64()?);
         let held = Held { number: ReadyNumber(from.u64()?), deliveries: from.u32()? };

@@ -2,8 +2,9 @@
 //!
 //! In: requests of callers, and the time. Out: [`proposals::Proposals`] for the log, and the answer to a pull.
 //! Read `proposals`, then `requests` (publish, cancel, groups), `pull` (which consumer gets which message),
-//! `settlement` (how deliveries end), and `step` (messages that are due, with `due_series` for recurring ones).
+//! `settlement` (how deliveries end), `broadcast_end` (a consumer that ends with its group), and `step` (messages that are due, with `due_series` for recurring ones).
 
+pub(super) mod broadcast_end;
 pub(super) mod due_series;
 pub(super) mod idle;
 pub(super) mod loaded_postings;

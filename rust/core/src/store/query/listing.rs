@@ -42,6 +42,8 @@ pub struct ConsumerListed {
     pub in_flight: u64,
     /// True if a client named it: it outlives its connection and an open.
     pub is_lasting: bool,
+    /// True if it receives every message of the subject: the group is its own and ends with it.
+    pub is_broadcast: bool,
 }
 
 /// A subject.
@@ -102,6 +104,7 @@ impl State {
                 subject: name.clone(),
                 in_flight: consumer.held.len() as u64,
                 is_lasting: consumer.is_lasting,
+                is_broadcast: consumer.is_broadcast,
             }));
         }
         listed.sort_unstable_by_key(|consumer| consumer.number);

@@ -2,11 +2,10 @@
 //!
 //! In: a query and a cursor. Out: one bounded piece of the answer, and the next cursor.
 //! Read `listing` (groups and subjects), `pending_scan` with `pending_cursor`, `ready_cursor` and `preview` (ready
-//! messages), `log_lookup` (old facts by sequence), then `forecast_query`, `followed_messages`, `lag`, `holding` and
+//! messages), `log_lookup` (old facts by sequence), then `forecast_query`, `lag`, `holding` and
 //! `dead_letters`.
 
 pub(super) mod dead_letters;
-pub(super) mod followed_messages;
 pub(super) mod forecast_query;
 pub(super) mod holding;
 pub(super) mod lag;

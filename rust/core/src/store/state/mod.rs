@@ -3,12 +3,11 @@
 //! In: changes by `apply`. Out: the data that `propose` and `query` read.
 //! Read this file, then `pending_counts`, `forecast` and `due_counts` (how much is pending, and when it is due), then
 //! `file_subjects`, `recurring`, `load_jobs` and `recent_moves`. `awaited` holds what a fact says of the messages after
-//! it. `followed` is a cache of the newest messages and is never saved.
+//! it.
 
 pub(super) mod awaited;
 pub(super) mod due_counts;
 pub(super) mod file_subjects;
-pub(super) mod followed;
 pub(super) mod forecast;
 pub(super) mod load_jobs;
 pub(super) mod pending_counts;

@@ -11,7 +11,7 @@
 //! | 4 | `number` |
 //! | str each | `name`, `subject` |
 //! | 8 | `in_flight` |
-//! | 1 | bits: 1 named by a client |
+//! | 1 | bits: 1 named by a client, 2 a broadcast consumer |
 
 use bytes::BufMut;
 
@@ -26,6 +26,7 @@ use crate::wire::reader::Reader;
 /// Bytes of a consumer without its names.
 const CONSUMER_BYTES: usize = 17;
 const IS_LASTING: u8 = 1;
+const IS_BROADCAST: u8 = 2;
 
 /// A request for the consumers of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,13 +64,11 @@ impl Listed<ConsumerListed> {
     /// `Malformed`, naming the field.
     pub fn read(body: &[u8]) -> Read<Self> {
         Self::read_with(body, CONSUMER_BYTES, |reader| {
-            Ok(ConsumerListed {
-                number: ConsumerNumber(reader.u32("number")?),
-                name: reader.text("name")?.to_owned(),
-                subject: reader.text("subject")?.to_owned(),
-                in_flight: reader.u64("in_flight")?,
-                is_lasting: reader.u8("bits")? & IS_LASTING != 0,
-            })
+            let number = ConsumerNumber(reader.u32("number")?);
+            let (name, subject) = (reader.text("name")?.to_owned(), reader.text("subject")?.to_owned());
+            let (in_flight, bits) = (reader.u64("in_flight")?, reader.u8("bits")?);
+            let (is_lasting, is_broadcast) = (bits & IS_LASTING != 0, bits & IS_BROADCAST != 0);
+            Ok(ConsumerListed { number, name, subject, in_flight, is_lasting, is_broadcast })
         })
     }
 
@@ -83,7 +82,8 @@ impl Listed<ConsumerListed> {
             put_text(out, "name", &consumer.name)?;
             put_text(out, "subject", &consumer.subject)?;
             out.put_u64(consumer.in_flight);
-            out.put_u8(if consumer.is_lasting { IS_LASTING } else { 0 });
+            let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+            out.put_u8(bit(consumer.is_lasting, IS_LASTING) | bit(consumer.is_broadcast, IS_BROADCAST));
             Ok(())
         })
     }

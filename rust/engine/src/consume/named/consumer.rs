@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::store::Delivery;
-use delaymq_core::units::{GroupNumber, PullOffset, SubjectNumber};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, SubjectNumber};
 
 use crate::consume::delivery::Delivered;
 use crate::consume::member::GroupConsumer;
@@ -58,11 +58,13 @@ pub struct NamedOptions {
     /// How many messages are reserved from the start, so that the first pull does not wait for a reserve: as many as
     /// may be in flight.
     pub in_flight_max: u32,
+    /// It receives every message of the subject: its group is its own, and ends with it.
+    pub is_broadcast: bool,
 }
 
 impl Default for NamedOptions {
     fn default() -> Self {
-        Self { start: GroupStart::Latest, in_flight_max: 256 }
+        Self { start: GroupStart::Latest, in_flight_max: 256, is_broadcast: false }
     }
 }
 
@@ -131,6 +133,10 @@ pub struct NamedConsumerListed {
     pub consumer: String,
     /// How many messages it holds.
     pub held: u64,
+    /// See [`NamedOptions::is_broadcast`].
+    pub is_broadcast: bool,
+    /// The trusted time at which a fact last said that its client was seen.
+    pub seen: Millis,
 }
 
 /// How many subjects and groups clients may create. A message of QMQ or a named consumer that needs one more is

@@ -81,6 +81,8 @@ impl Store {
                         group: group.name.clone(),
                         consumer: consumer.name.clone(),
                         held: consumer.held.len() as u64,
+                        is_broadcast: consumer.is_broadcast,
+                        seen: consumer.seen,
                     });
                 }
             }
@@ -120,6 +122,11 @@ impl Registration {
         self.position
     }
 
+    /// True if it is a fact: the consumer was not known in this process.
+    pub fn is_told(&self) -> bool {
+        matches!(self.registered, Registered::AttachRequest(_))
+    }
+
     /// The consumer, and what it holds, as of [`NamedConsumer::holding`]. Waits until the position is visible, and for
     /// the disk if it holds messages.
     ///
@@ -150,10 +157,9 @@ impl AttachRequest {
         }
         let start = if is_own { GroupStart::Earliest } else { options.start };
         let (group, consumer) = (id.group, id.consumer);
-        encode_attach(
-            &mut records,
-            &Attach { subject: subject.number, start, block: options.in_flight_max, group, consumer },
-        );
+        let (block, is_broadcast) = (options.in_flight_max, options.is_broadcast);
+        let attach = Attach { subject: subject.number, start, block, is_broadcast, group, consumer };
+        encode_attach(&mut records, &attach);
         let class = if is_new || subject.needs_fact { Class::Growing } else { Class::Finishing };
         let submission = submission(&records, 1 + usize::from(subject.needs_fact), class);
         let range = shared.submit_expected(Submission { must_sync: true, ..submission }, CommitUrgency::URGENT)?;

@@ -55,7 +55,10 @@ impl Store {
     }
 
     /// The consumer of these names, if it exists: in this process, or from an earlier one.
-    fn find_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn find_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
         let shared = &self.shared;
         if let Some(there) = shared.named.get(id) {
             return Ok(Some(there));

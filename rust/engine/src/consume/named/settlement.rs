@@ -93,8 +93,9 @@ impl NamedConsumer {
     }
 
     /// Ends the consumer: the messages that it holds go to the group's retry subject or become dead letters, as the
-    /// rule says, and then it is gone. That is one submission, durable when everything below the position is visible.
-    /// Waits for the disk. `None` if it had ended before.
+    /// rule says, and then it is gone. A broadcast consumer ends with its group, and its messages go nowhere. That is
+    /// one submission, durable when everything below the position is visible. Waits for the disk. `None` if it had
+    /// ended before.
     ///
     /// # Errors
     /// `InvalidArgument` naming `delay`; `Storage` if the disk cannot be read, and then the consumer goes on;
@@ -114,7 +115,10 @@ impl NamedConsumer {
             self.went();
             return Ok(None);
         };
-        let end = self.settle_all(&[], &deliveries, rule, true)?;
+        let end = match self.end_broadcast()? {
+            Some(end) => end,
+            None => self.settle_all(&[], &deliveries, rule, true)?,
+        };
         hands.unread.clear();
         self.went();
         Ok(Some((end, deliveries.len() as u64)))

@@ -309,3 +309,14 @@ pub(crate) fn subscribing<'a>(number: u32, subject: &'a str, group: &'a str, cre
         filters: Vec::new(),
     }
 }
+
+/// Ends the server as a killed process does, and starts it again over the same files.
+pub(crate) fn restarted(served: Served, options: ServerOptions) -> Served {
+    let Served { server, store, folder } = served;
+    store.abandon().unwrap();
+    drop(server);
+    drop(store);
+    let store = Store::open(folder.path(), store_options(Durability::Disk), &mut |_| {}).unwrap();
+    let server = Server::start(Arc::clone(&store), options).unwrap();
+    Served { server, store, folder }
+}

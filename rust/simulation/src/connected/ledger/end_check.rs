@@ -19,6 +19,11 @@ impl Ledger {
     /// At the end: each group must have received and finished all promised messages.
     pub(crate) fn judge_the_end(&mut self) {
         self.end_resets();
+        // A consumer whose last pull is not answered may have been silent for a lease before it.
+        let places: Vec<_> = self.taken.keys().cloned().collect();
+        for place in &places {
+            self.judge_silence(place);
+        }
         let mut wrong = Vec::new();
         for (name, group) in &self.groups {
             let finished = self.finished(name);

@@ -142,7 +142,7 @@ impl Ledger {
     /// A message has come under more offsets than there are counted reasons. Other reasons are a lease that may have
     /// ended, and a reset that may have given deliveries back without success.
     fn judge_double(&mut self, place: &Place, asked: u64, offset: u64, number: u64) {
-        let (time, lease_ms) = (self.time, self.lease_ms);
+        let (time, lease_ms) = (self.time, self.lease_of(&place.of));
         let of_group = self.taken.iter().filter(|(other, _)| other.of == place.of);
         let mut keys = of_group.flat_map(|(_, taken)| taken.keys.values());
         let is_overtaken = keys.any(|key| key.number == number && key.came > asked && key.asked != asked);

@@ -145,7 +145,7 @@ impl QmqClient {
             first,
             last,
             timeout_ms: hold_ms,
-            is_broadcast: false,
+            is_broadcast: self.wants.is_broadcast,
             filters,
         };
         let call = Call::Pull { received, was_level };
@@ -175,7 +175,7 @@ impl QmqClient {
     fn ask_for_range(&mut self, around: &mut Shared, call: Call, range: Option<(u64, u64)>) {
         let (version, place) = (self.wants.version, self.wants.place.clone());
         let offsets = range.map(|(first, last)| (PullOffset(first), PullOffset(last)));
-        let request = AckRequest { name: consumer_name(&place), offsets, is_broadcast: false };
+        let request = AckRequest { name: consumer_name(&place), offsets, is_broadcast: self.wants.is_broadcast };
         self.ask(&mut around.ledger, (ACK, version), call, |out| put_ack(out, &request, version));
     }
 

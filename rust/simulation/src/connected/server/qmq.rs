@@ -52,16 +52,20 @@ impl Server {
             hastened: None,
             is_refused: false,
         };
-        let number = self.lasting.session(name_of(&request.name), false);
+        let number = self.lasting.session(name_of(&request.name, request.is_broadcast), false);
+        if request.is_broadcast {
+            self.lasting.become_broadcast(number);
+        }
         self.lasting.leases.begin_wait(number, now);
+        self.lasting.hear(number, now);
         self.push_job(number, Job::Pull(pulling));
         Ok(())
     }
 
     pub(super) fn acknowledge_offsets(&mut self, asker: Asker, request: &AckRequest<'_>) -> Result<()> {
-        let known = self.lasting.known(&name_of(&request.name));
+        let known = self.lasting.known(&name_of(&request.name, request.is_broadcast));
         if let Some(number) = known {
-            self.lasting.leases.renew(number, self.now);
+            self.lasting.hear(number, self.now);
         }
         match (known, request.offsets) {
             (Some(number), Some(offsets)) => {
@@ -182,8 +186,10 @@ fn not_stored(waiting: Vec<Waiting>, mut refused: Vec<Failure>, error: &Error) -
     refused
 }
 
-fn name_of(name: &ConsumerName<'_>) -> Name {
-    Name { subject: name.subject.to_owned(), group: name.group.to_owned(), consumer: name.consumer.to_owned() }
+/// The group of a broadcast consumer is its own, and has its name.
+fn name_of(name: &ConsumerName<'_>, is_broadcast: bool) -> Name {
+    let group = if is_broadcast { name.consumer } else { name.group };
+    Name { subject: name.subject.to_owned(), group: group.to_owned(), consumer: name.consumer.to_owned() }
 }
 
 /// Appends a message as a client of this version reads it.

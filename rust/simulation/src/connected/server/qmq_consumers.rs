@@ -21,6 +21,8 @@ use crate::node::{Node, Place};
 pub(crate) struct LastingOptions {
     /// The lease in milliseconds.
     pub(crate) lease_ms: u64,
+    /// The lease of a broadcast consumer.
+    pub(crate) broadcast_lease_ms: u64,
     /// The rule for messages that are not finished.
     pub(crate) rule: RetryRule,
     /// Messages that a consumer may always hold.
@@ -102,6 +104,10 @@ pub(super) struct Session {
     owed: Option<Owed>,
     /// The store holds it.
     is_stored: bool,
+    /// It has its group for itself.
+    is_broadcast: bool,
+    /// When the store was last told that this broadcast consumer is there.
+    renewed: Option<Millis>,
     /// The end of its last settlement.
     settled: Sequence,
     /// The end of the submission that ends the consumer, once it was made.
@@ -139,7 +145,8 @@ impl Lasting {
         }
     }
 
-    /// Takes in the consumers of an earlier run. Their leases begin now.
+    /// Takes in the consumers of an earlier run. Their leases begin now; that of a broadcast consumer began when the
+    /// store was last told of it.
     pub(super) fn take_in(&mut self, node: &Node) {
         let now = node.reading().now;
         let state = node.owner().state();
@@ -150,6 +157,12 @@ impl Lasting {
                 let name = Name { subject, group, consumer: consumer.name.clone() };
                 let number = self.session(name, true);
                 self.leases.renew(number, now);
+                if consumer.is_broadcast {
+                    let LastingOptions { lease_ms, broadcast_lease_ms, .. } = self.options;
+                    let rest_ms = broadcast_lease_ms.saturating_sub(now.since(consumer.seen));
+                    self.leases.set_lease(number, rest_ms.max(lease_ms.min(broadcast_lease_ms)));
+                    self.become_broadcast(number);
+                }
             }
         }
     }
@@ -166,12 +179,28 @@ impl Lasting {
             standing: Standing::Detached,
             owed: None,
             is_stored,
+            is_broadcast: false,
+            renewed: None,
             settled: Sequence(0),
             ending: None,
         };
         self.numbers.insert(name, number);
         self.sessions.insert(number, session);
         number
+    }
+
+    pub(super) fn become_broadcast(&mut self, number: u64) {
+        if let Some(session) = self.sessions.get_mut(&number) {
+            session.is_broadcast = true;
+        }
+    }
+
+    /// A consumer was heard.
+    pub(super) fn hear(&mut self, number: u64, now: Millis) {
+        self.leases.renew(number, now);
+        if self.sessions.get(&number).is_some_and(|session| session.is_broadcast) {
+            self.leases.set_lease(number, self.options.broadcast_lease_ms);
+        }
     }
 
     fn number(&mut self) -> u64 {

@@ -211,7 +211,11 @@ impl Rig {
     /// A consumer that a client names, of a group that is made where it is not there. The subject must be.
     pub fn attach(&mut self, subject: &str, group: &str, start: GroupStart, consumer: &str, block: u32) -> Place {
         let subject = self.node().subject_number(subject).unwrap();
-        let fact = self.node().attach(&Attach { subject, start, block, group, consumer }).unwrap().unwrap();
+        let fact = self
+            .node()
+            .attach(&Attach { subject, start, block, is_broadcast: false, group, consumer })
+            .unwrap()
+            .unwrap();
         self.settle();
         match self.node().take_outcome(fact) {
             Some(Outcome::Attached(group, consumer)) => (group, consumer),

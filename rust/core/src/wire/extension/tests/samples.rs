@@ -364,7 +364,8 @@ pub(in crate::wire::extension) fn subjects() -> Listed<SubjectListed> {
 
 pub(in crate::wire::extension) fn consumers() -> Listed<ConsumerListed> {
     let (name, subject) = ("host@@1".to_owned(), "orders".to_owned());
-    let one = ConsumerListed { number: ConsumerNumber(3), name, subject, in_flight: 2, is_lasting: true };
+    let (number, is_lasting, is_broadcast) = (ConsumerNumber(3), true, true);
+    let one = ConsumerListed { number, name, subject, in_flight: 2, is_lasting, is_broadcast };
     Listed { next: 3, rows: vec![one] }
 }
 

@@ -11,11 +11,14 @@ use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::pull::put_pulled;
 
 use super::pull_answers::{Gathered, Looked};
-use super::{Attached, Job, Owed, Pulling, Session, Standing};
+use super::{Attached, Job, LastingOptions, Name, Owed, Pulling, Session, Standing};
 use crate::connected::server::Server;
 use crate::connected::server::qmq::put_for;
 use crate::connected::server::steps::{Asker, Told};
 use crate::node::{Node, Settled};
+
+/// How often, in one lease, the store is told that a broadcast consumer is there.
+const RENEWALS: u64 = 16;
 
 /// The result of working on a job.
 enum Worked {
@@ -52,7 +55,11 @@ impl Server {
             match job {
                 Job::Pull(pulling) => {
                     let number = self.lasting.session(session.name.clone(), false);
+                    if session.is_broadcast {
+                        self.lasting.become_broadcast(number);
+                    }
                     self.lasting.leases.begin_wait(number, self.now);
+                    self.lasting.hear(number, self.now);
                     self.push_job(number, Job::Pull(pulling));
                 }
                 Job::Acknowledge { asker, offsets } => match self.lasting.known(&session.name) {
@@ -136,6 +143,8 @@ impl Server {
             self.lasting.wake_next(group);
             return Ok(Worked::Done);
         };
+        renew(node, session, &self.lasting.options)?;
+        let Standing::Attached(attached) = &mut session.standing else { return Ok(Worked::Waits(Job::Pull(pulling))) };
         let news = self.lasting.news_of(group);
         let options = self.lasting.options;
         let Looked { gathered, filtered } =
@@ -197,8 +206,13 @@ impl Server {
             self.told_when_visible(Told::done(asker, session.settled));
             return Ok(Worked::Done);
         }
-        let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
-        session.owed = Some(Owed { done: vec![settled.done], passed_over, asker: Some(asker), is_end: false });
+        let (mut done, mut passed_over) = (settled.done, settled.passed_over);
+        if session.is_broadcast {
+            done.start = passed_over.first().map_or(done.start, |(offset, _)| *offset);
+            passed_over.clear();
+        }
+        let passed_over = passed_over.into_iter().map(|(_, delivery)| delivery).collect();
+        session.owed = Some(Owed { done: vec![done], passed_over, asker: Some(asker), is_end: false });
         Ok(Worked::Done)
     }
 
@@ -248,12 +262,17 @@ fn attach(node: &mut Node, session: &mut Session, job: &Job, block: u32) -> Resu
                 session.standing = Standing::Attached(attached);
                 return Ok(true);
             }
-            Standing::Detached if matches!(job, Job::End) && !session.is_stored => return Ok(true),
+            Standing::Detached if matches!(job, Job::End) && !(session.is_stored && exists(node, &session.name)) => {
+                return Ok(true);
+            }
             Standing::Detached => {
                 let Session { name, .. } = session;
                 let names = (name.subject.as_str(), name.group.as_str(), name.consumer.as_str());
-                match node.attach_named(names, block) {
-                    Ok(Some(fact)) => Standing::Attaching(fact),
+                match node.attach_named(names, block, session.is_broadcast) {
+                    Ok(Some(fact)) => {
+                        session.renewed = Some(node.reading().now);
+                        Standing::Attaching(fact)
+                    }
                     Ok(None) | Err(Error::DiskFull) => return Ok(false),
                     Err(error) => return Err(error),
                 }
@@ -291,6 +310,31 @@ fn attach(node: &mut Node, session: &mut Session, job: &Job, block: u32) -> Resu
             },
         };
     }
+}
+
+/// True if the store has a consumer of this name.
+fn exists(node: &Node, name: &Name) -> bool {
+    let state = node.owner().state();
+    let group = state.subjects.number(&name.subject).and_then(|subject| state.group_named(subject, &name.group));
+    let group = group.and_then(|group| state.groups.get(&group));
+    group.is_some_and(|group| group.consumers.named(&name.consumer, true).is_some())
+}
+
+/// Tells the store now and then that a broadcast consumer is there.
+fn renew(node: &mut Node, session: &mut Session, options: &LastingOptions) -> Result<()> {
+    let Standing::Attached(attached) = &session.standing else { return Ok(()) };
+    let (now, every_ms) = (node.reading().now, options.broadcast_lease_ms / RENEWALS);
+    let is_fresh = session.renewed.is_some_and(|renewed| now.since(renewed) < every_ms);
+    if !session.is_broadcast || is_fresh || is_gone(node, attached) {
+        return Ok(());
+    }
+    let Session { name, .. } = session;
+    match node.attach_named((&name.subject, &name.group, &name.consumer), 0, true) {
+        Ok(told) => session.renewed = told.map(|_| now).or(session.renewed),
+        Err(Error::DiskFull) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 fn is_gone(node: &Node, attached: &Attached) -> bool {

@@ -65,7 +65,7 @@ impl Server {
         let group = group.unwrap_or(NOWHERE);
         let owner = self.lasting.number();
         let subject = node.owner().state().groups.get(&group).map_or(SubjectNumber(0), |group| group.subject);
-        let pull = HeldPull { owner, subject, group, is_broadcast: false, deadline };
+        let pull = HeldPull { owner, subject, group, deadline };
         match self.lasting.held.hold(pull) {
             Some(held) => {
                 self.lasting.pulls.insert(owner, (held, number, pulling));

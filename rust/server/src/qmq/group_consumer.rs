@@ -1,4 +1,4 @@
-//! A consumer of a group, each of whose messages goes to one consumer: what it pulls, pulls again, and settles.
+//! A consumer of a group: what it pulls, pulls again, and settles. A broadcast consumer has a group of its own.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -31,24 +31,28 @@ const SOON: Duration = Duration::from_millis(500);
 const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
 
 /// See the module.
-pub(crate) struct SharedConsumer {
+pub(crate) struct GroupConsumer {
     pub(crate) consumer: Arc<NamedConsumer>,
     pub(crate) pull_queue: Rc<PullQueue>,
     log: RefCell<PullLog<Delivery>>,
 }
 
-impl SharedConsumer {
+impl GroupConsumer {
     /// Looks up a consumer with all that it holds, or creates it with its group. The group begins with the next
     /// message; that of a retry subject begins with the first.
-    pub(crate) async fn begin(state: &Rc<ServerState>, name: &Name) -> Result<Rc<Self>> {
-        let (store, wanted) = (Arc::clone(&state.store), name.clone());
+    pub(crate) async fn begin(state: &Rc<ServerState>, session: &Session) -> Result<Rc<Self>> {
+        let name = &session.name;
+        let (store, wanted) = (Arc::clone(&state.store), Name::clone(name));
         let is_of_group =
             matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
         let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
-        let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
+        let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN, is_broadcast: session.is_broadcast() };
         // Until it is durable it takes no thread, and delays no other look-up.
         let beginning =
             state.pool.call(Work::LookUp, move || store.register_named_consumer(wanted.id(), options)).await?;
+        if beginning.is_told() {
+            session.was_told(state);
+        }
         state.reached(beginning.position()).await?;
         let (consumer, holding) = state.pool.call(Work::LookUp, move || beginning.finish()).await?;
         let token = state.number();
@@ -154,8 +158,8 @@ impl SharedConsumer {
         Ok(found)
     }
 
-    /// Finishes the offsets `first` to `last`; unfinished messages below go to the retry subject. Durable from the
-    /// returned position on.
+    /// Finishes the offsets `first` to `last`; unfinished messages below go to the retry subject, or are finished for a
+    /// broadcast consumer. Durable from the returned position on.
     pub(crate) async fn acknowledge(
         &self,
         state: &Rc<ServerState>,
@@ -166,6 +170,12 @@ impl SharedConsumer {
         if settled.done.is_empty() {
             // They were finished before, perhaps a moment ago.
             return Ok(session.settled.get());
+        }
+        if session.is_broadcast() {
+            // As in QMQ. Offsets between that are not held change nothing.
+            let first = settled.passed_over.first().map_or(settled.done.start, |(offset, _)| *offset);
+            let done = first..settled.done.end;
+            return self.settle(state, session, vec![done], Vec::new(), state.consumers.rule).await;
         }
         state.consumers.counters.passed_over.add(settled.passed_over.len() as u64);
         let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
