@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
@@ -159,11 +160,13 @@ def test_many_subjects_and_groups_take_no_file_and_no_thread_each(tmp_path: Path
     # One that has all those subscriptions, and pings nobody, reads when the others are done.
     with serving(folder, "--set", "server.silence_seconds=3600") as served:
         before = Taken.by(served, folder)
-        with served.connect() as publisher, served.connect() as peer, Connection(served.address) as client:
+        # A connection that says nothing for long is closed, so each is made when it is used.
+        with served.connect() as publisher, served.connect() as peer, contextlib.ExitStack() as connected:
             assert not list(publish_to_all(publisher, "first"))
             own = Own(peer)
             own.subscribe()
             own.take_until(1)
+            client = connected.enter_context(Connection(served.address))
             assert pulled(client, -1) == [[]] * QMQ_GROUPS, "they begin with the next message"
             sent = [Message(name(number), f"id-{number}") for number in range(OWN_GROUPS, SUBJECTS)]
             for first in range(0, len(sent), 500):

@@ -70,14 +70,18 @@ impl Subscribers {
         table.of_nobody.clear();
     }
 
-    /// The retry subject of a member that was added has this group already.
+    /// The retry subject of a member that was added has this group already. The other members of the group learn it,
+    /// too: the group may not have been woken yet, and `introduce` passes over a group that has a member.
     pub(crate) fn joins_retries(&self, member: &Arc<Member>, group: GroupNumber) {
         let mut table = held(&self.table);
-        let members = table.by_group.entry(group).or_default();
-        if !members.iter().any(|other| Arc::ptr_eq(other, member)) {
-            members.push(Arc::clone(member));
+        let Table { by_group, by_retries, .. } = &mut *table;
+        let members = by_group.entry(group).or_default();
+        let subject = member.retry_subject.number;
+        let is_new = |one: &&Arc<Member>| one.retries_in(subject, &member.group) && one.retry_group() != Some(group);
+        for taker in by_retries.get(&subject).into_iter().flatten().filter(is_new) {
+            taker.set_retry_group(group);
+            members.push(Arc::clone(taker));
         }
-        member.set_retry_group(group);
     }
 
     /// Removes a member.

@@ -9,7 +9,7 @@ use crate::support::{bodies, collect, consume, open, options, publish, subscribe
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CancelOutcome, Due, Durability, GroupStart, MoveOutcome, Options, Receipt, Store, SubscribeOptions,
+    CancelOutcome, Due, Durability, GroupStart, ManualClock, MoveOutcome, Options, Receipt, Store, SubscribeOptions,
 };
 
 const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
@@ -201,6 +201,25 @@ fn a_closed_subscription_gives_back_what_it_holds() {
     let second = subscribe(&store, "orders", "billing");
     let again = collect(&second, 1);
     assert_eq!((again[0].attempt, again[0].redelivered), (2, true));
+}
+
+/// The group of a retry subject begins with the first retry, and is woken when that is due. A consumer that joined
+/// between the two once kept the others of the group from hearing of it.
+#[test]
+fn a_retry_comes_to_each_consumer_although_another_joined_before_it_was_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Millis(1_800_000_000_000)).unwrap());
+    let store = open(folder.path(), Options { clock: Arc::clone(&clock) as _, ..options(Durability::Disk) });
+    let first = subscribe(&store, "orders", "billing");
+    publish(&store, "orders", Due::After(0), b"a");
+    let held = collect(&first, 1);
+    first.give_back(held[0].key, 1_000).unwrap();
+    assert!(first.flush(Duration::from_secs(20)).unwrap());
+    let second = subscribe(&store, "orders", "billing");
+    clock.step(1_000).unwrap();
+    let again = collect(&first, 1);
+    assert_eq!(again.iter().map(|message| message.attempt).collect::<Vec<_>>(), [2]);
+    second.close().unwrap();
 }
 
 #[test]
