@@ -71,7 +71,7 @@ struct Consumers {
 impl Consumers {
     fn of(store: &Store, subjects: u64) -> Result<Self, Failure> {
         let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
-        let subscribe = |number| store.subscribe(&subject(number), "bench", options);
+        let subscribe = |number| store.subscribe(&subject(number), "bench", options.clone());
         let subscriptions = (0..subjects).map(subscribe).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { subscriptions, next: 0, had_nothing: 0 })
     }

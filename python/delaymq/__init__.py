@@ -69,6 +69,7 @@ from delaymq._store.retention import Pin
 from delaymq.administration import Consumer, DeadLetter, Group, Subject
 from delaymq.bulk_load import Loaded
 from delaymq.errors import *  # noqa: F403 - all of them, which their module lists
+from delaymq.filters import Present, StartsWith, all_of, any_of
 from delaymq.forecast import Forecast, Slot
 from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
@@ -113,6 +114,7 @@ __all__ = [
     "Outcome",
     "Pending",
     "Pin",
+    "Present",
     "Progress",
     "Publish",
     "Receipt",
@@ -120,11 +122,14 @@ __all__ = [
     "Recurring",
     "Slot",
     "Snapshot",
+    "StartsWith",
     "Status",
     "Store",
     "Subject",
     "Subscription",
     "__version__",
+    "all_of",
+    "any_of",
     "backoff",
     "connect",
     "connect_async",

@@ -21,6 +21,7 @@ from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
 from delaymq._core_tables import *  # noqa: F403 - and of that, tables
+from delaymq.filters import Filters
 
 __version__: str
 
@@ -133,7 +134,7 @@ class Store:
         """The values of `Outcome`, in order; ForeignReceipt, with no effect, if a receipt is of another store."""
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
         """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
-    def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, /) -> Subscription:
+    def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, filters: Filters, /) -> Subscription:
         """A consumer; `start` is "earliest" or "latest"."""
     def status(self) -> dict[str, Any]:
         """The fields of `delaymq.Status`; also when the store is closed."""
@@ -265,7 +266,9 @@ class Request:
     @staticmethod
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
     @staticmethod
-    def subscribe(number: int, names: tuple[str, str, str], start: str, in_flight_max: int, /) -> Request:
+    def subscribe(
+        number: int, names: tuple[str, str, str], start: str, in_flight_max: int, filters: Filters, /
+    ) -> Request:
         """A consumer without credit, by subject, group and consumer name.
 
         Its answer: the name, and whether the group is new.

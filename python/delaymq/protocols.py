@@ -19,6 +19,7 @@ from delaymq.message import NO_TAGS
 if TYPE_CHECKING:
     from delaymq._asyncio.message import AsyncMessage
     from delaymq.durations import Duration, Expires, OnExpiry
+    from delaymq.filters import AttributeConditions, Tags
     from delaymq.keys import IfExists
     from delaymq.message import Message, Publish
     from delaymq.pending import LookedUp
@@ -142,7 +143,14 @@ class DelayQueue(Protocol):
     def end_recurring(self, subject: str, name: str) -> bool: ...
     def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
-        self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
+        self,
+        subject: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        in_flight_max: int = 256,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Consumer: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -273,7 +281,14 @@ class AsyncDelayQueue(Protocol):
     async def end_recurring(self, subject: str, name: str) -> bool: ...
     async def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
-        self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
+        self,
+        subject: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        in_flight_max: int = 256,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Subscribing: ...
     async def close(self) -> None: ...
     async def __aenter__(self) -> Self: ...

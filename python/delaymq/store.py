@@ -23,6 +23,7 @@ from delaymq.administration import Administration
 from delaymq.bulk_load import BulkLoads
 from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
 from delaymq.errors import StoreError
+from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.forecast import ForecastQueries
 from delaymq.keys import IfExists, KeyCommands, id_for, terms_of
 from delaymq.message import NO_TAGS, Publish, meta_of
@@ -314,6 +315,8 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         group: str,
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Subscription:
         """Adds a consumer to a group: each message of the subject goes to one consumer of the group.
 
@@ -323,12 +326,16 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             start: Where a new group begins: at the earliest message that is kept, or at the next one.
             in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535, 256 by default. After a
                 crash at most so many are delivered a second time.
+            tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
+                finished for the group, so all consumers of a group must have the same filters.
+            attributes: For each name the value that a message must have, `StartsWith(text)`, or `Present()`.
 
         Raises:
             WrongType, InvalidArgument: An argument has the wrong type or a value out of range.
+            TooLarge: There are more than 16 filters (tags are one), or one has a text of more than 255 bytes.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        core = self._core.subscribe(subject, group, start, in_flight_max)
+        core = self._core.subscribe(subject, group, start, in_flight_max, filters_of(tags, attributes))
         subscription = Subscription(core, subject, group, in_flight_max, self)
         self._subscriptions.add(subscription)
         return subscription

@@ -15,7 +15,7 @@ from delaymq import AmbiguousError
 from delaymq.client.session import session
 from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
-from delaymq.client.session.subscription_state import SubscriptionState
+from delaymq.client.session.subscription_state import SubscriptionRequest, SubscriptionState
 from proxies import GROUPS, HELLO, SUBSCRIBE, UNSUBSCRIBE, answer, error_body, frames, hello_answer, played
 
 pytestmark = pytest.mark.timeout(60)
@@ -105,7 +105,7 @@ class Bare(SubscriptionState):
 
     def __init__(self) -> None:
         self.recorded = Recorded()
-        super().__init__(cast(Session, self.recorded), ("a", "g"), "earliest", 100)
+        super().__init__(cast(Session, self.recorded), SubscriptionRequest("a", "g", "earliest", 100, ([], False, [])))
         self.subscribed(NUMBER, "c")
 
     def notify(self) -> None:

@@ -32,6 +32,7 @@ from delaymq._store.retention import Pin, pinned
 from delaymq.bulk_load import AsyncBulkLoads
 from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
 from delaymq.errors import StoreError
+from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists, id_for, terms_of
 from delaymq.message import NO_TAGS, Publish, meta_of
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -295,14 +296,14 @@ class AsyncStore(
         group: str,
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Opening[AsyncSubscription]:
-        """Adds a consumer to a group, when it is awaited or entered with `async with`.
-
-        Arguments and errors are those of `delaymq.Store.subscribe`, and WrongLoop.
-        """
+        """Adds a consumer when it is awaited or entered. Arguments, errors: as `delaymq.Store.subscribe`, and WrongLoop."""
 
         async def subscribe() -> AsyncSubscription:
-            core = await self._call(self._core.subscribe, subject, group, start, in_flight_max)
+            filters = filters_of(tags, attributes)
+            core = await self._call(self._core.subscribe, subject, group, start, in_flight_max, filters)
             subscription = AsyncSubscription(
                 core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
             )

@@ -162,7 +162,8 @@ fn lateness(root: &Path, which: Option<usize>) {
     let cases = cases.into_iter().enumerate().filter(|(index, _)| which.is_none_or(|which| which == *index));
     for (_, (durability, rate, beside)) in cases {
         let store = fresh(root, "lateness", durability);
-        let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 1_024 };
+        let options =
+            SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 1_024, ..SubscribeOptions::default() };
         let messages = store.subscribe("ticks", "group", options).unwrap();
         let seconds = 8;
         let total = usize::try_from(rate * seconds).unwrap();
@@ -223,7 +224,7 @@ fn publish_beside(store: &Store, done: &AtomicBool) -> u64 {
 fn burst(root: &Path) {
     for in_flight_max in [256, 4_096] {
         let store = fresh(root, "burst", Durability::Disk);
-        let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max };
+        let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max, ..SubscribeOptions::default() };
         let messages = store.subscribe("ticks", "group", options).unwrap();
         let due_ms = wall_us() / 1_000 + 4_000;
         let mut batch = store.batch();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
+use delaymq_core::queues::tags::{Filter, check_filters};
 use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::{Millis, Span};
 
@@ -130,17 +131,19 @@ impl PublishTerms<'_> {
 }
 
 /// How a subscription begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribeOptions {
     /// Where a new group starts. An existing group goes on where it is.
     pub start: GroupStart,
     /// The most messages that this subscription holds unacknowledged.
     pub in_flight_max: u32,
+    /// A message must pass all of these; any other is finished for the group.
+    pub filters: Vec<Filter>,
 }
 
 impl Default for SubscribeOptions {
     fn default() -> Self {
-        Self { start: GroupStart::Earliest, in_flight_max: 256 }
+        Self { start: GroupStart::Earliest, in_flight_max: 256, filters: Vec::new() }
     }
 }
 
@@ -148,9 +151,10 @@ impl SubscribeOptions {
     /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `in_flight_max`.
+    /// `InvalidArgument` naming `in_flight_max`; `TooLarge` naming `filters` or `tags`.
     pub fn check(&self) -> Result<()> {
-        check_in_flight(self.in_flight_max)
+        check_in_flight(self.in_flight_max)?;
+        check_filters(&self.filters)
     }
 }
 

@@ -161,7 +161,7 @@ impl Store {
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
         let presence = ConsumerPresence::new(shared.time.activity());
-        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, presence));
+        let member = Arc::new(Member::new(subject, retries, group, options, presence));
         member.set_consuming(MAIN, Some(consuming));
         shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;

@@ -152,6 +152,8 @@ fn filter(filter: &Filter) -> String {
             List::default().number(rule).list(tags.iter().map(|tag| format!("\"{}\"", hex(tag.as_bytes())))).end()
         }
         Filter::SubEnvironment { environment, part } => List::default().text(environment).text(part).end(),
+        // The independent reader reads QMQ's frames, which have none.
+        Filter::Attribute { key, .. } => List::default().text(key).end(),
     }
 }
 

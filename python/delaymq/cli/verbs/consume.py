@@ -13,6 +13,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
 from delaymq.cli.input.json_lines import line_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
+from delaymq.filters import Present, StartsWith, all_of
 from delaymq.message import Message
 from delaymq.store import Store
 from delaymq.subscription import Subscription
@@ -29,18 +30,38 @@ def add_to(verbs: Verbs) -> None:
         "consume",
         run,
         summary="print messages as they become due, and acknowledge printed messages",
-        details="A message is acknowledged after it was written. Ctrl-C gives the others back.",
+        details="A message is acknowledged after it was written. Ctrl-C gives the others back. A message that --tag or "
+        "--attribute keeps back is finished for the group.",
         examples=(
             "delaymq consume order.timeout --group billing --store ./data",
             "delaymq consume order.timeout --group billing --count 10 --timeout 1m --server delaymq://127.0.0.1:20801",
             "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
             "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
+            "delaymq consume order.timeout --group refunds --tag eu --attribute kind^=refund --store ./data",
         ),
     )
     verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
     verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")
     verb.add_argument(
         "--start", choices=("earliest", "latest"), default="earliest", help="where the group begins if it is new"
+    )
+    verb.add_argument(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="TAG",
+        dest="tags",
+        help="print only messages with this tag; repeat it for messages with any of several",
+    )
+    verb.add_argument("--all-tags", action="store_true", help="print only messages that have each --tag")
+    verb.add_argument(
+        "--attribute",
+        action="append",
+        default=[],
+        type=attribute_condition,
+        metavar="CONDITION",
+        dest="attributes",
+        help="print only messages with this attribute: NAME, NAME=VALUE, or NAME^=BEGINNING of the value",
     )
     verb.add_argument("--count", type=count, metavar="N", help="end after this many messages")
     verb.add_argument("--timeout", type=duration, metavar="TIME", help="end after this time")
@@ -58,6 +79,14 @@ def add_to(verbs: Verbs) -> None:
     add_place(verb)
 
 
+def attribute_condition(text: str) -> tuple[str, str | StartsWith | Present]:
+    """The name of an attribute and the condition on it, from NAME, NAME=VALUE or NAME^=BEGINNING."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        return name, Present()
+    return (name[:-1], StartsWith(value)) if name.endswith("^") else (name, value)
+
+
 def run(chosen: argparse.Namespace) -> int:
     """Consumes until the requested end."""
     settings = settings_of(chosen)
@@ -72,7 +101,14 @@ def run(chosen: argparse.Namespace) -> int:
         in_flight_max = min(in_flight_max, chosen.count)
     with (
         open_queue(chosen, settings) as store,
-        store.subscribe(chosen.subject, group=group, start=chosen.start, in_flight_max=in_flight_max) as messages,
+        store.subscribe(
+            chosen.subject,
+            group=group,
+            start=chosen.start,
+            in_flight_max=in_flight_max,
+            tags=all_of(*chosen.tags) if chosen.all_tags else chosen.tags,
+            attributes=dict(chosen.attributes),
+        ) as messages,
     ):
         return _consume(chosen, store, messages)
 

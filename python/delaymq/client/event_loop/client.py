@@ -32,10 +32,12 @@ from delaymq.client.event_loop.subscription_state import AsyncSubscriptionState
 from delaymq.client.event_loop.transport import LoopTransport
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
 from delaymq.client.session.requests import PendingRequest
+from delaymq.client.session.subscription_state import SubscriptionRequest
 from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.client.threads.waiting import callback_for
 from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
+from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -256,6 +258,8 @@ class AsyncClient(
         group: str,
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Opening[AsyncSubscription]:
         """Adds a consumer to a group, when it is awaited or entered with `async with`.
 
@@ -265,7 +269,9 @@ class AsyncClient(
         async def subscribe() -> AsyncSubscription:
             self._event_loop.check()
             self._session.check()
-            state = AsyncSubscriptionState(self._session, (subject, group), start, in_flight_max, self._watchers)
+            filters = filters_of(tags, attributes)
+            wanted = SubscriptionRequest(subject, group, start, in_flight_max, filters)
+            state = AsyncSubscriptionState(self._session, wanted, self._watchers)
             await state.open()
             self._states.add(state)
             subscription = AsyncSubscription(

@@ -11,7 +11,7 @@ from delaymq._asyncio.wakeups import Watchers
 from delaymq.client.event_loop.calls import await_answer
 from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
-from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
+from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionRequest, SubscriptionState
 from delaymq.client.threads.waiting import callback_for
 from delaymq.errors import AmbiguousError, TimedOut
 
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 class AsyncSubscriptionState(SubscriptionState):
     """The source of an `AsyncSubscription` of a client. All methods but `stop` are called on the loop."""
 
-    def __init__(
-        self, session: Session, names: tuple[str, str], start: str, in_flight_max: int, watchers: Watchers
-    ) -> None:
+    def __init__(self, session: Session, wanted: SubscriptionRequest, watchers: Watchers) -> None:
         """A subscription that the server does not have yet; see `open`."""
-        super().__init__(session, names, start, in_flight_max)
+        super().__init__(session, wanted)
         self._watchers = watchers
         self._loop = asyncio.get_running_loop()
         self._token = 0

@@ -8,6 +8,7 @@ and settling the others is ambiguous, which `flush` reports.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
@@ -18,21 +19,40 @@ from delaymq.errors import AmbiguousError, Closed
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
+    from delaymq.filters import Filters
 
 PREFETCH = 256  # messages that are requested ahead of the consumer, at first
 CLIENT_CLOSED = "the client is closed"
 SETTLED_MAX = 256  # settled messages that are sent at once, without waiting for more
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriptionRequest:
+    """The arguments of `subscribe`, which are sent again on a new connection."""
+
+    subject: str
+    group: str
+    start: str
+    in_flight_max: int
+    filters: Filters
+
+    def request(self, number: int, consumer: str) -> _core.Request:
+        """The request that creates the subscription under this number, for this consumer.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As `Store.subscribe`.
+        """
+        names = (self.subject, self.group, consumer)
+        return _core.Request.subscribe(number, names, self.start, self.in_flight_max, self.filters)
+
+
 class SubscriptionState:
     """The state that the subscriptions for threads and for event loops share, guarded by the session's lock."""
 
-    def __init__(self, session: Session, names: tuple[str, str], start: str, in_flight_max: int) -> None:
+    def __init__(self, session: Session, wanted: SubscriptionRequest) -> None:
         """A subscription that the server does not have yet."""
         self._session = session
-        self._names = names
-        self._start = start
-        self._in_flight_max = in_flight_max
+        self._wanted = wanted
         self.number = 0  # the number on this connection; 0 without one
         self.consumer = ""
         self.stopped = False
@@ -65,7 +85,7 @@ class SubscriptionState:
             WrongType, InvalidArgument, TooLarge: As `Store.subscribe`.
         """
         self.number = 0
-        return _core.Request.subscribe(number, (*self._names, self.consumer), self._start, self._in_flight_max)
+        return self._wanted.request(number, self.consumer)
 
     def subscribed(self, number: int, consumer: str) -> None:
         """Handles its creation at the server."""
@@ -136,7 +156,7 @@ class SubscriptionState:
             found = [ready.popleft() for _ in range(count_max)]
         if not found and self._cause is not None:
             raise self._cause
-        self._prefetch = min(self._in_flight_max, max(self._prefetch, count_max, PREFETCH))
+        self._prefetch = min(self._wanted.in_flight_max, max(self._prefetch, count_max, PREFETCH))
         if tops_up and (not found or len(ready) + self._credit <= self._prefetch // 2):
             self._top_up()
         if not ready:
@@ -349,7 +369,7 @@ class SubscriptionState:
         )
 
     def __repr__(self) -> str:
-        subject, group = self._names
+        subject, group = (self._wanted.subject, self._wanted.group)
         return f"the subscription of {subject} for {group}"
 
     def receipt(self, delivery: Delivery, /) -> Receipt:

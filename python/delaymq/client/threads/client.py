@@ -21,6 +21,7 @@ from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
 from delaymq.client.commands.recurring import ClientRecurringCommands
 from delaymq.client.session.options import TIMEOUT_S, ClientOptions
 from delaymq.client.session.requests import PendingRequest
+from delaymq.client.session.subscription_state import SubscriptionRequest
 from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
 from delaymq.client.threads.subscription_state import BlockingSubscriptionState
@@ -28,6 +29,7 @@ from delaymq.client.threads.transport import SocketThread
 from delaymq.client.threads.waiting import Answer, callback_for, wait_for
 from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
+from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -265,6 +267,8 @@ class Client(
         group: str,
         start: Start = "earliest",
         in_flight_max: int = IN_FLIGHT_MAX,
+        tags: Tags = (),
+        attributes: AttributeConditions | None = None,
     ) -> Subscription:
         """Adds a consumer to a group, as `delaymq.Store.subscribe`.
 
@@ -272,11 +276,14 @@ class Client(
         acknowledged later may be delivered again.
 
         Raises:
-            WrongType, InvalidArgument, Poisoned: As `delaymq.Store.subscribe`.
+            WrongType, InvalidArgument, TooLarge, Poisoned: As `delaymq.Store.subscribe`.
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
         self._session.check()
-        state = BlockingSubscriptionState(self._session, (subject, group), start, in_flight_max)
+        filters = filters_of(tags, attributes)
+        state = BlockingSubscriptionState(
+            self._session, SubscriptionRequest(subject, group, start, in_flight_max, filters)
+        )
         state.open()
         self._states.add(state)
         subscription = Subscription(state, subject, group, in_flight_max, self, pull_messages=1)

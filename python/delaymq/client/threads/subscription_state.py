@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from delaymq import _core
 from delaymq.client.session.requests import PendingRequest
 from delaymq.client.session.session import Session
-from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionState
+from delaymq.client.session.subscription_state import CLIENT_CLOSED, SubscriptionRequest, SubscriptionState
 from delaymq.client.threads.waiting import Answer, Wakeup, callback_for, wait_for
 from delaymq.errors import AmbiguousError, TimedOut
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class BlockingSubscriptionState(SubscriptionState):
     """The source of a `Subscription` of a client."""
 
-    def __init__(self, session: Session, names: tuple[str, str], start: str, in_flight_max: int) -> None:
+    def __init__(self, session: Session, wanted: SubscriptionRequest) -> None:
         """A subscription that the server does not have yet; see `open`."""
-        super().__init__(session, names, start, in_flight_max)
+        super().__init__(session, wanted)
         self._waiting: set[Wakeup] = set()
 
     def notify(self) -> None:

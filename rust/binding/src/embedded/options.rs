@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use delaymq_core::queues::tags::{AttributeRule, Filter, TagRule};
 use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping};
@@ -74,10 +75,33 @@ pub(crate) fn times(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<BTreeM
     Ok(times)
 }
 
+/// Filters of a subscription: tags with whether all of them are wanted, and attributes with a rule of
+/// `delaymq._arguments.filters` and a value.
+pub(crate) type FilterTuple = (Vec<String>, bool, Vec<(String, u8, Vec<u8>)>);
+
 /// The options of a subscription.
-pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, PyAny>) -> PyResult<SubscribeOptions> {
-    let start = group_start(start)?;
-    Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
+pub(crate) fn subscription(
+    start: &Bound<'_, PyAny>,
+    in_flight_max: &Bound<'_, PyAny>,
+    filters: FilterTuple,
+) -> PyResult<SubscribeOptions> {
+    let start_of_group = group_start(start)?;
+    let in_flight_max = whole("in_flight_max", in_flight_max)?;
+    let (tags, is_all, attributes) = filters;
+    let mut chosen = Vec::new();
+    if !tags.is_empty() {
+        chosen.push(Filter::Tags { rule: if is_all { TagRule::All } else { TagRule::Any }, tags });
+    }
+    for (key, number, value) in attributes {
+        let rule = match number {
+            0 => AttributeRule::Present,
+            1 => AttributeRule::Equals(value),
+            2 => AttributeRule::StartsWith(value),
+            found => return Err(errors::refused(start.py(), "attributes", "a rule from 0 to 2", &found.to_string())),
+        };
+        chosen.push(Filter::Attribute { key, rule });
+    }
+    Ok(SubscribeOptions { start: start_of_group, in_flight_max, filters: chosen })
 }
 
 /// The start of a group.

@@ -105,17 +105,18 @@ impl Store {
         moves::told(py, moved.into_iter().map(terms::moved))
     }
 
-    #[pyo3(signature = (subject, group, start, in_flight_max, /))]
+    #[pyo3(signature = (subject, group, start, in_flight_max, filters, /))]
     fn subscribe(
         &self,
         subject: &Bound<'_, PyAny>,
         group: &Bound<'_, PyAny>,
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
+        filters: options::FilterTuple,
     ) -> PyResult<Subscription> {
         let py = subject.py();
         let (name, group) = (text::of("subject", subject)?, text::of("group", group)?);
-        let chosen = options::subscription(start, in_flight_max)?;
+        let chosen = options::subscription(start, in_flight_max, filters)?;
         let opened = py.detach(|| self.engine.subscribe(&name, &group, chosen));
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
     }

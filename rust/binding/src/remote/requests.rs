@@ -151,15 +151,16 @@ impl Request {
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
-    #[pyo3(signature = (number, names, start, in_flight_max, /))]
+    #[pyo3(signature = (number, names, start, in_flight_max, filters, /))]
     fn subscribe(
         number: u32,
         names: (Bound<'_, PyAny>, Bound<'_, PyAny>, String),
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
+        filters: options::FilterTuple,
     ) -> PyResult<Self> {
         let (subject, group) = (text::of("subject", &names.0)?, text::of("group", &names.1)?);
-        let chosen = options::subscription(start, in_flight_max)?;
+        let chosen = options::subscription(start, in_flight_max, filters)?;
         chosen.check().map_err(|error| errors::raised(start.py(), error))?;
         let subscribe = Subscribe {
             subscription: number,
@@ -168,7 +169,7 @@ impl Request {
             is_broadcast: false,
             in_flight_max: chosen.in_flight_max,
             credit: 0,
-            filters: Vec::new(),
+            filters: chosen.filters,
         };
         Self::filled(start.py(), SUBSCRIBE, |out| subscribe.put(out))
     }

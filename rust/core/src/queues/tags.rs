@@ -1,6 +1,10 @@
 //! Filters: the conditions of a consumer on the messages of a subject.
 
-use crate::record::limits::WORD_BYTES_MAX;
+use crate::error::Result;
+use crate::record::limits::{WORD_BYTES_MAX, at_most};
+
+/// The most filters of a consumer.
+pub const FILTERS_MAX: usize = 16;
 
 /// The most tags that a consumer may ask for.
 pub const ASKED_TAGS_MAX: usize = 127;
@@ -27,6 +31,17 @@ pub enum TagRule {
     All,
 }
 
+/// A condition on the value of an attribute.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum AttributeRule {
+    /// The message has the attribute, with any value.
+    Present,
+    /// The value is equal to this.
+    Equals(Vec<u8>),
+    /// The value begins with this.
+    StartsWith(Vec<u8>),
+}
+
 /// A condition on messages.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Filter {
@@ -45,44 +60,59 @@ pub enum Filter {
         /// The part of the environment.
         part: String,
     },
+    /// By one attribute. A message without it does not pass.
+    Attribute {
+        /// The name of the attribute.
+        key: String,
+        /// The condition on its value.
+        rule: AttributeRule,
+    },
 }
 
 /// The fields of a message that filters read.
-#[derive(Clone, Copy, Debug)]
-pub struct Labels<'a, T> {
-    /// Its tags.
-    pub tags: T,
-    /// Its environment, if it names one.
-    pub environment: Option<&'a str>,
-    /// Its part of the environment, if it names one.
-    pub part: Option<&'a str>,
+pub trait Labels {
+    /// True if the message has this tag.
+    fn has_tag(&self, tag: &str) -> bool;
+
+    /// The value of the first attribute of this name, if there is one.
+    fn attribute(&self, key: &str) -> Option<&[u8]>;
 }
 
 impl Filter {
     /// True if a message with these labels passes.
-    pub fn passes<'a, T: Iterator<Item = &'a str> + Clone>(&self, labels: &Labels<'a, T>) -> bool {
+    pub fn passes(&self, labels: &impl Labels) -> bool {
         match self {
-            Self::Tags { tags: asked, .. } if asked.is_empty() => true,
-            Self::Tags { rule: TagRule::Any, tags: asked } => {
-                labels.tags.clone().any(|tag| asked.iter().any(|wanted| wanted == tag))
-            }
-            Self::Tags { rule: TagRule::All, tags: asked } => {
-                asked.iter().all(|wanted| labels.tags.clone().any(|tag| tag == wanted))
-            }
-            Self::SubEnvironment { environment, part } => match labels.environment {
+            Self::Tags { tags, .. } if tags.is_empty() => true,
+            Self::Tags { rule: TagRule::Any, tags } => tags.iter().any(|tag| labels.has_tag(tag)),
+            Self::Tags { rule: TagRule::All, tags } => tags.iter().all(|tag| labels.has_tag(tag)),
+            Self::SubEnvironment { environment, part } => match text_of(labels, ENVIRONMENT_KEY) {
                 None => true,
-                Some(named) => named == environment && labels.part.unwrap_or_default() == part,
+                Some(named) => named == environment && text_of(labels, SUB_ENVIRONMENT_KEY).unwrap_or_default() == part,
             },
+            Self::Attribute { key, rule } => labels.attribute(key).is_some_and(|value| match rule {
+                AttributeRule::Present => true,
+                AttributeRule::Equals(wanted) => value == wanted,
+                AttributeRule::StartsWith(wanted) => value.starts_with(wanted),
+            }),
         }
     }
 
-    /// The tags or texts in the filter.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
-        let (tags, texts) = match self {
+    /// The bytes of each tag, text and value in the filter.
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        let (tags, words) = match self {
             Self::Tags { tags, .. } => (tags.as_slice(), [None, None]),
-            Self::SubEnvironment { environment, part } => ([].as_slice(), [Some(environment), Some(part)]),
+            Self::SubEnvironment { environment, part } => {
+                ([].as_slice(), [Some(environment.as_bytes()), Some(part.as_bytes())])
+            }
+            Self::Attribute { key, rule } => {
+                let value = match rule {
+                    AttributeRule::Present => None,
+                    AttributeRule::Equals(value) | AttributeRule::StartsWith(value) => Some(value.as_slice()),
+                };
+                ([].as_slice(), [Some(key.as_bytes()), value])
+            }
         };
-        tags.iter().chain(texts.into_iter().flatten()).map(String::as_str)
+        tags.iter().map(String::as_bytes).chain(words.into_iter().flatten())
     }
 
     /// The approximate bytes of memory that it takes.
@@ -97,9 +127,33 @@ impl Filter {
     }
 }
 
+/// The value of an attribute that is text.
+fn text_of<'a>(labels: &'a impl Labels, key: &str) -> Option<&'a str> {
+    labels.attribute(key).and_then(|value| std::str::from_utf8(value).ok())
+}
+
 /// True if a message passes all of these filters.
-pub fn pass_all<'a, T: Iterator<Item = &'a str> + Clone>(filters: &[Filter], labels: &Labels<'a, T>) -> bool {
+pub fn pass_all(filters: &[Filter], labels: &impl Labels) -> bool {
     filters.iter().all(|filter| filter.passes(labels))
+}
+
+/// Checks the lengths of filters.
+///
+/// # Errors
+/// `TooLarge` naming `filters` or `tags`.
+pub fn check_filters(filters: &[Filter]) -> Result<()> {
+    at_most("filters", FILTERS_MAX, filters.len())?;
+    let mut all_bytes = 0_usize;
+    for filter in filters {
+        if let Filter::Tags { tags, .. } = filter {
+            at_most("tags", ASKED_TAGS_MAX, tags.len())?;
+        }
+        for word in filter.words() {
+            at_most("filters", ASKED_WORD_BYTES_MAX, word.len())?;
+            all_bytes = all_bytes.saturating_add(word.len());
+        }
+    }
+    at_most("filters", ASKED_BYTES_MAX, all_bytes)
 }
 
 #[cfg(test)]
@@ -108,16 +162,29 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    /// A message with these tags and attributes.
+    struct Labelled<'a>(&'a [&'a str], &'a [(&'a str, &'a str)]);
+
+    impl Labels for Labelled<'_> {
+        fn has_tag(&self, tag: &str) -> bool {
+            self.0.contains(&tag)
+        }
+
+        fn attribute(&self, key: &str) -> Option<&[u8]> {
+            self.1.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_bytes())
+        }
+    }
+
     fn asked(rule: TagRule, tags: &[&str]) -> Filter {
         Filter::Tags { rule, tags: tags.iter().map(|tag| (*tag).to_owned()).collect() }
     }
 
     fn passes(filter: &Filter, tags: &[&str]) -> bool {
-        filter.passes(&Labels { tags: tags.iter().copied(), environment: None, part: None })
+        filter.passes(&Labelled(tags, &[]))
     }
 
     #[test]
-    fn a_message_without_tags_passes_only_who_asks_for_none() {
+    fn a_message_without_tags_passes_only_a_filter_without_tags() {
         for rule in [TagRule::Any, TagRule::All] {
             assert!(passes(&asked(rule, &[]), &[]));
             assert!(passes(&asked(rule, &[]), &["a"]));
@@ -128,15 +195,43 @@ mod tests {
     #[test]
     fn an_environment_is_kept_apart_from_the_others() {
         let filter = Filter::SubEnvironment { environment: "beta".to_owned(), part: "one".to_owned() };
-        let labelled = |environment, part| filter.passes(&Labels { tags: std::iter::empty(), environment, part });
-        assert!(labelled(None, None));
-        assert!(labelled(Some("beta"), Some("one")));
-        assert!(!labelled(Some("beta"), None));
-        assert!(!labelled(Some("beta"), Some("two")));
-        assert!(!labelled(Some("alpha"), Some("one")));
+        let labelled = |attributes: &[(&str, &str)]| filter.passes(&Labelled(&[], attributes));
+        assert!(labelled(&[]));
+        assert!(labelled(&[(ENVIRONMENT_KEY, "beta"), (SUB_ENVIRONMENT_KEY, "one")]));
+        assert!(!labelled(&[(ENVIRONMENT_KEY, "beta")]));
+        assert!(!labelled(&[(ENVIRONMENT_KEY, "beta"), (SUB_ENVIRONMENT_KEY, "two")]));
+        assert!(!labelled(&[(ENVIRONMENT_KEY, "alpha"), (SUB_ENVIRONMENT_KEY, "one")]));
         let beside = [filter.clone(), asked(TagRule::Any, &["x"])];
-        assert!(!pass_all(&beside, &Labels { tags: ["y"].into_iter(), environment: None, part: None }));
-        assert!(pass_all(&[], &Labels { tags: ["y"].into_iter(), environment: Some("alpha"), part: None }));
+        assert!(!pass_all(&beside, &Labelled(&["y"], &[])));
+        assert!(pass_all(&[], &Labelled(&["y"], &[(ENVIRONMENT_KEY, "alpha")])));
+    }
+
+    #[test]
+    fn an_attribute_is_present_equal_or_begins_so() {
+        let has = |rule: AttributeRule, attributes: &[(&str, &str)]| {
+            Filter::Attribute { key: "kind".to_owned(), rule }.passes(&Labelled(&["kind"], attributes))
+        };
+        let equals = || AttributeRule::Equals(b"pay".to_vec());
+        let begins = || AttributeRule::StartsWith(b"pay".to_vec());
+        for rule in [AttributeRule::Present, equals(), begins()] {
+            assert!(!has(rule.clone(), &[]));
+            assert!(!has(rule.clone(), &[("kinds", "pay")]));
+            assert!(has(rule, &[("other", "x"), ("kind", "pay")]));
+        }
+        assert!(has(AttributeRule::Present, &[("kind", "")]));
+        assert!(!has(equals(), &[("kind", "payment")]));
+        assert!(has(begins(), &[("kind", "payment")]));
+        assert!(!has(begins(), &[("kind", "pa")]));
+    }
+
+    #[test]
+    fn filters_of_any_form_have_bounds() {
+        let attribute = |length| Filter::Attribute { key: "k".repeat(length), rule: AttributeRule::Present };
+        check_filters(&[attribute(ASKED_WORD_BYTES_MAX)]).unwrap();
+        check_filters(&[attribute(ASKED_WORD_BYTES_MAX + 1)]).unwrap_err();
+        check_filters(&vec![attribute(1); FILTERS_MAX]).unwrap();
+        check_filters(&vec![attribute(1); FILTERS_MAX + 1]).unwrap_err();
+        check_filters(&[asked(TagRule::Any, &["a"; ASKED_TAGS_MAX + 1])]).unwrap_err();
     }
 
     proptest! {

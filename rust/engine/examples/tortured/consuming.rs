@@ -82,7 +82,11 @@ pub(crate) fn subscribe_all(arguments: &Arguments, store: &Arc<Store>) -> Result
 
 impl Group {
     fn subscribe(&mut self, subject: String) -> Result<Consumer> {
-        let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: self.in_flight };
+        let options = SubscribeOptions {
+            start: GroupStart::Earliest,
+            in_flight_max: self.in_flight,
+            ..SubscribeOptions::default()
+        };
         let subscription = self.store.subscribe(&subject, &self.name, options)?;
         let name = format!("{}-{}-{}", self.life, self.name, self.count);
         self.count = self.count.saturating_add(1);

@@ -1,15 +1,15 @@
 //! Reading the payloads of the messages that were assigned to a subscription.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::schedule_log::Entry;
-use delaymq_core::store::{Delivery, Receipt};
+use delaymq_core::store::Receipt;
 use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::consume::delivery::{Delivered, DeliveryKey};
 use crate::consume::expiring::ExpiredDelivery;
+use crate::consume::member::Unread;
 use crate::consume::subscription::Subscription;
 use crate::files::payload_reader::Stored;
 use crate::names::Subject;
@@ -44,7 +44,7 @@ impl Shared {
 
 impl Subscription {
     /// Reads assigned messages. A damaged one is voided by a durable fact, one that has expired is finished by another,
-    /// and the next takes its place. With `near`, reading stops at everything that may have to wait: a payload before
+    /// one that does not pass the filters is finished for the group, and the next takes its place. With `near`, reading stops at everything that may have to wait: a payload before
     /// that segment or in another file, or one that cannot be read. It also stops with the payload that fills
     /// `bytes_max`.
     pub(crate) fn read_assigned(
@@ -55,12 +55,12 @@ impl Subscription {
     ) -> Result<Vec<Delivered>> {
         loop {
             let mut unread = self.member.take_unread(count_max);
-            let taken = unread.len();
+            let taken = unread.queue.len();
             let read = self.read_unread(&mut unread, bytes_max, near);
-            let passed = taken.saturating_sub(unread.len());
-            self.member.unread_again(taken, unread);
+            let passed = taken.saturating_sub(unread.queue.len());
+            self.member.unread_again(unread);
             match read {
-                // All that was read was voided or had expired, so there is less each time.
+                // Nothing of what was read is handed over, so there is less each time.
                 Ok(delivered) if delivered.is_empty() && passed > 0 => {}
                 read => return read,
             }
@@ -70,23 +70,31 @@ impl Subscription {
     /// Reads from the front of `unread`. Messages that are handed over, voided or finished are removed from it.
     fn read_unread(
         &self,
-        unread: &mut VecDeque<(u8, Delivery)>,
+        unread: &mut Unread,
         bytes_max: usize,
         near: Option<SegmentNumber>,
     ) -> Result<Vec<Delivered>> {
-        let (mut delivered, mut bytes) = (Vec::with_capacity(unread.len()), 0_usize);
-        let mut expired = Vec::new();
-        let mut deliveries = Vec::with_capacity(unread.len());
+        let (mut delivered, mut bytes) = (Vec::with_capacity(unread.count_max), 0_usize);
+        let (mut expired, mut passed_over, mut judged) = (Vec::new(), Vec::new(), 0_usize);
+        let mut deliveries = Vec::with_capacity(unread.count_max);
+        let filters = &self.member.filters;
         let mut payloads = self.shared.payloads.reader();
         let mut failed = Ok(());
         while bytes < bytes_max
-            && let Some((queue, delivery)) = unread.front()
+            && delivered.len() < unread.count_max
+            && let Some((queue, delivery)) = unread.queue.front()
         {
+            let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
             let entry = &delivery.entry;
             if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
                 break;
             }
             match payloads.read(entry.location(), entry.payload_sequence()) {
+                // A message that the group does not want is none of its dead letters when it expires.
+                Ok(stored) if !stored.payload.may_pass(filters) => {
+                    judged = judged.saturating_add(1);
+                    passed_over.push(key);
+                }
                 Ok(stored) if self.shared.has_expired(&stored, &self.member.subject) => {
                     if near.is_some() {
                         break;
@@ -94,8 +102,8 @@ impl Subscription {
                     expired.push((*queue, ExpiredDelivery::of(*delivery, &stored)));
                 }
                 Ok(stored) => {
+                    judged = judged.saturating_add(1);
                     bytes = bytes.saturating_add(stored.payload.all().len());
-                    let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
                     let subject = &self.member.subject;
                     delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
                     deliveries.push((key, *delivery));
@@ -107,7 +115,10 @@ impl Subscription {
             if failed.is_err() {
                 break;
             }
-            unread.pop_front();
+            unread.queue.pop_front();
+        }
+        if judged > 0 && !filters.is_empty() {
+            self.noted(self.member.pass_over(judged, &passed_over));
         }
         let finished = self.finish_expired(&expired);
         failed = failed.and(finished);

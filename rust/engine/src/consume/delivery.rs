@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
+use delaymq_core::wire::qmq::filtering::may_pass;
 
 use crate::files::mapping::Mapping;
 
@@ -152,6 +154,11 @@ impl Payload {
     /// Message id, tags and attributes, encoded.
     pub fn meta(&self) -> &[u8] {
         self.all().get(..self.form.meta_length as usize).unwrap_or_default()
+    }
+
+    /// True if the message passes these filters. A message that cannot be read passes: its consumer judges it.
+    pub fn may_pass(&self, filters: &[Filter]) -> bool {
+        may_pass(filters, self.is_opaque().then(|| self.meta()), self.all())
     }
 
     /// The body.

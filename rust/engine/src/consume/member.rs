@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
@@ -14,6 +15,7 @@ use crate::consume::ended_deliveries::{Moved, Settled};
 use crate::consume::offset_hasher::ByOffset;
 use crate::held;
 use crate::names::Subject;
+use crate::options::SubscribeOptions;
 use crate::sync::{AtomicU32, Mutex};
 
 /// A consumer of a group.
@@ -30,6 +32,12 @@ pub(crate) const MAIN: u8 = 0;
 /// The group's retry subject.
 pub(crate) const RETRY: u8 = 1;
 
+/// The most messages that are assigned ahead for the filters to judge, in addition to those in flight.
+pub(crate) const JUDGED_AHEAD_MAX: usize = 1_024;
+/// The most messages that filters kept back and whose acknowledgements are on their way to the log, so that judging does
+/// not wait for each write.
+const PASSED_OVER_MAX: u32 = 1 << 16;
+
 #[derive(Default)]
 struct InFlight {
     consuming: [Option<GroupConsumer>; QUEUES],
@@ -39,6 +47,10 @@ struct InFlight {
     unread: VecDeque<(u8, Delivery)>,
     /// How many of these a thread is reading.
     reading: usize,
+    /// How many of them it may hand over. Filters keep some back.
+    promised: usize,
+    /// How many messages filters judged lately for each that passed; 0 before the first.
+    judged_for_one: usize,
     acknowledged: [Vec<u64>; QUEUES],
     moved: [Vec<Moved>; QUEUES],
     is_listed: bool,
@@ -51,10 +63,20 @@ pub(crate) struct Member {
     pub(crate) retry_subject: Subject,
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
+    /// A message must pass all of these.
+    pub(crate) filters: Vec<Filter>,
     pub(crate) news: EventCount,
     pub(crate) presence: ConsumerPresence,
     retry_group: AtomicU32,
     hands: Mutex<InFlight>,
+}
+
+/// Messages that a thread reads.
+pub(crate) struct Unread {
+    pub(crate) queue: VecDeque<(u8, Delivery)>,
+    taken: usize,
+    /// At most so many of them are handed over.
+    pub(crate) count_max: usize,
 }
 
 /// The result of a settlement, which says whether the driver must be woken.
@@ -72,6 +94,11 @@ impl InFlight {
     fn list(&mut self) -> Noted {
         if std::mem::replace(&mut self.is_listed, true) { Noted::More } else { Noted::First }
     }
+
+    /// How many more messages the user may get.
+    fn free(&self, in_flight_max: u32) -> usize {
+        (in_flight_max as usize).saturating_sub(self.held.len().saturating_add(self.promised))
+    }
 }
 
 impl Member {
@@ -79,15 +106,17 @@ impl Member {
         subject: Subject,
         retry_subject: Subject,
         group: &str,
-        in_flight_max: u32,
+        options: SubscribeOptions,
         presence: ConsumerPresence,
     ) -> Self {
+        let SubscribeOptions { in_flight_max, filters, .. } = options;
         let group = Arc::from(group);
         Self {
             subject,
             retry_subject,
             group,
             in_flight_max,
+            filters,
             news: EventCount::default(),
             presence,
             retry_group: AtomicU32::new(0),
@@ -124,12 +153,27 @@ impl Member {
         }
     }
 
-    /// How many more messages may be handed over, and which queue comes first this time.
-    pub(crate) fn room(&self) -> (usize, u8) {
+    /// How many more messages to assign for a pull of `count_max`, and which queue comes first this time. For filters
+    /// that pass one message of a hundred, it is a hundred for each that is wanted, up to [`JUDGED_AHEAD_MAX`]: few that
+    /// pass are left over, which would wait here while other consumers of the group have nothing.
+    pub(crate) fn room(&self, count_max: usize) -> (usize, u8) {
         let mut hands = held(&self.hands);
         hands.starts_with ^= 1;
-        let used = hands.held.len().saturating_add(hands.unread.len()).saturating_add(hands.reading);
-        ((self.in_flight_max as usize).saturating_sub(used), hands.starts_with)
+        let ahead = hands.unread.len().saturating_add(hands.reading);
+        let room = if self.filters.is_empty() {
+            let used = hands.held.len().saturating_add(ahead);
+            (self.in_flight_max as usize).saturating_sub(used).min(count_max)
+        } else {
+            let wanted = hands.free(self.in_flight_max).min(count_max);
+            wanted.saturating_mul(hands.judged_for_one.max(1)).min(JUDGED_AHEAD_MAX.max(wanted)).saturating_sub(ahead)
+        };
+        (room, hands.starts_with)
+    }
+
+    /// How many messages may be assigned to this member and unfinished.
+    pub(crate) fn assigned_max(&self) -> u32 {
+        let ahead = if self.filters.is_empty() { 0 } else { PASSED_OVER_MAX };
+        self.in_flight_max.saturating_add(ahead)
     }
 
     /// These were assigned; they are read next.
@@ -137,13 +181,20 @@ impl Member {
         held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
     }
 
-    /// The next ones to read, at most so many. The caller gives back what it does not read.
-    pub(crate) fn take_unread(&self, count_max: usize) -> VecDeque<(u8, Delivery)> {
+    /// The next ones to read, of which at most `count_max` are handed over: without filters, no more are taken. The
+    /// caller gives back what it does not read.
+    pub(crate) fn take_unread(&self, count_max: usize) -> Unread {
         let mut hands = held(&self.hands);
-        let count = count_max.min(hands.unread.len());
+        let count_max = if self.filters.is_empty() { count_max } else { count_max.min(hands.free(self.in_flight_max)) };
+        let count = match (count_max, self.filters.is_empty()) {
+            (1.., false) => hands.unread.len(),
+            _ => hands.unread.len().min(count_max),
+        };
         let behind = hands.unread.split_off(count);
+        let (queue, count_max) = (std::mem::replace(&mut hands.unread, behind), count_max.min(count));
         hands.reading = hands.reading.saturating_add(count);
-        std::mem::replace(&mut hands.unread, behind)
+        hands.promised = hands.promised.saturating_add(count_max);
+        Unread { queue, taken: count, count_max }
     }
 
     /// True if an assigned message is not read yet.
@@ -151,12 +202,14 @@ impl Member {
         !held(&self.hands).unread.is_empty()
     }
 
-    /// Of so many taken messages, these were not read: they are the next ones again. A thread that found nothing
-    /// meanwhile looks again.
-    pub(crate) fn unread_again(&self, taken: usize, mut unread: VecDeque<(u8, Delivery)>) {
+    /// Those of the taken messages that are still in their queue were not read: they are the next ones again. A thread
+    /// that found nothing meanwhile looks again.
+    pub(crate) fn unread_again(&self, unread: Unread) {
+        let Unread { queue: mut unread, taken, count_max } = unread;
         let is_left = !unread.is_empty();
         let mut hands = held(&self.hands);
         hands.reading = hands.reading.saturating_sub(taken);
+        hands.promised = hands.promised.saturating_sub(count_max);
         if is_left {
             unread.append(&mut hands.unread);
             hands.unread = unread;
@@ -174,6 +227,22 @@ impl Member {
         }
         held(&self.hands).held.extend(deliveries);
         self.presence.is_at_work();
+    }
+
+    /// Filters judged so many messages, and these did not pass: they are finished for the group.
+    pub(crate) fn pass_over(&self, judged: usize, passed_over: &[DeliveryKey]) -> Noted {
+        let mut hands = held(&self.hands);
+        let passed = judged.saturating_sub(passed_over.len());
+        hands.judged_for_one = match judged.checked_div(passed) {
+            Some(judged_for_one) => judged_for_one,
+            None => hands.judged_for_one.saturating_mul(2).clamp(2, JUDGED_AHEAD_MAX),
+        };
+        for key in passed_over {
+            if let Some(acknowledged) = hands.acknowledged.get_mut(usize::from(key.queue)) {
+                acknowledged.push(key.offset);
+            }
+        }
+        if passed_over.is_empty() { Noted::Nothing } else { hands.list() }
     }
 
     /// Notes that a held message moves to another subject.
@@ -248,65 +317,5 @@ impl Member {
 }
 
 #[cfg(test)]
-mod tests {
-    use delaymq_core::schedule_log::Entry;
-    use delaymq_core::units::{DueKey, Location, Millis, PullOffset, ReadyNumber, Sequence};
-
-    use super::*;
-
-    const IN_FLIGHT_MAX: u32 = 8;
-
-    fn member() -> Member {
-        let subject =
-            |number, name: &str| Subject { number: SubjectNumber(number), name: Arc::from(name), needs_fact: false };
-        let presence = ConsumerPresence::new(None);
-        Member::new(subject(1, "orders"), subject(2, "%RETRY%orders%billing"), "billing", IN_FLIGHT_MAX, presence)
-    }
-
-    fn deliveries(first: u64, count: u64) -> Vec<Delivery> {
-        let entry = |number: u64| {
-            let key = DueKey { due: Millis(1), sequence: Sequence(number) };
-            Entry::new(key, 1, Sequence(number), Location::NOWHERE, SubjectNumber(1))
-        };
-        let delivery = |number| Delivery {
-            offset: PullOffset(number),
-            number: ReadyNumber(number),
-            entry: entry(number),
-            attempt: 1,
-        };
-        (first..first + count).map(delivery).collect()
-    }
-
-    #[test]
-    fn what_somebody_reads_takes_room_until_it_is_handed_over_or_back() {
-        let member = member();
-        member.assigned(MAIN, deliveries(0, 6));
-        let mut unread = member.take_unread(5);
-        assert_eq!((unread.len(), member.room().0), (5, 2), "one waits, and five are read");
-        // Another puller meanwhile takes what is left, and no more.
-        assert_eq!(member.take_unread(5).len(), 1);
-        assert_eq!(member.room().0, 2);
-        member.unread_again(1, VecDeque::new());
-        let (queue, first) = unread.pop_front().unwrap();
-        member.hand_over(vec![(DeliveryKey { queue, offset: first.offset.0 }, first)]);
-        member.unread_again(5, unread);
-        assert_eq!(member.room().0, 3, "one is held, four wait, and the one of the other is given up");
-        let order: Vec<u64> = member.take_unread(9).iter().map(|(_, delivery)| delivery.offset.0).collect();
-        assert_eq!(order, [1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn what_is_handed_back_is_news_for_who_found_nothing_meanwhile() {
-        let member = member();
-        member.assigned(MAIN, deliveries(0, 2));
-        let unread = member.take_unread(2);
-        let seen = member.news.count();
-        assert!(!member.has_unread());
-        member.unread_again(2, unread);
-        assert!(member.has_unread() && member.news.count() != seen);
-        let seen = member.news.count();
-        let all = member.take_unread(2);
-        member.unread_again(all.len(), VecDeque::new());
-        assert_eq!(member.news.count(), seen, "all of it was read");
-    }
-}
+#[path = "member_tests.rs"]
+mod tests;

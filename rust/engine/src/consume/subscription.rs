@@ -19,6 +19,9 @@ use crate::sync::{AtomicBool, Instant};
 /// How often a waiting pull looks again without being notified.
 const LOOK_UP: Duration = Duration::from_millis(500);
 
+/// How often a pull whose time is up takes further messages, none of which it could hand over.
+const LATE_ROUNDS_MAX: usize = 64;
+
 /// One consumer of a group. All methods may be called from any thread. No other consumer of the group gets the messages
 /// of a pull until they are given back or the subscription is closed.
 pub struct Subscription {
@@ -76,8 +79,31 @@ impl Subscription {
     /// As [`Self::pull`]. The payloads have at most `bytes_max` together, or there is one message more; a later pull
     /// brings the rest.
     pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        let mut delivered = self.pull_first(count_max, bytes_max, timeout)?;
+        if !self.member.filters.is_empty() && !delivered.is_empty() {
+            self.fill(&mut delivered, count_max, bytes_max);
+        }
+        Ok(delivered)
+    }
+
+    /// Pulls more of what is ready: of what was assigned, filters passed only a part. Trouble ends it, and the next pull
+    /// reports it.
+    fn fill(&self, delivered: &mut Vec<Delivered>, count_max: usize, bytes_max: usize) {
+        let bytes_of = |messages: &[Delivered]| messages.iter().map(|one| one.payload.all().len()).sum::<usize>();
+        while let (count @ 1.., bytes @ 1..) =
+            (count_max.saturating_sub(delivered.len()), bytes_max.saturating_sub(bytes_of(delivered)))
+            && let Ok(PullOutcome::Assigned) = self.ask(count)
+            && let Ok(more) = self.read_assigned(count, bytes, None)
+        {
+            delivered.extend(more);
+        }
+    }
+
+    /// What is ready first.
+    fn pull_first(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
         let (mut settled, mut hastened) = (!self.member.presence.is_kept(), false);
+        let mut late = 0_usize;
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -91,8 +117,13 @@ impl Subscription {
             }
             match asked {
                 PullOutcome::Gone => return Err(Error::Closed),
-                // All of it was damaged or had expired, and is finished: there may be more.
+                // All of it was damaged, had expired or did not pass, and is finished: there may be more.
                 PullOutcome::Assigned => {
+                    late =
+                        late.saturating_add(usize::from(deadline.is_some_and(|deadline| deadline <= Instant::now())));
+                    if late > LATE_ROUNDS_MAX {
+                        return Ok(Vec::new());
+                    }
                     (settled, hastened) = (!self.member.presence.is_kept(), false);
                     continue;
                 }
@@ -144,14 +175,13 @@ impl Subscription {
     }
 
     fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
-        let (room, first) = self.member.room();
-        let mut room = room.min(count_max);
+        let (mut room, first) = self.member.room(count_max);
         let mut asked = PullOutcome::Nothing;
         for turn in 0..QUEUES {
             let queue = if turn == 0 { first } else { first ^ 1 };
             let Some(GroupConsumer { group, consumer }) = self.member.consuming(queue) else { continue };
             let beside = self.member.consuming(queue ^ 1).map(|other| (other.group, other.consumer));
-            let in_flight_max = self.member.in_flight_max;
+            let in_flight_max = self.member.assigned_max();
             let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
             match locked.owner.pull(request, &mut locked.proposals)? {
                 Pull::Deliveries(deliveries) => {
@@ -195,7 +225,7 @@ impl Subscription {
         Ok(())
     }
 
-    fn noted(&self, noted: Noted) {
+    pub(crate) fn noted(&self, noted: Noted) {
         if noted == Noted::First {
             self.leave_to_driver();
         }

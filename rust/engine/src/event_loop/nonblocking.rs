@@ -160,6 +160,10 @@ impl Subscription {
             if load.is_some() || self.member.has_unread() {
                 return Ok(Pulled::WouldWait);
             }
+            if matches!(asked, PullOutcome::Assigned) {
+                // Filters kept all of it back: there may be more.
+                continue;
+            }
             if matches!(asked, PullOutcome::Gone) {
                 return Err(Error::Closed);
             }

@@ -105,12 +105,13 @@ fn consume_all(store: &Store, messages: &Subscription, ledger: &Ledger, group: &
 
 fn run(path: &Path, durability: Durability, ledger: &Arc<Ledger>, seed: u64, rounds: u64) {
     let store = open(path, tiny(durability));
-    let subscribing = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 50 };
+    let subscribing =
+        SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 50, ..SubscribeOptions::default() };
     ledger.done.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
         for (group, seed) in [("billing", seed + 1), ("billing", seed + 2), ("audit", seed + 3)] {
             // Before anything is published: what the other group has finished by then may be gone.
-            let messages = store.subscribe("orders", group, subscribing).unwrap();
+            let messages = store.subscribe("orders", group, subscribing.clone()).unwrap();
             let store = &store;
             scope.spawn(move || {
                 consume_all(store, &messages, ledger, group, seed);

@@ -226,7 +226,7 @@ fn a_retry_comes_to_each_consumer_although_another_joined_before_it_was_due() {
 fn in_flight_is_bounded_and_acknowledging_makes_room() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Os));
-    let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 4 };
+    let options = SubscribeOptions { in_flight_max: 4, ..SubscribeOptions::default() };
     let messages = store.subscribe("orders", "billing", options).unwrap();
     for _ in 0..10 {
         publish(&store, "orders", Due::After(0), b"x");
@@ -247,7 +247,7 @@ fn a_group_that_begins_at_latest_gets_what_comes_after_its_held_pull_and_a_kill(
         if subject_is_used {
             publish(&store, "orders", Due::After(0), b"before it began");
         }
-        let messages = store.subscribe("orders", "billing", latest).unwrap();
+        let messages = store.subscribe("orders", "billing", latest.clone()).unwrap();
         assert!(messages.pull(1, Duration::from_millis(20)).unwrap().is_empty(), "there is nothing for it");
         let waiter = Arc::clone(&messages);
         let held = std::thread::spawn(move || waiter.pull(1, Duration::from_secs(60)));
@@ -257,7 +257,7 @@ fn a_group_that_begins_at_latest_gets_what_comes_after_its_held_pull_and_a_kill(
         let store = open(folder.path(), options(durability));
         // Before anybody says again that the group is wanted, and from where.
         publish(&store, "orders", Due::After(0), b"after");
-        let messages = store.subscribe("orders", "billing", latest).unwrap();
+        let messages = store.subscribe("orders", "billing", latest.clone()).unwrap();
         assert_eq!(bodies(&collect(&messages, 1)), ["after"], "{durability:?} {subject_is_used}");
         assert!(messages.pull(1, Duration::ZERO).unwrap().is_empty());
     }

@@ -10,6 +10,7 @@ mod crash;
 mod delivery;
 mod expiry;
 mod faults;
+mod filters;
 mod free_room;
 mod holes;
 mod inspection;

@@ -9,7 +9,6 @@ use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::meta::MetaView;
 use delaymq_core::units::{Millis, PullOffset};
 use delaymq_core::wire::frame::answer;
-use delaymq_core::wire::qmq::filtering::{passes, passes_with_meta};
 use delaymq_core::wire::qmq::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
 use delaymq_core::wire::qmq::plain_text::{Stored, put_opaque_as_text, put_plain_text};
 use delaymq_core::wire::qmq::pull::{ConsumerName, PullRequest, put_pulled};
@@ -229,7 +228,7 @@ pub(crate) fn choose_of(
 ) -> (Option<Gathered>, Vec<PullOffset>) {
     let candidate = |(offset, message): (u64, &Delivered)| Candidate {
         offset: PullOffset(offset),
-        passes: may_pass(&request.filters, message),
+        passes: message.payload.may_pass(&request.filters),
         bytes: message.payload.all().len(),
     };
     let candidates: Vec<Candidate> = (first.0..).zip(&messages).map(candidate).collect();
@@ -238,18 +237,6 @@ pub(crate) fn choose_of(
     let messages: Vec<Delivered> = messages.into_iter().skip(answered.start).take(answered.len()).collect();
     let found = (!messages.is_empty()).then_some(Gathered::Run { first, messages });
     (found, filtered)
-}
-
-/// True if a message passes. The consumer judges one that cannot be read.
-pub(crate) fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
-    if filters.is_empty() {
-        return true;
-    }
-    let payload = &message.payload;
-    if payload.is_opaque() {
-        return MetaView::read(payload.meta()).is_none_or(|meta| passes_with_meta(filters, &meta));
-    }
-    WireMessage::read_whole(payload.all()).map_or(true, |whole| passes(filters, &whole))
 }
 
 /// Appends a message in the format of a QMQ client of this version.

@@ -23,7 +23,6 @@ struct Wanted {
     consumer: String,
     options: SubscribeOptions,
     credit: u32,
-    filters: Vec<Filter>,
     kept: MemoryReservation,
 }
 
@@ -50,9 +49,8 @@ pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
         subject: subscribe.name.subject.to_owned(),
         group: subscribe.name.group.to_owned(),
         consumer: subscribe.name.consumer.to_owned(),
-        options: SubscribeOptions { in_flight_max, start },
+        options: SubscribeOptions { in_flight_max, start, filters: subscribe.filters },
         credit: subscribe.credit,
-        filters: subscribe.filters,
         kept,
     };
     peer.subscribing.borrow_mut().push(number);
@@ -67,7 +65,7 @@ fn kept_bytes(filters: &[Filter]) -> usize {
 async fn begin(responder: Responder, wanted: Wanted, place: Place) {
     let peer = Rc::clone(responder.peer());
     let store = std::sync::Arc::clone(&peer.state().store);
-    let Wanted { number, subject, group, consumer, options, credit, filters, kept } = wanted;
+    let Wanted { number, subject, group, consumer, options, credit, kept } = wanted;
     let begun = Pool::ask(place, Work::Request, move || store.subscribe(&subject, &group, options)).await;
     peer.subscribing.borrow_mut().retain(|other| *other != number);
     let subscription = match begun {
@@ -76,7 +74,7 @@ async fn begin(responder: Responder, wanted: Wanted, place: Place) {
         None => return responder.died(),
     };
     let is_new = subscription.starts_group();
-    let delivery = SubscriptionDelivery::new(&peer, number, subscription, (filters, kept));
+    let delivery = SubscriptionDelivery::new(&peer, number, subscription, kept);
     if peer.has_left() {
         return delivery.leave();
     }

@@ -9,18 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::queues::tags::Filter;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
-use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
+use delaymq_engine::{Delivered, Pulled, Subscription};
 use tokio::sync::SemaphorePermit;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::blocking_pool::Work;
 use crate::connection::peer::{MemoryReservation, Peer};
-use crate::qmq::pull::may_pass;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 use crate::subscriptions::blocking_tasks::{BlockingTask, Done, PULL_BYTES};
@@ -41,7 +39,6 @@ pub(crate) struct SubscriptionDelivery {
     number: u32,
     pub(crate) token: u64,
     pub(crate) subscription: Arc<Subscription>,
-    filters: Vec<Filter>,
     _kept: MemoryReservation,
     credit: Cell<u32>,
     /// Pulled and not sent, never more than the credit.
@@ -61,7 +58,7 @@ impl SubscriptionDelivery {
         peer: &Rc<Peer>,
         number: u32,
         subscription: Arc<Subscription>,
-        (filters, kept): (Vec<Filter>, MemoryReservation),
+        kept: MemoryReservation,
     ) -> Rc<Self> {
         let state = Rc::clone(peer.state());
         Rc::new(Self {
@@ -70,7 +67,6 @@ impl SubscriptionDelivery {
             peer: Rc::downgrade(peer),
             number,
             subscription,
-            filters: filters.into_iter().filter(|filter| !filter.passes_all()).collect(),
             _kept: kept,
             credit: Cell::new(0),
             ready: RefCell::default(),
@@ -163,22 +159,8 @@ impl SubscriptionDelivery {
         }
     }
 
-    /// Takes pulled messages. Those that the filters keep back count as finished.
-    fn take(&self, mut messages: Vec<Delivered>) {
-        if !self.filters.is_empty() {
-            let mut passed_over = Vec::new();
-            messages.retain(|message| {
-                let passes = may_pass(&self.filters, message);
-                if !passes {
-                    let DeliveryKey { queue, offset } = message.key;
-                    passed_over.push(DeliveryRange { queue, first: offset, count: 1 });
-                }
-                passes
-            });
-            if self.subscription.acknowledge_ranges(&passed_over).is_err() {
-                self.fail();
-            }
-        }
+    /// Takes pulled messages.
+    fn take(&self, messages: Vec<Delivered>) {
         self.ready.borrow_mut().extend(messages);
     }
 

@@ -12,7 +12,7 @@
 //! | 1 | `broadcast`: 0 or 1 |
 //! | 4 | `in_flight_max` |
 //! | 4 | `credit` |
-//! | … | filters, as in a pull of version 9 |
+//! | … | filters: see [`super::filters`] |
 //!
 //! Its answer is `str consumer | is_new u8`: 1 if the group is new. A credit is `subscription u32 | credit u32`, an
 //! unsubscribe `subscription u32`.
@@ -40,6 +40,7 @@
 
 use bytes::BufMut;
 
+use super::filters::{put_filters, read_filters};
 use super::proof::Proof;
 use crate::error::Result;
 use crate::queues::tags::Filter;
@@ -49,7 +50,7 @@ use crate::store::Receipt;
 use crate::units::{DueKey, Millis, Sequence};
 use crate::wire::fields::put_text;
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::qmq::pull::{ConsumerName, put_filters, read_filters};
+use crate::wire::qmq::pull::ConsumerName;
 use crate::wire::reader::Reader;
 
 /// The most messages that a subscription may hold unsettled.

@@ -12,6 +12,7 @@ pub mod consume;
 pub mod consumers;
 pub mod dead_letters;
 pub mod errors;
+pub mod filters;
 pub mod forecast;
 pub mod hello;
 pub mod key_fate;

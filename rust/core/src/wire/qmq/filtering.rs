@@ -1,52 +1,52 @@
 //! Filters on stored messages, in each layout of the payload.
 
 use super::message::WireMessage;
-use crate::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
+use crate::queues::tags::{Filter, Labels, pass_all};
 use crate::record::meta::MetaView;
 
-/// True if a message that a QMQ client sent passes these filters.
-pub fn passes(filters: &[Filter], message: &WireMessage<'_>) -> bool {
+impl Labels for WireMessage<'_> {
+    fn has_tag(&self, tag: &str) -> bool {
+        self.tags().any(|known| known == tag)
+    }
+
+    fn attribute(&self, key: &str) -> Option<&[u8]> {
+        if self.is_opaque() {
+            return self.opaque_body().ok().and_then(|body| first_of(body.attributes(), key));
+        }
+        Self::attribute(self, key).map(str::as_bytes)
+    }
+}
+
+impl Labels for MetaView<'_> {
+    fn has_tag(&self, tag: &str) -> bool {
+        self.tags().any(|known| known == tag)
+    }
+
+    fn attribute(&self, key: &str) -> Option<&[u8]> {
+        first_of(self.attributes(), key)
+    }
+}
+
+fn first_of<'a>(mut attributes: impl Iterator<Item = (&'a str, &'a [u8])>, key: &str) -> Option<&'a [u8]> {
+    attributes.find(|(known, _)| *known == key).map(|(_, value)| value)
+}
+
+/// True if a stored message passes these filters. `meta` is that of a message with meta and a body; a message in QMQ's
+/// layout has none, and all of it is `payload`. A message that cannot be read passes: its consumer judges it.
+pub fn may_pass(filters: &[Filter], meta: Option<&[u8]>, payload: &[u8]) -> bool {
     if filters.is_empty() {
         return true;
     }
-    let labels = Labels {
-        tags: message.tags(),
-        environment: labelled(message, ENVIRONMENT_KEY),
-        part: labelled(message, SUB_ENVIRONMENT_KEY),
-    };
-    pass_all(filters, &labels)
-}
-
-fn labelled<'a>(message: &WireMessage<'a>, key: &str) -> Option<&'a str> {
-    if message.is_opaque() {
-        return message.opaque_body().ok().and_then(|body| text_of(body.attributes(), key));
+    match meta {
+        Some(meta) => MetaView::read(meta).is_none_or(|meta| pass_all(filters, &meta)),
+        None => WireMessage::read_whole(payload).map_or(true, |whole| pass_all(filters, &whole)),
     }
-    message.attribute(key)
-}
-
-/// True if a message with this meta passes these filters.
-pub fn passes_with_meta(filters: &[Filter], meta: &MetaView<'_>) -> bool {
-    if filters.is_empty() {
-        return true;
-    }
-    let labels = Labels {
-        tags: meta.tags(),
-        environment: text_of(meta.attributes(), ENVIRONMENT_KEY),
-        part: text_of(meta.attributes(), SUB_ENVIRONMENT_KEY),
-    };
-    pass_all(filters, &labels)
-}
-
-/// The value of an attribute that is text.
-fn text_of<'a>(attributes: impl Iterator<Item = (&'a str, &'a [u8])>, key: &str) -> Option<&'a str> {
-    let mut named = attributes.filter(|(known, _)| *known == key);
-    named.next().and_then(|(_, value)| std::str::from_utf8(value).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queues::tags::TagRule;
+    use crate::queues::tags::{AttributeRule, ENVIRONMENT_KEY, SUB_ENVIRONMENT_KEY, TagRule};
     use crate::record::message::{Meta, encode_meta};
     use crate::units::Millis;
     use crate::wire::qmq::message::{MessageParts, put_attribute, put_message, put_opaque_body};
@@ -75,12 +75,19 @@ mod tests {
             };
             let mut out = Vec::new();
             put_message(&mut out, &parts).unwrap();
-            passes(filters, &WireMessage::read_whole(&out).unwrap())
+            may_pass(filters, None, &out)
         };
         let attributes = bytes.iter().map(|(key, value)| ((*key).to_owned(), value.to_vec())).collect();
         let meta = Meta { message_id: String::new(), tags: vec![tag.to_owned()], attributes };
         let encoded = encode_meta(&meta).unwrap();
-        [wire(&plain, false), wire(&opaque, true), passes_with_meta(filters, &MetaView::read(&encoded).unwrap())]
+        [wire(&plain, false), wire(&opaque, true), may_pass(filters, Some(&encoded), b"")]
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_passes() {
+        let tag = [Filter::Tags { rule: TagRule::Any, tags: vec!["a".to_owned()] }];
+        assert!(may_pass(&tag, Some(b"no meta"), b""));
+        assert!(may_pass(&tag, None, b"no message"));
     }
 
     #[test]
@@ -95,5 +102,9 @@ mod tests {
         assert_eq!(passing(&both, "a", Some(("beta", "one"))), [true; 3]);
         assert_eq!(passing(&both, "a", Some(("beta", "two"))), [false; 3]);
         assert_eq!(passing(&both, "b", Some(("beta", "one"))), [false; 3]);
+        let part = |rule| [Filter::Attribute { key: SUB_ENVIRONMENT_KEY.to_owned(), rule }];
+        assert_eq!(passing(&part(AttributeRule::StartsWith(b"on".to_vec())), "b", Some(("beta", "one"))), [true; 3]);
+        assert_eq!(passing(&part(AttributeRule::Equals(b"on".to_vec())), "b", Some(("beta", "one"))), [false; 3]);
+        assert_eq!(passing(&part(AttributeRule::Present), "b", None), [false; 3]);
     }
 }

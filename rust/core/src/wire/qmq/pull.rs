@@ -19,7 +19,9 @@ use bytes::BufMut;
 
 use super::message::{TAGS_VERSION, WireMessage};
 use crate::error::Result;
-use crate::queues::tags::{ASKED_BYTES_MAX, ASKED_TAGS_MAX, ASKED_WORD_BYTES_MAX, Filter, TagRule};
+use crate::queues::tags::{
+    ASKED_BYTES_MAX, ASKED_TAGS_MAX, ASKED_WORD_BYTES_MAX, FILTERS_MAX, Filter, TagRule, check_filters,
+};
 use crate::record::limits::at_most;
 use crate::units::PullOffset;
 use crate::wire::fields::{put_count, put_text};
@@ -32,8 +34,6 @@ pub const PULL: i16 = 11;
 pub const PULL_COUNT_MAX: u32 = 10_000;
 /// The longest hold, in milliseconds; a longer one is shortened to this.
 pub const HOLD_MS_MAX: u64 = 300_000;
-/// The most filters of one pull.
-pub const FILTERS_MAX: usize = 16;
 /// A pull has a list of filters from this version on.
 const FILTERS_VERSION: i16 = 9;
 const TYPE_TAGS: i16 = 1;
@@ -157,7 +157,7 @@ pub fn read_filters(reader: &mut Reader<'_>) -> Read<Vec<Filter>> {
 }
 
 /// Reads a tag or text of a filter, before memory is allocated for it. `left` are the bytes left for all of them.
-fn read_word(reader: &mut Reader<'_>, field: &'static str, left: &mut usize) -> Read<String> {
+pub(in crate::wire) fn read_word(reader: &mut Reader<'_>, field: &'static str, left: &mut usize) -> Read<String> {
     let word = reader.text(field)?;
     let too_large =
         |limit: usize, found: usize| Malformed::TooLarge { field, limit: limit as u64, found: found as u64 };
@@ -219,7 +219,7 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
     at_most("filters", usize::from(version >= TAGS_VERSION), request.filters.len())?;
     check_filters(&request.filters)?;
     match request.filters.first() {
-        Some(Filter::SubEnvironment { .. }) => at_most("filters", 0, 1),
+        Some(Filter::SubEnvironment { .. } | Filter::Attribute { .. }) => at_most("filters", 0, 1),
         Some(Filter::Tags { rule, tags }) => put_tags(out, *rule, tags),
         None if version >= TAGS_VERSION => put_tags(out, TagRule::Any, &[]),
         None => Ok(()),
@@ -238,15 +238,6 @@ pub fn put_filters(out: &mut Vec<u8>, filters: &[Filter]) -> Result<()> {
     filters.iter().try_for_each(|filter| put_filter(out, filter))
 }
 
-fn check_filters(filters: &[Filter]) -> Result<()> {
-    let mut all_bytes = 0_usize;
-    for word in filters.iter().flat_map(Filter::words) {
-        at_most("filters", ASKED_WORD_BYTES_MAX, word.len())?;
-        all_bytes = all_bytes.saturating_add(word.len());
-    }
-    at_most("filters", ASKED_BYTES_MAX, all_bytes)
-}
-
 fn put_filter(out: &mut Vec<u8>, filter: &Filter) -> Result<()> {
     match filter {
         Filter::Tags { rule, tags } => {
@@ -258,6 +249,8 @@ fn put_filter(out: &mut Vec<u8>, filter: &Filter) -> Result<()> {
             put_text(out, "filters", environment)?;
             put_text(out, "filters", part)
         }
+        // QMQ's pull has no such filter.
+        Filter::Attribute { .. } => at_most("filters", 0, 1),
     }
 }
 

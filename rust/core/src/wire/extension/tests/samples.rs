@@ -4,7 +4,7 @@ use crate::clock::Hold;
 use crate::clock::report::{ClockReport, HeldReport};
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
-use crate::queues::tags::{Filter, TagRule};
+use crate::queues::tags::{AttributeRule, Filter, TagRule};
 use crate::record::expire::{Expires, ExpiresAfter, OnExpiry};
 use crate::record::name::GroupStart;
 use crate::record::recurring::CatchUp;
@@ -62,7 +62,10 @@ pub(super) fn subscribe() -> Subscribe<'static> {
         is_broadcast: false,
         in_flight_max: 256,
         credit: 1_024,
-        filters: vec![Filter::Tags { rule: TagRule::All, tags: vec!["a".to_owned()] }],
+        filters: vec![
+            Filter::Tags { rule: TagRule::All, tags: vec!["a".to_owned()] },
+            Filter::Attribute { key: "kind".to_owned(), rule: AttributeRule::StartsWith(b"pay".to_vec()) },
+        ],
     }
 }
 

@@ -6,8 +6,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
 use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::PullOffset;
-use delaymq_core::wire::qmq::filtering::passes;
-use delaymq_core::wire::qmq::message::WireMessage;
+use delaymq_core::wire::qmq::filtering::may_pass;
 
 use super::{Attached, LastingOptions, Pulling};
 use crate::node::Node;
@@ -64,7 +63,7 @@ impl Attached {
         }
         let candidate = |(offset, payload): (u64, &Vec<u8>)| Candidate {
             offset: PullOffset(offset),
-            passes: WireMessage::read_whole(payload).map_or(true, |whole| passes(&pulling.filters, &whole)),
+            passes: may_pass(&pulling.filters, None, payload),
             bytes: payload.len(),
         };
         let candidates: Vec<Candidate> = (first.0..).zip(&payloads).map(candidate).collect();
