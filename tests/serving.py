@@ -252,7 +252,7 @@ def qmq_pull(subject: str, group: str, consumer: str, hold_ms: int) -> bytes:
 def subscribe(number: int, subject: str, group: str, in_flight_max: int, credit: int) -> bytes:
     """The body of a SUBSCRIBE, from the earliest message on and without filters."""
     names = text(subject) + text(group) + text("")
-    return struct.pack(">I", number) + names + struct.pack(">BBIII", 0, 0, in_flight_max, credit, 0)
+    return struct.pack(">I", number) + names + struct.pack(">BBIIII", 0, 0, in_flight_max, credit, 0, 0)
 
 
 class Delivered(NamedTuple):

@@ -1,12 +1,12 @@
 //! So many messages that are ready and that nobody has pulled: what they cost in memory, and how fast a
-//! group that starts at the earliest reads them.
+//! group reads them, before and after other groups have finished them.
 
 use std::io::{Write, stderr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{Due, StartAt, Store, SubscribeOptions, Subscription};
 
 use crate::case::{Case, Failure, Figures, publish, rate, wait_applied};
 use crate::memory::{MIB, anonymous_bytes};
@@ -53,9 +53,25 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
 /// Messages a second from the subscribe until all are acknowledged, durably as the store promises, by
 /// `consumers` of the group, each with a thread.
 pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
+    let store = case.open(|_| ())?;
+    drain_of(case, &store)
+}
+
+/// The same for a group that starts at the earliest message kept, where every group has finished them all. `start_ms` is
+/// the time until its start is durable, which is not in the value.
+pub(crate) fn replay(case: &Case) -> Result<Figures, Failure> {
+    let store = case.open(|_| ())?;
+    let started = Instant::now();
+    store.start_group(SUBJECT, &name_of(case.count("group")?), StartAt::Earliest)?;
+    let start_ms = started.elapsed().as_secs_f64() * 1_000.0;
+    let mut figures = drain_of(case, &store)?;
+    figures.insert("start_ms", start_ms);
+    Ok(figures)
+}
+
+fn drain_of(case: &Case, store: &Store) -> Result<Figures, Failure> {
     let (messages, group) = (case.count("messages")?, case.count("group")?);
     let in_flight_max = case.count("in_flight_max")?;
-    let store = case.open(|_| ())?;
     let drained = Drained {
         messages,
         came: AtomicU64::new(0),
@@ -64,7 +80,7 @@ pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
     };
     let started = Instant::now();
     let consumers: Vec<_> =
-        (0..case.count("consumers")?).map(|_| subscribe(&store, group, in_flight_max)).collect::<Result<_, _>>()?;
+        (0..case.count("consumers")?).map(|_| subscribe(store, group, in_flight_max)).collect::<Result<_, _>>()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = consumers.iter().map(|one| scope.spawn(|| drained.by(one))).collect();
         let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure("it panicked".to_owned()))));
@@ -148,7 +164,11 @@ impl Telling {
 fn subscribe(store: &Store, group: u64, in_flight_max: u64) -> Result<std::sync::Arc<Subscription>, Failure> {
     let in_flight_max = u32::try_from(in_flight_max).unwrap_or(u32::MAX);
     let options = SubscribeOptions { in_flight_max, ..SubscribeOptions::default() };
-    Ok(store.subscribe(SUBJECT, &format!("bench-{group}"), options)?)
+    Ok(store.subscribe(SUBJECT, &name_of(group), options)?)
+}
+
+fn name_of(group: u64) -> String {
+    format!("bench-{group}")
 }
 
 /// Everything applied and in runs.

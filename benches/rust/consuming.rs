@@ -1,6 +1,6 @@
 //! A process that consumes from a server what [`crate::producing`] publishes.
 
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::wire::client::caller::Heard;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Credit, Deliver, Subscribe};
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
@@ -65,7 +65,7 @@ pub(crate) fn subscribe(client: &mut Client, subscription: u32, subject: &str) -
     let request = Subscribe {
         subscription,
         name: ConsumerName { subject, group: "bench", consumer: "" },
-        start: GroupStart::Earliest,
+        start: StartAt::Unfinished,
         is_broadcast: false,
         in_flight_max: IN_FLIGHT_MAX,
         credit: CREDIT_MAX,

@@ -85,6 +85,7 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "producing" => producing::run(case),
         "producing_limit" => limits::producer::run(case),
         "relay_limit" => limits::relay::run(case),
+        "replay" => backlog::replay(case),
         "restart" => restart::run(case),
         "restart_fill" => restart::fill(case),
         "restart_limit" => limits::read::run(case),

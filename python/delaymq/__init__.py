@@ -34,7 +34,8 @@ Store
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
-    subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
+    subscribe(subject, *, group, start="unfinished", in_flight_max=256, tags=any_of(…) | all_of(…),
+              attributes={name: value | StartsWith(…) | Present()}) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
@@ -55,9 +56,8 @@ Message
     subject   body   message_id   tags   attributes   receipt   sequence   key
     due   published   lateness   attempt   redelivered
 
-AsyncStore, AsyncSubscription and AsyncMessage have the same methods as coroutines, for `async with`
-and `async for`. DelayQueue and AsyncDelayQueue are the protocols of both: annotate with them.
-All errors are in `delaymq.errors` and derive from DelaymqError.
+AsyncStore, AsyncSubscription and AsyncMessage have the same methods as coroutines. DelayQueue and
+AsyncDelayQueue are the protocols of both. All errors are in `delaymq.errors`, under DelaymqError.
 """
 
 from importlib import import_module

@@ -135,7 +135,7 @@ class Store:
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
         """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
     def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, filters: Filters, /) -> Subscription:
-        """A consumer; `start` is "earliest" or "latest"."""
+        """A consumer; `start` is "earliest", "unfinished" or "latest"."""
     def status(self) -> dict[str, Any]:
         """The fields of `delaymq.Status`; also when the store is closed."""
     def next_report(self, wait_ms_max: int, /) -> tuple[str, str, str] | None:
@@ -269,10 +269,7 @@ class Request:
     def subscribe(
         number: int, names: tuple[str, str, str], start: str, in_flight_max: int, filters: Filters, /
     ) -> Request:
-        """A consumer without credit, by subject, group and consumer name.
-
-        Its answer: the name, and whether the group is new.
-        """
+        """A consumer without credit, of a subject, group and name. Its answer: the name, and if the group is new."""
     @staticmethod
     def credit(number: int, credit: int, /) -> Request: ...
     @staticmethod

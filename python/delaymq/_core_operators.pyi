@@ -134,10 +134,10 @@ def subjects(store: Store) -> list[dict[str, Any]]:
     """The fields of `delaymq.Subject`, for each user's subject; expired_before_ms for its expiry."""
 
 def start_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Creates a group; `start` is "earliest" or "latest". An existing group is refused."""
+    """Creates a group; `start` is "earliest", "unfinished" or "latest". An existing group is refused."""
 
 def reset_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Resets a group without consumers."""
+    """Resets a group without consumers; `start` as for `start_group`."""
 
 def remove_group(store: Store, subject: str, group: str, /) -> None:
     """Removes a group without consumers, with its retries and dead letters."""

@@ -15,7 +15,7 @@ from delaymq.status import ClockStatus
 __all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
 
 if TYPE_CHECKING:
-    Start = Literal["earliest", "latest"]
+    Start = Literal["earliest", "unfinished", "latest"]
 
 DEAD_LETTERS = 100  # default limit of a list of dead letters
 
@@ -133,13 +133,15 @@ class Administration(StorePart):
         """
         return [subject_of(fields) for fields in _core.subjects(self._core)]
 
-    def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
+    def start_group(self, subject: str, group: str, start: Start = "unfinished") -> None:
         """Creates a group without a consumer. Returns when that is durable.
 
         Args:
             subject: The subject to consume. It need not exist yet.
             group: The name of the group.
-            start: The first message of the group: the earliest message that is kept, or the next one.
+            start: Where the group begins: `"unfinished"` at the first message that some group has not finished,
+                `"earliest"` at the earliest message that is kept, even if all groups have finished it, or `"latest"`
+                at the next one.
 
         Raises:
             WrongType: An argument has the wrong type.
@@ -152,12 +154,14 @@ class Administration(StorePart):
     def reset_group(self, subject: str, group: str, start: Start) -> None:
         """Resets a group to an earlier or later position. Returns when that is durable.
 
-        With `"earliest"` all messages that are still kept are delivered again, marked as redelivered; with
-        `"latest"` messages that are ready now are skipped. Its retries and dead letters are not affected.
+        With `"earliest"` the group reads again all messages that are still kept, even if every group has finished
+        them. Messages that it may have received before are marked as redelivered, and their attempts begin at 1. With
+        `"unfinished"` it begins at the first message that some group has not finished. With `"latest"` messages that
+        are ready now are skipped. Its retries and dead letters are not affected. Other groups receive nothing again.
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: There is no such group, or it has consumers.
+            InvalidArgument: `start` is refused, there is no such group, or it has consumers.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         _core.reset_group(self._core, subject, group, start)

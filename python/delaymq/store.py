@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
 
-Start = Literal["earliest", "latest"]
-"""Where a new group begins: with the earliest message that is kept, or with the next one that becomes ready."""
+Start = Literal["earliest", "unfinished", "latest"]
+"""Where a group begins: with the earliest message that is kept, even if all groups have finished it; with the first one
+that some group has not finished; or with the next one that becomes ready."""
 
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
@@ -88,7 +89,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             create: False refuses a folder that is not a store yet.
             segment_bytes: Size of one log segment, 64 KiB to 2 GiB, fixed at creation; a call may fill half of it.
             delay_max: The longest delay that is accepted, as a timedelta or seconds; ten years by default.
-            keep_finished: Retention: how long a file is kept after its last message is finished; 72 hours by default.
+            keep_finished: Retention: how long finished messages are kept and can be read again; 72 hours by default.
             keep_finished_of: Retention of single subjects, by name. The longest of a file's subjects applies to it.
             expire: By subject, how long after its due time a message expires if no consumer took it; by default never.
             deduplicate_for: How long ids of `deduplicate`, and keys of dispatched messages, are kept; 1 minute or more.
@@ -313,7 +314,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         subject: str,
         *,
         group: str,
-        start: Start = "earliest",
+        start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
@@ -323,16 +324,15 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         Args:
             subject: The subject to consume. It need not exist yet.
             group: The name of the group. A group remembers which messages its consumers have acknowledged.
-            start: Where a new group begins: at the earliest message that is kept, or at the next one.
-            in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535, 256 by default. After a
-                crash at most so many are delivered a second time.
+            start: Where a new group begins: `"unfinished"` at the first message that some group has not finished,
+                `"earliest"` at the earliest one that is kept (`keep_finished`), or `"latest"` at the next one.
+            in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535.
             tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
                 finished for the group, so all consumers of a group must have the same filters.
             attributes: For each name the value that a message must have, `StartsWith(text)`, or `Present()`.
 
         Raises:
-            WrongType, InvalidArgument: An argument has the wrong type or a value out of range.
-            TooLarge: There are more than 16 filters (tags are one), or one has a text of more than 255 bytes.
+            WrongType, InvalidArgument, TooLarge: An argument has the wrong type or a value beyond its limits.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         core = self._core.subscribe(subject, group, start, in_flight_max, filters_of(tags, attributes))

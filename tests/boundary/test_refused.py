@@ -137,7 +137,11 @@ RECEIPTS = [
     Bad("dmq1-" + "A" * 64, WrongType, "Receipt.parse"),
     *(Bad(value, WrongType, "expected Receipt") for value in (5, None, b"dmq1-", True)),
 ]
-STARTS = [Bad("middle", InvalidArgument, '"earliest" or "latest"'), Bad(None, WrongType), Bad(0, WrongType)]
+STARTS = [
+    Bad("middle", InvalidArgument, '"earliest", "unfinished" or "latest"'),
+    Bad(None, WrongType),
+    Bad(0, WrongType),
+]
 IN_FLIGHT = [
     *(Bad(value, InvalidArgument, "1 to 65535") for value in (0, 65_536)),
     *(Bad(value, InvalidArgument, "in range") for value in (-1, 2**40)),

@@ -17,6 +17,7 @@ import pytest
 
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
+from delaymq.bench.cases import changes
 from delaymq.bench.cases.backlog import disk_bytes
 from delaymq.bench.row import Case, Row, summary
 from delaymq.bench.rust import together
@@ -24,7 +25,7 @@ from delaymq.bench.served import served
 from delaymq.cli.failures import UsageError
 from delaymq.cli.verbs import bench as cli_bench
 
-SCALED_ALONE = "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"
+SCALED_ALONE = "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog, replay alone"
 
 ROW = re.compile(r"wheel +pending 200,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
 
@@ -104,6 +105,15 @@ def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def test_messages_are_read_again_beside_a_backlog_of_as_many(tmp_path: Path) -> None:
+    asked = ("bench", "replay", "--quick", "--scale", "30000", "--json", "--folder", str(tmp_path))
+    row = json.loads(command(*asked).stdout)
+    assert (row["bench"], row["n"], row["durability"]) == ("replay", 30_000, "disk")
+    assert row["value"] > 0 < row["limit"]
+    assert row["detail"]["start_ms"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -179,6 +189,15 @@ def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytes
     monkeypatch.setattr(cli_bench, "run_benches", lambda *_, **__: pytest.fail("it was begun"))
     with pytest.raises(UsageError, match=f"of which {free} are free"):
         cli_bench.run(asked_for("backlog", quick=True, scale=1_000))
+
+
+def test_reading_again_needs_the_room_of_two_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = changes.disk_bytes(1_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(cli_bench, "run_benches", lambda *_, **__: ())
+    cli_bench.run(asked_for("backlog", quick=True, scale=1_000))
+    with pytest.raises(UsageError, match=f"need {2 * free} bytes on the disk, of which {free} are free"):
+        cli_bench.run(asked_for("replay", quick=True, scale=1_000))
 
 
 def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:

@@ -88,6 +88,47 @@ def test_groups_are_started_reset_and_removed(place: Place) -> None:
     refused(2, "groups", "remove", "a", "new", *place)
 
 
+STARTS = {
+    "earliest": (["1", "2", "3", "4"], "at the earliest message kept"),
+    "unfinished": (["4"], "at the first unfinished message"),
+    "latest": ([], "at the next message"),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_group_begins_where_it_says(place: Place, start: str) -> None:
+    bodies, where = STARTS[start]
+    ended = command("groups", "start", "a", "new", "--start", start, *place)
+    assert (ended.returncode, ended.stdout) == (0, f"group new of a begins {where}\n")
+    # It has consumed nothing yet, so nothing is marked.
+    assert consumed(place, "new") == [(body, False) for body in bodies]
+    assert consumed(place, "newer", "--start", start) == [(body, False) for body in bodies]
+    ended = command("groups", "reset", "a", "quick", "--start", start, *place)
+    assert (ended.returncode, ended.stdout) == (0, f"group quick of a begins again {where}\n")
+    assert [body for body, _ in consumed(place, "quick")] == bodies
+
+
+def test_messages_that_a_group_reads_again_are_marked(place: Place) -> None:
+    assert [body for body, _ in consumed(place, "quick")] == ["4"]
+    assert command("groups", "reset", "a", "quick", "--start", "earliest", *place).returncode == 0
+    assert consumed(place, "quick") == [(body, True) for body in ("1", "2", "3", "4")]
+
+
+def test_a_start_that_is_none_names_those_that_are(place: Place) -> None:
+    for verb in (["groups", "start", "a", "g"], ["groups", "reset", "a", "quick"], ["consume", "a", "--group", "g"]):
+        said = refused(2, *verb, "--start", "new", *place)
+        assert "--start" in said
+        assert all(start in said for start in STARTS), said
+
+
+def consumed(place: Place, group: str, *options: str) -> list[tuple[str, bool]]:
+    """The bodies that the group has left, and whether they are marked."""
+    ended = command("consume", "a", "--group", group, "--until-empty", "--jsonl", *options, *place)
+    assert ended.returncode == 0, ended.stderr
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [(one["body"], one["redelivered"]) for one in found]
+
+
 def test_dead_letters_are_listed_and_moved_back(place: Place) -> None:
     ended = command("dead", "list", "b", "quick", "--json", *place)
     [line] = ended.stdout.splitlines()

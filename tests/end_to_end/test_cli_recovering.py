@@ -50,7 +50,7 @@ def test_an_open_that_takes_long_draws_a_bar(tmp_path: Path) -> None:
     assert pictures
     assert all(drawn.fullmatch(picture) for picture in pictures), pictures
     *_, cleared, last, end = shown.decode().split("\r")
-    assert (cleared.strip(), last, end) == ("", "group g of a begins at the earliest", "\n")
+    assert (cleared.strip(), last, end) == ("", "group g of a begins at the first unfinished message", "\n")
     assert len(cleared) == len(pictures[-1])
     with delaymq.open(folder) as store:
         assert store.status().pending == MESSAGES
@@ -116,4 +116,8 @@ def connected(port: int) -> bool:
 
 def test_what_is_piped_gets_no_bar(tmp_path: Path) -> None:
     ended = command("groups", "start", "a", "g", "--store", filled(tmp_path / "store"))
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "group g of a begins at the earliest\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0,
+        "group g of a begins at the first unfinished message\n",
+        "",
+    )

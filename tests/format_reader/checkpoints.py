@@ -71,6 +71,8 @@ def _body(body: bytes, logical_length: int) -> Row:
     demand(len(read["ended"]) == len(read["windows"]), cursor.offset, len(read["windows"]), len(read["ended"]))
     for row in (*read["segments"], *read["schedule_runs"], *read["dispatch_runs"]):
         row["file_subjects"] = _file_subjects(cursor)
+        if "segment" in row:
+            row["ready"] = _segment_ready(cursor)
     read["holes"] = _rows(cursor, lambda at: {"from": _position(at), "to": _position(at)})
     _demand_holes(cursor, read)
     read["run_holes"] = _rows(cursor, lambda at: _numbers(at, run=4, begin=8, end=8))
@@ -142,6 +144,17 @@ def _file_subjects(cursor: Cursor) -> list[int] | None:
     return subjects if is_known else None
 
 
+def _segment_ready(cursor: Cursor) -> Row:
+    is_known = cursor.number(4)
+    first = _rows(cursor, lambda at: _numbers(at, subject=4, number=8))
+    subjects = [row["subject"] for row in first]
+    ascend = all(before < after for before, after in pairwise(subjects))
+    demand(is_known < 2 and ascend and len(first) <= 4096 * is_known, cursor.offset, "what became ready", first)
+    files = [cursor.number(4) for _ in range(cursor.number(8))]
+    demand(all(before < after for before, after in pairwise(files)), cursor.offset, "files that ascend", files)
+    return {"first": first if is_known else None, "files": files}
+
+
 def _numbers(cursor: Cursor, /, **sizes: int) -> Row:
     return {name: cursor.number(size) for name, size in sizes.items()}
 
@@ -164,14 +177,14 @@ def _epoch(cursor: Cursor) -> Row:
 
 def _subject(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)}
-    row |= _numbers(cursor, next=8, finished_below=8, gone_below=8)
+    row |= _numbers(cursor, next=8, finished_below=8, listed_from=8, gone_below=8)
     row["gone"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     return row | _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8, pending=8)
 
 
 def _group(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
-    row |= _numbers(cursor, start=8, cursor=8, reserved_number=8, marked_below=8, offset_floor=8)
+    row |= _numbers(cursor, start=8, cursor=8, reserved_number=8, marked_below=8, again_below=8, offset_floor=8)
     row |= _numbers(cursor, consumer_ended_ms=8, done_below=8)
     row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))

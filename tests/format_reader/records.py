@@ -21,7 +21,7 @@ EXPIRES_AFTER = Layout(("expires_after_ms", 8))
 NAMES = Layout(("first", 4), ("second", 4))
 READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved", 4))
 RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
-STARTS = {0: "earliest", 1: "latest"}
+STARTS = {0: "unfinished", 1: "latest", 2: "number"}
 
 RETRY = Layout(
     ("group", 4),
@@ -33,7 +33,7 @@ RETRY = Layout(
     ("attempt", 4),
     ("payload_sequence", 8),
     ("destination", 4),
-    ("reserved", 4),
+    ("size", 4),
 )
 CANCEL = Layout(("target_due_ms", 8), ("target_sequence", 8), ("subject", 4), ("size", 4))
 MOVE = Layout(("target_due_ms", 8), ("target_sequence", 8), ("due_ms", 8), ("delay_ms", 8), ("subject", 4), ("size", 4))
@@ -166,7 +166,7 @@ def _fields(
     elif name in SHAPES:
         fields = SHAPES[name](fields, payload, offset)
     elif layout is NAMES:
-        fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
+        fields = _names(name, fields["first"], fields["second"], payload)
     elif name == "epoch_start":
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)
@@ -195,9 +195,10 @@ def _entries(count: int, payload: bytes, offset: int) -> list[tuple[int, int, in
 
 def _attach(fields: dict[str, Any], payload: bytes, _offset: int) -> dict[str, Any]:
     cursor = Cursor(payload)
+    start = _start(cursor, fields.pop("start"))
     group = cursor.text(fields.pop("group_length"))
     return fields | {
-        "start": STARTS[fields["start"]],
+        **start,
         "is_broadcast": bool(fields.pop("broadcast")),
         "group": group,
         "consumer": cursor.text(len(payload) - cursor.offset),
@@ -295,16 +296,25 @@ def read_meta(meta: bytes) -> dict[str, Any]:
     return {"message_id": message_id, "tags": tags, "attributes": attributes}
 
 
-def _names(name: str, first: int, second: int, text: str) -> dict[str, Any]:
+def _start(cursor: Cursor, start: int) -> dict[str, Any]:
+    """Where a group begins; the payload begins with the number of a start at a number."""
+    word = STARTS[start]
+    return {"start": word} | ({"start_number": cursor.number(8)} if word == "number" else {})
+
+
+def _names(name: str, first: int, second: int, payload: bytes) -> dict[str, Any]:
+    cursor = Cursor(payload)
+    start = _start(cursor, second) if name in {"group", "group_reset"} else {}
+    text = cursor.text(len(payload) - cursor.offset)
     match name:
         case "subject":
             return {"number": first, "name": text}
         case "group":
-            return {"subject": first, "start": STARTS[second], "name": text}
+            return {"subject": first, "name": text} | start
         case "group_end":
             return {"group": first, "end": ENDS[second]}
         case "group_reset":
-            return {"group": first, "start": STARTS[second]}
+            return {"group": first} | start
         case "consumer":
             return {"group": first, "name": text}
         case _:

@@ -145,7 +145,7 @@ def administer(made: History, store: delaymq.Store) -> None:
             made.dead.append((message.sequence, f"für immer {place}"))
             message.dead_letter(made.dead[-1][1])
     made.redriven += store.redrive(SUBJECTS[3], "undertaker", limit=1)
-    store.reset_group(SUBJECTS[2], "latecomer", "earliest")
+    store.reset_group(SUBJECTS[2], "latecomer", "unfinished")
     store.start_group(SUBJECTS[2], "short-lived")
     store.remove_group(SUBJECTS[2], "short-lived")
     made.expired += store.expire(SUBJECTS[4], 0)
@@ -275,7 +275,7 @@ def test_what_was_acknowledged_and_given_back_is_in_the_log(history: History, re
     retries = [record.fields for record in read.of_kind("retry") if record.fields["destination"] == "again"]
     assert [retry["attempt"] for retry in retries] == [message.attempt + 1 for message in history.given_back]
     groups = {(record.fields["name"], record.fields["start"]) for record in read.of_kind("group")}
-    assert {("βilling", "earliest"), ("latecomer", "latest")} <= groups
+    assert {("βilling", "unfinished"), ("latecomer", "latest")} <= groups
 
 
 def test_each_acknowledgement_names_by_its_offsets_the_messages_that_were_acknowledged(
@@ -319,7 +319,7 @@ def test_what_operators_did_is_in_the_log(history: History, read: Store) -> None
     assert set(redrives) <= {sequence for sequence, _ in history.dead}
     expired = [count for record in read.of_kind("expire") for _, count in record.fields["ranges"]]
     assert sum(expired) == history.expired > 0
-    assert [record.fields["start"] for record in read.of_kind("group_reset")] == ["earliest"] * 3
+    assert [record.fields["start"] for record in read.of_kind("group_reset")] == ["unfinished"] * 3
     assert [record.fields["end"] for record in read.of_kind("group_end")] == ["with_retries"] * 3
 
 

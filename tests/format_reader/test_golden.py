@@ -115,11 +115,16 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_occurrence": ("occurrence", {"series": 7, "after_ms": NOW}),
     "record_ready": ("ready", {"entries": [(DUE, 7, 3), (DUE, 9, 4), (DUE + 1, 8, 3)]}),
     "record_subject": ("subject", {"number": 3, "name": "order.timeout"}),
-    "record_group": ("group", {"subject": 3, "start": "earliest", "name": "billing"}),
+    "record_group": ("group", {"subject": 3, "start": "unfinished", "name": "billing"}),
     "record_group_latest": ("group", {"subject": 3, "start": "latest", "name": "βilling"}),
+    "record_group_at_number": (
+        "group",
+        {"subject": 3, "start": "number", "start_number": 4_000_000_007, "name": "βilling"},
+    ),
     "record_group_end": ("group_end", {"group": 5, "end": "alone"}),
     "record_group_end_with_retries": ("group_end", {"group": 5, "end": "with_retries"}),
     "record_group_reset": ("group_reset", {"group": 5, "start": "latest"}),
+    "record_group_reset_to_number": ("group_reset", {"group": 5, "start": "number", "start_number": 4_000_000_007}),
     "record_consumer": ("consumer", {"group": 5, "name": "worker-1"}),
     "record_consumer_end": ("consumer_end", {"group": 5, "consumer": 6}),
     "record_attach": (
@@ -133,13 +138,25 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
             "consumer": "host-7@@0a1b",
         },
     ),
+    "record_attach_at_number": (
+        "attach",
+        {
+            "subject": 3,
+            "start": "number",
+            "start_number": 4_000_000_007,
+            "block": 256,
+            "is_broadcast": False,
+            "group": "βilling",
+            "consumer": "host-7@@0a1b",
+        },
+    ),
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
     "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
-    "record_retry": ("retry", RETRY | {"payload_sequence": 7, "destination": "again", "reason": ""}),
+    "record_retry": ("retry", RETRY | {"payload_sequence": 7, "size": 121, "destination": "again", "reason": ""}),
     "record_retry_dead_letter": (
         "retry",
-        RETRY | {"payload_sequence": 7, "destination": "dead_letter", "reason": "no such örder"},
+        RETRY | {"payload_sequence": 7, "size": 121, "destination": "dead_letter", "reason": "no such örder"},
     ),
     "record_redrive": (
         "redrive",
@@ -430,7 +447,8 @@ def test_a_checkpoint_says_what_was_written() -> None:
 
 def test_a_checkpoint_says_what_becomes_of_subjects_groups_and_consumers() -> None:
     body = read_checkpoint(read_golden("checkpoint")[1])["body"]
-    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
+    empty = {"finished_below": 0, "listed_from": 0, "gone_below": 0, "gone": []}
+    empty |= {"ended_before": 0, "expired": 0, "expired_before_ms": 0}
     gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
     assert body["subjects"] == [
         empty | {"number": 1, "name": "orders", "next": 9, "pending": 5} | gone,

@@ -12,6 +12,7 @@ import pytest
 
 import delaymq
 from java_client.driver import PATIENCE_SECONDS, Got, JavaClient, MissingJavaError, built
+from qmq_client import bodies, frame
 from qmq_served.serving import QmqServed
 
 # Two clocks tell the same time, but not to the millisecond.
@@ -177,6 +178,32 @@ def test_what_a_broadcast_listener_did_not_finish_comes_again_over_its_restart_a
             client.store(subject, "last")
             assert client.got().name == "last"
             eventually("the acknowledgement of all", lambda: lag(served, subject) == 0)
+
+
+def test_a_listener_reads_again_what_is_kept_when_its_group_is_reset(
+    client: JavaClient, served: QmqServed, subject: str
+) -> None:
+    listen(client, subject)
+    names = {f"m{number}" for number in range(40)}
+    for name in sorted(names):
+        client.store(subject, name)
+    assert {one.name for one in heard(client, names)} == names
+    eventually("the acknowledgement of all", lambda: lag(served, subject) == 0)
+    meanwhile = {f"n{number}" for number in range(40)}
+    for number, name in enumerate(sorted(meanwhile)):
+        client.store(subject, name)
+        if number == len(meanwhile) // 2:
+            with served.connected() as operator:
+                assert operator.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
+    found = heard(client, names | meanwhile)
+    assert {one.name for one in found} == names | meanwhile
+    assert {one.times for one in found} == {1}
+    eventually("the acknowledgement of all", lambda: lag(served, subject) == 0)
+    with served.connected() as operator:
+        assert operator.reset(subject, "group", bodies.LATEST) == frame.SUCCESS
+    client.store(subject, "last")
+    assert "last" in {one.name for one in heard(client, {"last"})}
+    client.stop(subject)
 
 
 def lag(served: QmqServed, subject: str) -> int | None:

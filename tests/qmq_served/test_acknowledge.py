@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from qmq_client import bodies, frame
@@ -143,24 +145,55 @@ def test_2_4_a_broadcast_is_acknowledged_and_passes_nothing_to_the_retry_subject
 
 def test_2_7_a_group_is_moved_to_the_earliest_and_to_the_latest(client: Connection, subject: str) -> None:
     consumer = Consumer(subject, "group", "one")
-    # What every group has finished is kept for none; this one finishes nothing.
-    join(client, consumer, Consumer(subject, "keeping", "one"))
+    join(client, consumer)
     assert client.send(*messages_of(subject, 5)) == ()
     expected = [f"m{number}" for number in range(5)]
-    assert sorted(taken(client, consumer, 5)) == expected
+    before = taken(client, consumer, 5)
+    assert sorted(before) == expected
     assert client.pull(Pull(consumer)) is None
+    # No other group has them left: they are finished, and kept.
     assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
-    assert sorted(taken(client, consumer, 5)) == expected
+    again = taken(client, consumer, 5)
+    assert list(again) == expected
+    assert min(again.values()) > max(before.values()), "no offset stands for two messages"
     assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
     assert client.reset(subject, "group", bodies.LATEST) == frame.SUCCESS
     assert client.pull(Pull(consumer, hold_ms=300)) is None
     assert client.send(Message(subject, "new")) == ()
     assert list(taken(client, consumer, 1)) == ["new"]
+    assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
+    assert list(taken(client, consumer, 6)) == [*expected, "new"]
+
+
+def test_2_7_a_reset_to_the_earliest_is_of_one_group(client: Connection, subject: str) -> None:
+    one, other = Consumer(subject, "group", "one"), Consumer(subject, "other", "one")
+    join(client, one, other)
+    assert client.send(*messages_of(subject, 3)) == ()
+    for consumer in (one, other):
+        assert len(taken(client, consumer, 3)) == 3
+    assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
+    assert client.pull(Pull(other, hold_ms=300)) is None
+    assert list(taken(client, one, 3)) == ["m0", "m1", "m2"]
+
+
+def test_2_7_what_was_sent_before_a_restart_is_kept_for_a_reset(tmp_path: Path) -> None:
+    consumer = Consumer("subject", "group", "one")
+    with QmqServed(tmp_path / "store") as served:
+        with served.connected() as client:
+            join(client, consumer)
+            assert client.send(*messages_of("subject", 5)) == ()
+            assert len(taken(client, consumer, 5)) == 5
+        served.kill()
+        served.start()
+        with served.connected() as client:
+            assert client.pull(Pull(consumer, hold_ms=300)) is None
+            assert client.reset("subject", "group", bodies.EARLIEST) == frame.SUCCESS
+            assert list(taken(client, consumer, 5)) == [f"m{number}" for number in range(5)]
 
 
 def test_2_7_a_pull_that_waits_hears_of_a_reset(client: Connection, subject: str) -> None:
     consumer = Consumer(subject, "group", "one")
-    join(client, consumer, Consumer(subject, "keeping", "one"))
+    join(client, consumer)
     assert client.send(*messages_of(subject, 3)) == ()
     assert len(taken(client, consumer, 3)) == 3
     held = client.ask_pull(Pull(consumer, last_received=2, hold_ms=HOLD_MS))

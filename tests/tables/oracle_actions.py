@@ -76,6 +76,12 @@ def _span(of: str, names: Collection[int]) -> Row:
     return {f"first_{of}": min(names, default=None), f"last_{of}": max(names, default=None)}
 
 
+def _start(fields: dict[str, Any]) -> Row:
+    """Where a group begins, with the ready number where that is at one."""
+    numbers = {fields["start_number"]} if "start_number" in fields else set()
+    return {"start": fields["start"]} | (_span("number", numbers) if numbers else {})
+
+
 def _ranged(of: str, fields: dict[str, Any]) -> Row:
     ranges = [list(one) for one in fields["ranges"]]
     names = {int(number) for first, count in ranges for number in range(first, first + count)}
@@ -112,18 +118,18 @@ def _of_party(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0911
         case "subject":
             return {"subject": fields["number"], "name": fields["name"]}
         case "group":
-            return {"subject": fields["subject"], "start": fields["start"], "group": fields["name"]}
+            return {"subject": fields["subject"], "group": fields["name"]} | _start(fields)
         case "group_end":
             kinds = {"alone": "group_end", "with_retries": "group_end_with_retries"}
             return {"group_number": fields["group"], "kind": kinds[fields["end"]]}
         case "group_reset":
-            return {"group_number": fields["group"], "start": fields["start"]}
+            return {"group_number": fields["group"]} | _start(fields)
         case "consumer":
             return {"group_number": fields["group"], "consumer": fields["name"]}
         case "consumer_end":
             return _held(fields)
         case "attach":
-            return {name: fields[name] for name in ("subject", "start", "group", "consumer")}
+            return {name: fields[name] for name in ("subject", "group", "consumer")} | _start(fields)
     return None
 
 

@@ -59,6 +59,12 @@ class Given:
     retry: tuple[int, int] | None = None
 
 
+def _first_without(gone: dict[int, tuple[str, datetime] | None], number: int) -> int:
+    while number in gone:
+        number += 1
+    return number
+
+
 class Deliveries(Replay):
     """A log, fact by fact, with all that groups were given."""
 
@@ -162,28 +168,42 @@ class Deliveries(Replay):
         if queues:
             floor = min(queue.below() for queue in queues)
         else:
-            floor = next(number for number in range(len(gone) + 1) if number not in gone)
+            floor = _first_without(gone, self.finished.get(subject, 0))
         self.finished[subject] = max(self.finished.get(subject, 0), min(floor, self._numbers.get(subject, 0)))
-        for number in range(self.finished[subject]):
-            gone.setdefault(number, None)
 
     def _ensure(self, subject: int, name: str) -> None:
-        self._begin(subject, name, 0)
+        self._begin(subject, name, self.finished.get(subject, 0))
 
     def _begin(self, subject: int, name: str, start: int) -> None:
         there = set(self.groups)
         super()._ensure(subject, name)
         for number in set(self.groups) - there:
-            start = max(start, self.finished.get(subject, 0))
             self.queues[number] = Queue(start, {one for one in self.gone.get(subject, {}) if one >= start})
             self.all_groups[number] = (subject, name)
+            # A group that reads again makes what is not gone unfinished.
+            self.finished[subject] = min(self.finished.get(subject, 0), start)
 
-    def _start(self, subject: int, start: str) -> int:
-        return self.finished.get(subject, 0) if start == "earliest" else self._numbers.get(subject, 0)
+    def _start(self, subject: int, fields: Row) -> int:
+        """Where a group begins: at the first unfinished message, behind the last ready one, or at a number."""
+        end = self._numbers.get(subject, 0)
+        match fields["start"]:
+            case "unfinished":
+                return self.finished.get(subject, 0)
+            case "latest":
+                return end
+            case _:
+                number: int = fields["start_number"]
+                return min(max(number, _first_without(self.gone.get(subject, {}), 0)), end)
 
     def _group(self, record: Record) -> None:
         subject = record.fields["subject"]
-        self._begin(subject, record.fields["name"], self._start(subject, record.fields["start"]))
+        self._begin(subject, record.fields["name"], self._start(subject, record.fields))
+        self._settle(subject)
+
+    def _attach(self, record: Record) -> None:
+        subject = record.fields["subject"]
+        self._begin(subject, record.fields["group"], self._start(subject, record.fields))
+        super()._attach(record)
         self._settle(subject)
 
     def _group_reset(self, record: Record) -> None:
@@ -191,7 +211,7 @@ class Deliveries(Replay):
         if number not in self.groups:
             return
         subject, name = self.groups[number]
-        start = self._start(subject, record.fields["start"])
+        start = self._start(subject, record.fields)
         self.groups.pop(number)
         self.group_ended[number] = self._now
         self._begin(subject, name, start)
@@ -309,8 +329,9 @@ class Deliveries(Replay):
         gone = self.gone.setdefault(subject, {})
         own = record.fields["group"]
         for first, count in record.fields["ranges"]:
-            for number in range(max(first, self.finished.get(subject, 0)), first + count):
-                for group, (of, _) in list(self.groups.items()):
+            for number in range(first, min(first + count, self._numbers.get(subject, 0))):
+                is_finished = number < self.finished.get(subject, 0)
+                for group, (of, _) in () if is_finished else list(self.groups.items()):
                     queue = self.queues[group]
                     if of != subject or number in queue.done or (queue.has(number) and group != own):
                         continue
@@ -375,7 +396,8 @@ class Deliveries(Replay):
         gone = self.gone.get(subject, {})
         outcome, ended = gone.get(number) or (None, None)
         if not groups:
-            return [row | {"outcome": outcome or ("skipped" if number in gone else "ready"), "ended": ended}]
+            is_finished = number in gone or number < self.finished.get(subject, 0)
+            return [row | {"outcome": outcome or ("skipped" if is_finished else "ready"), "ended": ended}]
         return [row | self._told(sequence, group, number) for group in sorted(groups)]
 
     def _told(self, message: int, group: int, number: int) -> dict[str, Any]:

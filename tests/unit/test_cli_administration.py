@@ -66,7 +66,7 @@ def test_groups_are_started_and_removed(played: Played, capsys: pytest.CaptureFi
     assert main(["groups", "start", "a", "g", "--start", "latest", "--store", "x"]) == 0
     assert main(["groups", "remove", "a", "g", "--store", "x"]) == 0
     assert played.calls == [("start", "a", "g", "latest"), ("remove", "a", "g")]
-    assert capsys.readouterr().out == "group g of a begins at the latest\ngroup g of a is removed\n"
+    assert capsys.readouterr().out == "group g of a begins at the next message\ngroup g of a is removed\n"
 
 
 def test_what_is_refused_is_one_line(played: Played, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,7 @@ def test_bash_finishes_words(tmp_path: Path) -> None:
     assert completed("delaymq config check --js", tmp_path) == ["--json"]
     assert completed("delaymq completion z", tmp_path) == ["zsh"]
     assert completed("delaymq consume orders --start e", tmp_path) == ["earliest"]
+    assert completed("delaymq groups reset a b --start u", tmp_path) == ["unfinished"]
     assert completed("delaymq publish a b --delay ", tmp_path) == []
     (tmp_path / "data").mkdir()
     assert completed("delaymq verify --store da", tmp_path) == ["data"]

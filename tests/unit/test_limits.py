@@ -172,6 +172,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
     "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "filters of a subscription": lambda: [
+        constant(TAGS, "FILTERS_MAX"),
+        constant(TAGS, "ASKED_TAGS_MAX"),
+        constant("rust/core/src/record/limits.rs", "WORD_BYTES_MAX"),
+        32 << 10,
+    ],
     "a list of `batches`": lambda: [1, subscription.BATCH_MESSAGES_MAX, subscription.PULL_MESSAGES],
     "reason of a dead letter": lambda: [constant("rust/core/src/record/retry.rs", "REASON_BYTES_MAX")],
     "dead letters that one call lists": lambda: [DEAD_LETTERS],
@@ -194,6 +200,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("hole_bytes_min"),
     ],
     "subjects of one file that retention distinguishes": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],
+    "subjects of one segment whose messages can be [read again](how-to/again.md)": lambda: [
+        constant("rust/core/src/store/state/segment_ready.rs", "SUBJECTS_MAX")
+    ],
+    "ranges of expired and damaged messages that a subject remembers": lambda: [
+        constant("rust/core/src/store/state/mod.rs", "GONE_RANGES_MAX")
+    ],
     "checkpoints kept": lambda: [constant("rust/core/src/store/retention/kept_files.rs", "CHECKPOINTS_KEPT")],
     "a checkpoint is taken": lambda: [
         default("checkpoint_bytes"),

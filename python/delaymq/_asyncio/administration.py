@@ -29,7 +29,7 @@ class AsyncAdministration(AsyncStorePart):
         """Lists all subjects, in the order in which they were created, as `delaymq.Store.subjects`."""
         return await self._call(self._administration.subjects)
 
-    async def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
+    async def start_group(self, subject: str, group: str, start: Start = "unfinished") -> None:
         """Creates a group without a consumer, as `delaymq.Store.start_group`."""
         await self._call(self._administration.start_group, subject, group, start)
 

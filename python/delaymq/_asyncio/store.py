@@ -294,12 +294,12 @@ class AsyncStore(
         subject: str,
         *,
         group: str,
-        start: Start = "earliest",
+        start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Opening[AsyncSubscription]:
-        """Adds a consumer when it is awaited or entered. Arguments, errors: as `delaymq.Store.subscribe`, and WrongLoop."""
+        """Adds a consumer when it is awaited or entered, as `delaymq.Store.subscribe`; WrongLoop is raised, too."""
 
         async def subscribe() -> AsyncSubscription:
             filters = filters_of(tags, attributes)

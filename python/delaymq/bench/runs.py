@@ -18,6 +18,7 @@ from delaymq.bench.cases import (
     lateness,
     listing,
     loopback,
+    replay,
     restart,
     standing,
     wheel,
@@ -43,6 +44,7 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "asyncio": event_loop.cases,
     "subjects": burst.cases_subjects,
     "backlog": backlog.cases,
+    "replay": replay.cases,
     "loopback": loopback.cases,
     "connections": loopback.cases_of_connections,
     "asyncio_client": asyncio_client.cases,
@@ -63,6 +65,7 @@ SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
     "burst": burst.cases,
     "hour": burst.cases_hour,
     "backlog": backlog.cases,
+    "replay": replay.cases,
 }
 """The benches that run at any size."""
 

@@ -211,6 +211,14 @@ faults! {
     StartHoldsBack,
     /// A group may start at messages that were removed.
     StartBelowFloor,
+    /// Retention does not count the files of a group that reads finished messages again.
+    ReadAgainHoldsNothing,
+    /// One in four messages is not found by a group that reads finished messages again.
+    ReadAgainSkips,
+    /// A group that reads again receives messages that were expired or voided.
+    GoneReadAgain,
+    /// Retention does not count the files of messages that became ready lately.
+    ReadyHoldsNothing,
     /// A dead letter is not stored, also after too many attempts.
     DeadLetterDropped,
     /// An idle or closed log does not write how far it is durable.

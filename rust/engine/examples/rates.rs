@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delaymq_core::units::Millis;
-use delaymq_engine::{DeliveryKey, Due, Durability, GroupStart, Options, Store, SubscribeOptions};
+use delaymq_engine::{DeliveryKey, Due, Durability, Options, StartAt, Store, SubscribeOptions};
 
 const META: [u8; 5] = [0; 5];
 const BODY: [u8; 200] = [7; 200];
@@ -163,7 +163,7 @@ fn lateness(root: &Path, which: Option<usize>) {
     for (_, (durability, rate, beside)) in cases {
         let store = fresh(root, "lateness", durability);
         let options =
-            SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 1_024, ..SubscribeOptions::default() };
+            SubscribeOptions { start: StartAt::Unfinished, in_flight_max: 1_024, ..SubscribeOptions::default() };
         let messages = store.subscribe("ticks", "group", options).unwrap();
         let seconds = 8;
         let total = usize::try_from(rate * seconds).unwrap();
@@ -224,7 +224,7 @@ fn publish_beside(store: &Store, done: &AtomicBool) -> u64 {
 fn burst(root: &Path) {
     for in_flight_max in [256, 4_096] {
         let store = fresh(root, "burst", Durability::Disk);
-        let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max, ..SubscribeOptions::default() };
+        let options = SubscribeOptions { start: StartAt::Unfinished, in_flight_max, ..SubscribeOptions::default() };
         let messages = store.subscribe("ticks", "group", options).unwrap();
         let due_ms = wall_us() / 1_000 + 4_000;
         let mut batch = store.batch();

@@ -12,8 +12,8 @@ use delaymq_core::units::{Millis, Span};
 pub use delaymq_core::message_log::{Durability, FreeMarks};
 pub use delaymq_core::record::expire::{Expires, OnExpiry};
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
-pub use delaymq_core::record::name::GroupStart;
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
+pub use delaymq_core::store::StartAt;
 
 use crate::clock::system_clock::{Clock, SystemClock};
 use crate::invalid;
@@ -134,7 +134,7 @@ impl PublishTerms<'_> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribeOptions {
     /// Where a new group starts. An existing group goes on where it is.
-    pub start: GroupStart,
+    pub start: StartAt,
     /// The most messages that this subscription holds unacknowledged.
     pub in_flight_max: u32,
     /// A message must pass all of these; any other is finished for the group.
@@ -143,7 +143,7 @@ pub struct SubscribeOptions {
 
 impl Default for SubscribeOptions {
     fn default() -> Self {
-        Self { start: GroupStart::Earliest, in_flight_max: 256, filters: Vec::new() }
+        Self { start: StartAt::Unfinished, in_flight_max: 256, filters: Vec::new() }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::held;
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::operate::rebuild::lock_closed;
-use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
+use crate::options::{Durability, Options, StartAt, SubscribeOptions};
 use crate::publish::batch::{PublishBatch, Receipts, Ticket};
 use crate::query::report::{Report, Status};
 use crate::shared::Shared;
@@ -172,7 +172,7 @@ impl Store {
     pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
         let names = &self.shared.names;
         let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
-        self.shared.register_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
+        self.shared.register_group(&subject, &retries, group, StartAt::Unfinished).map(drop)
     }
 
     /// A snapshot of the store. Also of one that is poisoned or closed.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Identity;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{MemoryStorage, Storage};
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, OwnerOptions, PullRequest};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis};
 use delaymq_simulation::chance::Chance;
@@ -92,7 +92,7 @@ impl Machine {
 
     /// A consumer of a group; both are created if they do not exist.
     fn place(&mut self, subject: &str) -> Result<Place> {
-        let fact = self.node.subscribe(subject, GROUP, GroupStart::Earliest)?.ok_or(Error::DiskFull)?;
+        let fact = self.node.subscribe(subject, GROUP, StartAt::Unfinished)?.ok_or(Error::DiskFull)?;
         self.settle()?;
         let group = match self.node.take_outcome(fact) {
             Some(Outcome::Group(group) | Outcome::GroupThere(group)) => group,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use delaymq_core::queues::tags::{Filter, TagRule};
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::wire::frame::{Frame, Header, read_frame, read_head};
 use delaymq_core::wire::malformed::Read;
 use delaymq_core::wire::qmq::ack::{ACK, AckRequest, read_ack};
@@ -169,9 +169,9 @@ fn ack(asked: &AckRequest<'_>) -> String {
 fn reset(body: &[u8]) -> Read<String> {
     let asked = read_consume_manage(body)?;
     let start: u8 = match asked.start {
-        Some(GroupStart::Latest) => 1,
-        Some(GroupStart::Earliest) => 2,
-        None => 0,
+        Some(StartAt::Latest) => 1,
+        Some(StartAt::Earliest) => 2,
+        Some(StartAt::Unfinished) | None => 0,
     };
     Ok(List::default().text(asked.subject).text(asked.group).number(start).end())
 }

@@ -18,7 +18,7 @@ mod users;
 use std::collections::BTreeMap;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Millis;
 
 use self::account::Account;
@@ -205,7 +205,7 @@ impl Connected {
     fn make_groups(&mut self) -> Result<()> {
         let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name).chain(self.plan.broadcast_groups());
         for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
-            self.node()?.subscribe(&subject, &group, GroupStart::Earliest)?;
+            self.node()?.subscribe(&subject, &group, StartAt::Unfinished)?;
             self.settle()?;
         }
         Ok(())

@@ -65,6 +65,8 @@ struct Topic {
     gone: BTreeSet<u64>,
     /// Everything below is finished.
     floor: u64,
+    /// Everything below was finished once.
+    listed_from: u64,
     /// Messages that were given back before this are void.
     ended_before: Sequence,
 }
@@ -285,7 +287,7 @@ impl Ledger {
         }
         let (name, subject) = (group.name.clone(), group.subject);
         let size = self.size_of(subject, retry.number.0);
-        self.ensure_group(retry.target, 0, &name);
+        self.ensure_group(retry.target, self.place_of(retry.target, GroupStart::Unfinished), &name);
         let is_due = match retry.destination {
             Destination::Again => time.is_some_and(|now| retry.due <= now),
             Destination::DeadLetter { .. } => true,
@@ -304,18 +306,18 @@ impl Ledger {
         group.give_up(number);
         let (name, subject) = (group.name.clone(), group.subject);
         let size = self.size_of(subject, number);
-        self.ensure_group(redrive.target, 0, &name);
+        self.ensure_group(redrive.target, self.place_of(redrive.target, GroupStart::Unfinished), &name);
         let begins = Beginning { subject: redrive.target, attempt: 1, due: redrive.due, size };
         self.begin(at, begins, time.is_some_and(|now| redrive.due <= now));
     }
 
     fn expire(&mut self, expire: &Expire<'_>) {
         let Some(topic) = self.topics.get_mut(&expire.subject) else { return };
-        let kept = topic.floor..topic.ready.len() as u64;
+        let (floor, ready) = (topic.floor, topic.ready.len() as u64);
         for range in expire.numbers.iter() {
-            for number in (range.first..range.first.saturating_add(range.count)).filter(|number| kept.contains(number))
-            {
-                topic.gone.insert(number);
+            let numbers = range.first..range.first.saturating_add(range.count).min(ready);
+            topic.gone.extend(numbers.clone());
+            for number in numbers.filter(|number| *number >= floor) {
                 let groups = self.groups.iter_mut().filter(|(_, group)| group.subject == expire.subject);
                 for (group_number, group) in groups {
                     let own = ExpiredBy::Themselves { group: *group_number };
@@ -328,8 +330,9 @@ impl Ledger {
     fn place_of(&self, subject: SubjectNumber, start: GroupStart) -> u64 {
         let topic = self.topics.get(&subject);
         match start {
-            GroupStart::Earliest => topic.map_or(0, |topic| topic.floor),
+            GroupStart::Unfinished => topic.map_or(0, |topic| topic.floor),
             GroupStart::Latest => topic.map_or(0, |topic| topic.ready.len() as u64),
+            GroupStart::Number(number) => topic.map_or(0, |topic| topic.first_again(number.0)),
         }
     }
 
@@ -337,11 +340,14 @@ impl Ledger {
         if let Some(there) = self.named(subject, name) {
             return Some(there);
         }
-        let topic = self.topics.get(&subject)?;
+        let topic = self.topics.get_mut(&subject)?;
+        if start < topic.floor {
+            (topic.listed_from, topic.floor) = (topic.listed_from.max(topic.floor), start);
+        }
         let used = self.used_offsets.get(&(subject, name.to_owned())).copied().unwrap_or_default();
         self.groups_made += 1;
         let number = GroupNumber(self.groups_made);
-        self.groups.insert(number, Members::new(subject, name, start.max(topic.floor), used, &topic.gone));
+        self.groups.insert(number, Members::new(subject, name, start, used, &topic.gone));
         Some(number)
     }
 

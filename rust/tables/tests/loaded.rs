@@ -7,11 +7,11 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use delaymq_core::message_log::Identity;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::run::LoadName;
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::Outcome;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Millis;
 use delaymq_simulation::chance::Chance;
 use delaymq_simulation::clock::SimulatedClock;
@@ -40,7 +40,7 @@ fn store(checkpoints: usize) -> (Arc<dyn Storage>, Identity) {
         settle(node);
     };
     publish(&mut node, "orders");
-    node.subscribe("orders", "billing", GroupStart::Earliest).unwrap().unwrap();
+    node.subscribe("orders", "billing", StartAt::Unfinished).unwrap().unwrap();
     settle(&mut node);
     let row = |at: u64| NewRow {
         subject: if at % 3 == 2 { "β" } else { "orders" }.to_owned(),

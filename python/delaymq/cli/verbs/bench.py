@@ -10,6 +10,7 @@ from pathlib import Path
 
 from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench import run as run_benches
+from delaymq.bench.cases import replay
 from delaymq.bench.cases.changes import disk_bytes
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
@@ -67,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.scale is not None:
         if not chosen.names or not set(chosen.names) <= SCALED.keys():
             raise UsageError(f"--scale is for {', '.join(SCALED)} alone")
-        needed = disk_bytes(chosen.scale)
+        needed = disk_bytes(chosen.scale) * (replay.STORES if "replay" in chosen.names else 1)
         if needed > (free := shutil.disk_usage(chosen.folder or tempfile.gettempdir()).free):
             raise UsageError(f"{chosen.scale} messages need {needed} bytes on the disk, of which {free} are free")
     cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, scale=chosen.scale)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
+from delaymq.cli.input.arguments import STARTS, Verbs, add_verb, count, duration
 from delaymq.cli.input.json_lines import line_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.filters import Present, StartsWith, all_of
@@ -38,12 +38,13 @@ def add_to(verbs: Verbs) -> None:
             "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
             "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
             "delaymq consume order.timeout --group refunds --tag eu --attribute kind^=refund --store ./data",
+            "delaymq consume order.timeout --group audit --start earliest --until-empty --store ./data",
         ),
     )
     verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
     verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")
     verb.add_argument(
-        "--start", choices=("earliest", "latest"), default="earliest", help="where the group begins if it is new"
+        "--start", choices=STARTS, default="unfinished", help="where a new group begins (default unfinished)"
     )
     verb.add_argument(
         "--tag",

@@ -38,7 +38,7 @@ class AsyncClientAdministration(AsyncClientPart):
         """Lists all subjects, in the order in which they were created, as `delaymq.Client.subjects`."""
         return [subject_of(fields) for fields in await self._listed(Request.subjects)]
 
-    async def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
+    async def start_group(self, subject: str, group: str, start: Start = "unfinished") -> None:
         """Creates a group without a consumer, as `delaymq.Client.start_group`."""
         await self._call(Request.start_group(subject, group, start))
 

@@ -256,7 +256,7 @@ class AsyncClient(
         subject: str,
         *,
         group: str,
-        start: Start = "earliest",
+        start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,

@@ -46,7 +46,7 @@ class ClientAdministration(ClientPart):
         """
         return [subject_of(fields) for fields in self._listed(Request.subjects)]
 
-    def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
+    def start_group(self, subject: str, group: str, start: Start = "unfinished") -> None:
         """Creates a group without a consumer, as `delaymq.Store.start_group`.
 
         Raises:

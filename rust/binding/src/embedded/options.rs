@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::queues::tags::{AttributeRule, Filter, TagRule};
-use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
+use delaymq_engine::{Durability, Options, RecoveryProgress, StartAt, SubscribeOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping};
 
@@ -105,13 +105,14 @@ pub(crate) fn subscription(
 }
 
 /// The start of a group.
-pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<GroupStart> {
+pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<StartAt> {
     match text::of("start", start)?.as_ref() {
-        "earliest" => Ok(GroupStart::Earliest),
-        "latest" => Ok(GroupStart::Latest),
+        "earliest" => Ok(StartAt::Earliest),
+        "unfinished" => Ok(StartAt::Unfinished),
+        "latest" => Ok(StartAt::Latest),
         other => {
             let found = format!("{other:?}");
-            Err(errors::refused(start.py(), "start", "\"earliest\" or \"latest\"", &found))
+            Err(errors::refused(start.py(), "start", "\"earliest\", \"unfinished\" or \"latest\"", &found))
         }
     }
 }

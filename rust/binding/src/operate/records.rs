@@ -115,7 +115,7 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         }
         Fact::Attach(attach) => {
             set(&fields, &[("subject", attach.subject.0.into()), ("block", attach.block.into())])?;
-            fields.set_item("start", start_word(attach.start))?;
+            set_start(&fields, attach.start)?;
             fields.set_item("is_broadcast", attach.is_broadcast)?;
             fields.set_item("group", attach.group)?;
             fields.set_item("consumer", attach.consumer)?;
@@ -243,7 +243,7 @@ fn name_fields<'py>(py: Python<'py>, fact: Fact<'_>) -> Named<'py> {
         }
         Fact::Group { subject, start, name } => {
             fields.set_item("subject", subject.0)?;
-            fields.set_item("start", start_word(start))?;
+            set_start(&fields, start)?;
             fields.set_item("name", name)?;
             "group"
         }
@@ -254,7 +254,7 @@ fn name_fields<'py>(py: Python<'py>, fact: Fact<'_>) -> Named<'py> {
         }
         Fact::GroupReset { group, start } => {
             fields.set_item("group", group.0)?;
-            fields.set_item("start", start_word(start))?;
+            set_start(&fields, start)?;
             "group_reset"
         }
         Fact::Consumer { group, name } => {
@@ -292,7 +292,9 @@ fn retry_fields<'py>(py: Python<'py>, retry: &Retry<'_>) -> Named<'py> {
     set(&fields, &[("group", retry.group.0.into()), ("consumer", retry.consumer.0.into())])?;
     set(&fields, &[("offset", retry.offset.0), ("number", retry.number.0), ("due_ms", retry.due.0)])?;
     set(&fields, &[("target", retry.target.0.into()), ("attempt", retry.attempt.into())])?;
-    fields.set_item("payload_sequence", retry.payload_sequence.0)?;
+    // As the fact says it: 0 if it is not known.
+    let size = retry.size.map_or(0, |size| size.saturating_add(1));
+    set(&fields, &[("payload_sequence", retry.payload_sequence.0), ("size", size.into())])?;
     let (destination, reason) = match retry.destination {
         Destination::Again => ("again", ""),
         Destination::DeadLetter { reason } => ("dead_letter", reason),
@@ -313,11 +315,16 @@ fn epoch_fields<'py>(py: Python<'py>, start: &EpochStart) -> Named<'py> {
     Ok(("epoch_start", fields))
 }
 
-const fn start_word(start: GroupStart) -> &'static str {
-    match start {
-        GroupStart::Earliest => "earliest",
+fn set_start(fields: &Bound<'_, PyDict>, start: GroupStart) -> PyResult<()> {
+    let word = match start {
+        GroupStart::Unfinished => "unfinished",
         GroupStart::Latest => "latest",
-    }
+        GroupStart::Number(number) => {
+            fields.set_item("start_number", number.0)?;
+            "number"
+        }
+    };
+    fields.set_item("start", word)
 }
 
 fn set(fields: &Bound<'_, PyDict>, numbers: &[(&str, u64)]) -> PyResult<()> {

@@ -18,7 +18,7 @@ pub use queue::{FrozenReady, SubjectQueue};
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::schedule_log::{Entry, SUBJECT_MAX};
-use crate::units::{ReadyNumber, RunNumber, SubjectNumber};
+use crate::units::{ReadyNumber, RunNumber, SegmentNumber, SubjectNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub enum Posting {
         /// How many consecutive numbers of the subject are in the run, from the requested one on.
         count: u64,
     },
+    /// In the log alone: it was finished once, and a group reads it again.
+    InLog,
     /// Finished, or never ready.
     Gone,
 }
@@ -86,6 +88,19 @@ impl DispatchLog {
         self.queue(subject).map(SubjectQueue::finished_below).unwrap_or_default()
     }
 
+    /// The number from which on the unfinished messages of the subject are in memory or in runs. Those below it are in
+    /// the log alone.
+    pub fn listed_from(&self, subject: SubjectNumber) -> ReadyNumber {
+        self.queue(subject).map(SubjectQueue::listed_from).unwrap_or_default()
+    }
+
+    /// A group of the subject reads again from `number` on: messages from there on are unfinished again.
+    pub fn reopen(&mut self, subject: SubjectNumber, number: ReadyNumber) {
+        if let Some(queue) = self.subjects.get_mut(subject) {
+            queue.reopen(number);
+        }
+    }
+
     /// Appends a ready message and returns its number. An entry of a subject that was not admitted is
     /// dropped.
     pub fn push(&mut self, entry: Entry) -> Option<ReadyNumber> {
@@ -93,6 +108,12 @@ impl DispatchLog {
         self.entries_in_memory += 1;
         self.entries_since_freeze += 1;
         Some(queue.push(entry))
+    }
+
+    /// Notes that a fact of this segment made a message of the subject ready. True for the first one since the queue was
+    /// restored.
+    pub fn is_first_in(&mut self, subject: SubjectNumber, segment: SegmentNumber) -> bool {
+        self.subjects.get_mut(subject).is_some_and(|queue| queue.is_first_in(segment))
     }
 
     /// Notes that every message of the subject below `number` is finished. A lower number than before changes
@@ -115,6 +136,9 @@ impl DispatchLog {
         if number < queue.finished_below() || number >= queue.next() {
             return Posting::Gone;
         }
+        if number < queue.listed_from() {
+            return Posting::InLog;
+        }
         if let Some(entry) = self.patched.get(&(subject, number)) {
             return Posting::Entry(*entry);
         }
@@ -132,7 +156,7 @@ impl DispatchLog {
         self.patched.extend(found.iter().map(|(number, entry)| ((subject, *number), *entry)));
     }
 
-    /// Like [`Self::posting`], but reads the run if necessary.
+    /// Like [`Self::posting`], but reads the run if necessary. `None` also for a message that is in the log alone.
     ///
     /// # Errors
     /// Those of reading the run; `Corrupt` if the block is damaged.
@@ -143,7 +167,7 @@ impl DispatchLog {
                 let found = read_postings(&run, subject, number, 1)?;
                 found.entries.first().map(|(_, entry)| Some(*entry)).ok_or_else(|| unreadable(&run, found.error))
             }
-            Posting::Gone => Ok(None),
+            Posting::InLog | Posting::Gone => Ok(None),
         }
     }
 
@@ -192,9 +216,9 @@ impl DispatchLog {
         &self.runs
     }
 
-    /// True if every message of the run is finished.
+    /// True if no message of the run is read from it any more.
     pub fn is_run_finished(&self, run: &DispatchRun) -> bool {
-        run.ranges().iter().all(|range| self.finished_below(range.subject) > range.last)
+        run.ranges().iter().all(|range| self.listed_from(range.subject) > range.last)
     }
 
     /// Forgets finished runs that retention has removed.
@@ -210,11 +234,11 @@ impl DispatchLog {
         &mut self,
         subject: SubjectNumber,
         next: ReadyNumber,
-        finished_below: ReadyNumber,
+        (finished_below, listed_from): (ReadyNumber, ReadyNumber),
     ) -> Result<()> {
         self.admit(subject)?;
         if let Some(queue) = self.subjects.get_mut(subject) {
-            *queue = SubjectQueue::restored(next, finished_below);
+            *queue = SubjectQueue::restored(next, finished_below, listed_from);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::pages::Paged;
 use crate::schedule_log::Entry;
-use crate::units::{ReadyNumber, SubjectNumber};
+use crate::units::{ReadyNumber, SegmentNumber, SubjectNumber};
 
 /// Ready messages of one subject, numbered densely in the order of their facts.
 #[derive(Clone, Debug, Default)]
@@ -11,10 +11,15 @@ pub struct SubjectQueue {
     first: ReadyNumber,
     entries: Paged,
     finished_below: ReadyNumber,
+    /// Numbers below this were finished once. A group that reads them again finds them in the log, since no run keeps
+    /// rows of what is finished.
+    listed_from: ReadyNumber,
     /// Numbers below this are finished or in a run.
     persisted_below: ReadyNumber,
     /// The value of `persisted_below` after the run of the last freeze is installed.
     frozen_below: ReadyNumber,
+    /// The segment whose facts made the last message ready.
+    segment: Option<SegmentNumber>,
 }
 
 /// The part of a subject's queue that goes into the next run.
@@ -30,8 +35,10 @@ pub struct FrozenReady {
 
 impl SubjectQueue {
     /// A queue as restored from a checkpoint: all unfinished messages are in runs.
-    pub(super) fn restored(next: ReadyNumber, finished_below: ReadyNumber) -> Self {
-        Self { first: next, entries: Paged::default(), finished_below, persisted_below: next, frozen_below: next }
+    pub(super) fn restored(next: ReadyNumber, finished_below: ReadyNumber, listed_from: ReadyNumber) -> Self {
+        let entries = Paged::default();
+        let segment = None;
+        Self { first: next, entries, finished_below, listed_from, persisted_below: next, frozen_below: next, segment }
     }
 
     /// The number that the next ready message gets.
@@ -42,6 +49,25 @@ impl SubjectQueue {
     /// Every message below this number is finished.
     pub fn finished_below(&self) -> ReadyNumber {
         self.finished_below
+    }
+
+    /// Notes that a fact of this segment made a message ready. True for the first one since the queue was restored.
+    pub(super) fn is_first_in(&mut self, segment: SegmentNumber) -> bool {
+        self.segment.replace(segment) != Some(segment)
+    }
+
+    /// The messages from this number on are in memory or in runs. Unfinished messages below it are in the log alone.
+    pub fn listed_from(&self) -> ReadyNumber {
+        self.listed_from.max(self.finished_below)
+    }
+
+    /// A group reads again from `number` on: messages from there on are unfinished again. A number that is not below
+    /// [`Self::finished_below`] changes nothing.
+    pub(super) fn reopen(&mut self, number: ReadyNumber) {
+        if number < self.finished_below {
+            self.listed_from = self.listed_from();
+            self.finished_below = number;
+        }
     }
 
     pub(super) fn push(&mut self, entry: Entry) -> ReadyNumber {

@@ -21,6 +21,8 @@ enum Operation {
     Push { subject: usize, count: u64 },
     /// All messages below a percentage of the ready ones are finished.
     Finish { subject: usize, percent: u64 },
+    /// A group reads again from a percentage of the finished messages on.
+    ReadAgain { subject: usize, percent: u64 },
     /// A checkpoint begins. An unfinished one is abandoned.
     Freeze,
     /// The checkpoint is completed.
@@ -42,6 +44,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         8 => (subject.clone(), prop_oneof![4 => 1_u64..4, 1 => 60_u64..200])
             .prop_map(|(subject, count)| Operation::Push { subject, count }),
         5 => (subject.clone(), 0_u64..130).prop_map(|(subject, percent)| Operation::Finish { subject, percent }),
+        2 => (subject.clone(), 0_u64..130).prop_map(|(subject, percent)| Operation::ReadAgain { subject, percent }),
         3 => Just(Operation::Freeze),
         3 => prop::sample::select(vec![0_usize, 5, 1_000]).prop_map(|entries_max| Operation::Install { entries_max }),
         1 => Just(Operation::Forget),
@@ -57,6 +60,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 enum Fact {
     Ready(Entry),
     FinishedBelow(SubjectNumber, ReadyNumber),
+    ReadAgain(SubjectNumber, ReadyNumber),
 }
 
 /// The dispatch log's part of a checkpoint.
@@ -64,11 +68,11 @@ enum Fact {
 struct Checkpoint {
     /// The number of facts that it covers.
     facts: usize,
-    queues: Vec<(SubjectNumber, ReadyNumber, ReadyNumber)>,
+    queues: Vec<(SubjectNumber, ReadyNumber, (ReadyNumber, ReadyNumber))>,
     runs: Vec<RunNumber>,
 }
 
-/// A dispatch log, and a sorted map of the ready and unfinished messages to compare it with.
+/// A dispatch log, and a sorted map of the ready messages that were never finished, to compare it with.
 struct Pair {
     storage: MemoryStorage,
     log: DispatchLog,
@@ -79,6 +83,8 @@ struct Pair {
     ready: BTreeMap<(SubjectNumber, ReadyNumber), Entry>,
     next: BTreeMap<SubjectNumber, ReadyNumber>,
     finished: BTreeMap<SubjectNumber, ReadyNumber>,
+    /// Up to where the messages were finished once.
+    listed: BTreeMap<SubjectNumber, ReadyNumber>,
     /// The number of facts at the last freeze. A replay repeats the later ones.
     frozen_at: usize,
     has_patches: bool,
@@ -126,7 +132,8 @@ impl Pair {
             next_run: 0,
             ready: BTreeMap::new(),
             next: none.clone(),
-            finished: none,
+            finished: none.clone(),
+            listed: none,
             frozen_at: 0,
             has_patches: false,
         }
@@ -144,7 +151,12 @@ impl Pair {
                 self.log.finish_below(subject, number);
                 let below = number.min(self.next[&subject]).max(self.finished[&subject]);
                 self.finished.insert(subject, below);
+                self.listed.insert(subject, below.max(self.listed[&subject]));
                 self.ready.retain(|(of, number), _| *of != subject || *number >= below);
+            }
+            Fact::ReadAgain(subject, number) => {
+                self.log.reopen(subject, number);
+                self.finished.insert(subject, number.min(self.finished[&subject]));
             }
         }
     }
@@ -162,7 +174,9 @@ impl Pair {
 
     fn freeze(&mut self) {
         let frozen = self.log.freeze();
-        let queue = |(subject, next): (&SubjectNumber, &ReadyNumber)| (*subject, *next, self.finished[subject]);
+        let queue = |(subject, next): (&SubjectNumber, &ReadyNumber)| {
+            (*subject, *next, (self.finished[subject], self.listed[subject]))
+        };
         let queues = self.next.iter().map(queue).collect();
         self.frozen_at = self.facts.len();
         self.under_way = Some((frozen, Checkpoint { facts: self.facts.len(), queues, runs: Vec::new() }));
@@ -185,7 +199,7 @@ impl Pair {
     }
 
     fn forget(&mut self) {
-        let finished = |run: &DispatchRun| run.ranges().iter().all(|range| self.finished[&range.subject] > range.last);
+        let finished = |run: &DispatchRun| run.ranges().iter().all(|range| self.listed[&range.subject] > range.last);
         let gone: Vec<RunNumber> =
             self.log.runs().iter().filter(|run| finished(run)).map(|run| run.run().number()).collect();
         for run in self.log.runs() {
@@ -206,13 +220,14 @@ impl Pair {
         for subject in SUBJECTS {
             log.admit(SubjectNumber(subject)).unwrap();
         }
-        (self.next, self.finished, self.ready) = Default::default();
+        (self.next, self.finished, self.listed, self.ready) = Default::default();
         for subject in SUBJECTS {
             self.next.insert(SubjectNumber(subject), ReadyNumber(0));
             self.finished.insert(SubjectNumber(subject), ReadyNumber(0));
+            self.listed.insert(SubjectNumber(subject), ReadyNumber(0));
         }
-        for (subject, next, finished) in self.saved.queues.clone() {
-            log.restore_queue(subject, next, finished).unwrap();
+        for (subject, next, below) in self.saved.queues.clone() {
+            log.restore_queue(subject, next, below).unwrap();
         }
         for number in &self.saved.runs {
             log.restore_run(Arc::new(Run::open(&self.storage, *number, RunKind::Dispatch, &STREAM).unwrap()));
@@ -248,6 +263,10 @@ impl Pair {
                 let subject = SubjectNumber(SUBJECTS[*subject]);
                 self.note(Fact::FinishedBelow(subject, self.place(subject, *percent)));
             }
+            Operation::ReadAgain { subject, percent } => {
+                let subject = SubjectNumber(SUBJECTS[*subject]);
+                self.note(Fact::ReadAgain(subject, ReadyNumber(self.finished[&subject].0 * percent / 100)));
+            }
             Operation::Freeze => self.freeze(),
             Operation::Install { entries_max } => self.install(*entries_max),
             Operation::Forget => self.forget(),
@@ -275,22 +294,25 @@ impl Pair {
 
     /// Checks that every number of every subject agrees with the map, and that nothing else is there.
     fn check(&self) {
-        let mut in_memory = 0;
+        let (mut in_memory, mut again) = (0, 0);
         for (subject, next) in &self.next {
             assert_eq!(self.log.next_number(*subject), *next);
-            assert_eq!(self.log.finished_below(*subject), self.finished[subject]);
+            let (finished, listed) = (self.finished[subject], self.listed[subject]);
+            assert_eq!((self.log.finished_below(*subject), self.log.listed_from(*subject)), (finished, listed));
             for number in (0..next.0 + 2).map(ReadyNumber) {
                 let expected = self.ready.get(&(*subject, number)).copied();
                 assert_eq!(self.log.find(*subject, number).unwrap(), expected, "{number} of {subject}");
                 match self.log.posting(*subject, number) {
                     Posting::Entry(_) => in_memory += 1,
                     Posting::InRun { run, count } => self.check_run(*subject, number, &run, count),
-                    Posting::Gone => {}
+                    Posting::InLog => assert!((finished..listed).contains(&number)),
+                    Posting::Gone => assert!(!(finished..*next).contains(&number)),
                 }
             }
+            again += listed.since(finished);
         }
         assert!(matches!(self.log.posting(SubjectNumber(5), ReadyNumber(0)), Posting::Gone));
-        assert_eq!(self.log.unfinished(), self.ready.len() as u64);
+        assert_eq!(self.log.unfinished(), self.ready.len() as u64 + again);
         if !self.has_patches {
             assert_eq!(self.log.entries_in_memory(), in_memory);
         }

@@ -27,6 +27,8 @@ pub struct Group {
     pub reserved_number: ReadyNumber,
     /// Numbers below this that are assigned from the cursor are marked as redelivered.
     pub marked_below: ReadyNumber,
+    /// Numbers below this may have been handed out before the group was reset: the group reads them again.
+    pub again_below: ReadyNumber,
     /// The number that it began with.
     pub start: ReadyNumber,
     /// Numbers that are finished for this group. Numbers below its start count as finished.
@@ -66,6 +68,7 @@ impl Group {
             cursor: start,
             reserved_number: start,
             marked_below: start,
+            again_below: ReadyNumber(0),
             start,
             done: RangeSet::starting_at(if is_on(Planted::StartHoldsBack) { 0 } else { start.0 }),
             returned: BTreeMap::new(),

@@ -66,6 +66,20 @@ impl RangeSet {
         gaps
     }
 
+    /// The number behind the range of the set that has `number`; `number` itself if the set does not have it.
+    pub fn end_from(&self, number: u64) -> u64 {
+        let before = self.above.range(..=number).next_back().map(|(_, end)| *end);
+        number.max(self.below).max(before.unwrap_or_default())
+    }
+
+    /// Joins the lowest two ranges, with all numbers between them, if both end at `end` or below.
+    pub fn join_lowest(&mut self, end: u64) {
+        let lowest = self.ranges().next();
+        if let Some((_, upper)) = lowest.filter(|(_, upper)| *upper <= end) {
+            self.insert_range(0, upper);
+        }
+    }
+
     /// Adds one number. Returns true if it was not in the set.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.contains(number) {
@@ -129,6 +143,8 @@ mod tests {
                 plain.extend(first..first + count);
                 for number in 0..70 {
                     prop_assert_eq!(set.contains(number), plain.contains(&number));
+                    let end = (number..1_000).find(|number| !plain.contains(number));
+                    prop_assert_eq!(Some(set.end_from(number)), end);
                 }
                 prop_assert!(!set.contains(set.below()));
                 for (first, end) in [(0, 70), (7, 9), (20, 41)] {

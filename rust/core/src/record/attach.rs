@@ -5,19 +5,19 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawRecord, encode_record};
-use super::name::{GroupStart, start_number, start_of};
+use super::name::{GroupStart, StartFields, read_start};
 use super::read_struct;
 use crate::units::SubjectNumber;
 
 /// The kind byte of an attach.
 pub const KIND_ATTACH: u8 = 20;
 
-/// Fixed part of an attach; the payload is the group's name, then the consumer's.
+/// Fixed part of an attach; the payload is `number u64` for a start at a number, the group's name, then the consumer's.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
 /// | 0 | 4 | `subject`: its number |
-/// | 4 | 4 | `start`: where the group starts if it is new: 0 earliest, 1 latest |
+/// | 4 | 4 | `start`: where the group starts if it is new: 0 unfinished, 1 latest, 2 number |
 /// | 8 | 4 | `block`: the number of offsets and ready numbers to reserve |
 /// | 12 | 4 | `group_length`: bytes of the group's name |
 /// | 16 | 4 | `broadcast`: 1 if the group is this consumer's alone, else 0 |
@@ -48,24 +48,27 @@ pub struct Attach<'a> {
 
 /// Appends an attach.
 pub fn encode_attach(out: &mut Vec<u8>, attach: &Attach<'_>) {
+    let start = StartFields::of(attach.start);
     let fixed = AttachFixed {
         subject: U32::new(attach.subject.0),
-        start: U32::new(start_number(attach.start)),
+        start: U32::new(start.word),
         block: U32::new(attach.block),
         group_length: U32::new(u32::try_from(attach.group.len()).unwrap_or(u32::MAX)),
         broadcast: U32::new(u32::from(attach.is_broadcast)),
     };
-    encode_record(out, KIND_ATTACH, 0, fixed.as_bytes(), &[attach.group.as_bytes(), attach.consumer.as_bytes()]);
+    let payload = [start.bytes(), attach.group.as_bytes(), attach.consumer.as_bytes()];
+    encode_record(out, KIND_ATTACH, 0, fixed.as_bytes(), &payload);
 }
 
 /// Reads an attach.
 pub fn decode_attach<'a>(record: &RawRecord<'a>) -> Option<Attach<'a>> {
     let fixed: AttachFixed = read_struct(record.fixed)?;
     let group_length = usize::try_from(fixed.group_length.get()).ok()?;
-    let (group, consumer) = record.payload.split_at_checked(group_length)?;
+    let (start, names) = read_start(fixed.start.get(), record.payload)?;
+    let (group, consumer) = names.split_at_checked(group_length)?;
     Some(Attach {
         subject: SubjectNumber(fixed.subject.get()),
-        start: start_of(fixed.start.get())?,
+        start,
         block: fixed.block.get(),
         is_broadcast: flag_of(fixed.broadcast.get())?,
         group: std::str::from_utf8(group).ok()?,

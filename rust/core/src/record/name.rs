@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawRecord, encode_record};
 use super::read_struct;
-use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, ReadyNumber, SubjectNumber};
 
 /// The kind byte of a subject fact.
 pub const KIND_SUBJECT: u8 = 5;
@@ -33,13 +33,15 @@ struct NameFixed {
     second: U32,
 }
 
-/// Where a new group starts.
+/// Where a new group starts, as its fact says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupStart {
-    /// At the earliest message that is kept.
-    Earliest,
+    /// At the first message that some group has not finished.
+    Unfinished,
     /// At the next message that becomes ready.
     Latest,
+    /// At the message of this number, even if all groups have finished it: the group reads again what is kept.
+    Number(ReadyNumber),
 }
 
 /// Appends `number | 0`, name.
@@ -56,24 +58,45 @@ pub enum GroupEnd {
     WithItsRetries,
 }
 
-pub(super) const fn start_number(start: GroupStart) -> u32 {
-    match start {
-        GroupStart::Earliest => 0,
-        GroupStart::Latest => 1,
+/// The start as it stands in a fact: a word of the fixed part, and bytes that come first in the payload.
+pub(super) struct StartFields {
+    pub(super) word: u32,
+    number: [u8; 8],
+    length: usize,
+}
+
+impl StartFields {
+    pub(super) fn of(start: GroupStart) -> Self {
+        let (word, number, length) = match start {
+            GroupStart::Unfinished => (0, 0, 0),
+            GroupStart::Latest => (1, 0, 0),
+            GroupStart::Number(number) => (2, number.0, size_of::<u64>()),
+        };
+        Self { word, number: number.to_le_bytes(), length }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.number.get(..self.length).unwrap_or_default()
     }
 }
 
-pub(super) const fn start_of(number: u32) -> Option<GroupStart> {
-    match number {
-        0 => Some(GroupStart::Earliest),
-        1 => Some(GroupStart::Latest),
+/// Reads a start, and returns it with the rest of the payload.
+pub(super) fn read_start(word: u32, payload: &[u8]) -> Option<(GroupStart, &[u8])> {
+    match word {
+        0 => Some((GroupStart::Unfinished, payload)),
+        1 => Some((GroupStart::Latest, payload)),
+        2 => {
+            let (number, rest) = payload.split_first_chunk()?;
+            Some((GroupStart::Number(ReadyNumber(u64::from_le_bytes(*number))), rest))
+        }
         _ => None,
     }
 }
 
-/// Appends `subject | start (0 earliest, 1 latest)`, group name.
+/// Appends `subject | start (0 unfinished, 1 latest, 2 number)`, for a number `number u64`, group name.
 pub fn encode_group(out: &mut Vec<u8>, subject: SubjectNumber, start: GroupStart, name: &str) {
-    encode(out, KIND_GROUP, subject.0, start_number(start), name);
+    let start = StartFields::of(start);
+    encode_parts(out, KIND_GROUP, subject.0, start.word, &[start.bytes(), name.as_bytes()]);
 }
 
 /// Appends `group | how (0 alone, 1 with its retries)`: the group is removed.
@@ -85,9 +108,11 @@ pub fn encode_group_end(out: &mut Vec<u8>, group: GroupNumber, end: GroupEnd) {
     encode(out, KIND_GROUP_END, group.0, how, "");
 }
 
-/// Appends `group | start (0 earliest, 1 latest)`: the group begins again elsewhere.
+/// Appends `group | start (0 unfinished, 1 latest, 2 number)`, for a number `number u64`: the group begins again
+/// elsewhere.
 pub fn encode_group_reset(out: &mut Vec<u8>, group: GroupNumber, start: GroupStart) {
-    encode(out, KIND_GROUP_RESET, group.0, start_number(start), "");
+    let start = StartFields::of(start);
+    encode_parts(out, KIND_GROUP_RESET, group.0, start.word, &[start.bytes()]);
 }
 
 /// Appends `group | 0`, consumer name.
@@ -101,8 +126,12 @@ pub fn encode_consumer_end(out: &mut Vec<u8>, group: GroupNumber, consumer: Cons
 }
 
 fn encode(out: &mut Vec<u8>, kind: u8, first: u32, second: u32, name: &str) {
+    encode_parts(out, kind, first, second, &[name.as_bytes()]);
+}
+
+fn encode_parts(out: &mut Vec<u8>, kind: u8, first: u32, second: u32, payload: &[&[u8]]) {
     let fixed = NameFixed { first: U32::new(first), second: U32::new(second) };
-    encode_record(out, kind, 0, fixed.as_bytes(), &[name.as_bytes()]);
+    encode_record(out, kind, 0, fixed.as_bytes(), payload);
 }
 
 fn fixed_of(record: &RawRecord<'_>) -> Option<(u32, u32)> {
@@ -119,7 +148,8 @@ pub fn decode_subject<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, &'a 
 /// Reads a group fact: subject, start and name.
 pub fn decode_group<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, GroupStart, &'a str)> {
     let (subject, start) = fixed_of(record)?;
-    Some((SubjectNumber(subject), start_of(start)?, std::str::from_utf8(record.payload).ok()?))
+    let (start, name) = read_start(start, record.payload)?;
+    Some((SubjectNumber(subject), start, std::str::from_utf8(name).ok()?))
 }
 
 /// Reads a group's end.
@@ -136,7 +166,8 @@ pub fn decode_group_end(record: &RawRecord<'_>) -> Option<(GroupNumber, GroupEnd
 /// Reads a group's reset: the group, and where it begins again.
 pub fn decode_group_reset(record: &RawRecord<'_>) -> Option<(GroupNumber, GroupStart)> {
     let (group, start) = fixed_of(record)?;
-    Some((GroupNumber(group), start_of(start)?))
+    let (start, rest) = read_start(start, record.payload)?;
+    rest.is_empty().then_some((GroupNumber(group), start))
 }
 
 /// Reads a consumer fact: group and name.

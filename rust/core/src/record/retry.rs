@@ -33,7 +33,7 @@ const DEAD_LETTER: u32 = 1;
 /// | 36 | 4 | `attempt`: the number of the next delivery; for a dead letter, the number of deliveries |
 /// | 40 | 8 | `payload_sequence`: the sequence of the message |
 /// | 48 | 4 | `destination`: 0 deliver again, 1 dead letter |
-/// | 52 | 4 | `reserved` |
+/// | 52 | 4 | `size`: the bytes of the message's body, plus 1; 0 if they are not known |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RetryFixed {
@@ -46,7 +46,7 @@ struct RetryFixed {
     attempt: U32,
     payload_sequence: U64,
     destination: U32,
-    reserved: U32,
+    size: U32,
 }
 const _: () = assert!(size_of::<RetryFixed>() == 56);
 
@@ -75,6 +75,7 @@ pub struct Retry<'a> {
     pub target: SubjectNumber,
     pub attempt: u32,
     pub payload_sequence: Sequence,
+    pub size: Option<u32>,
     pub destination: Destination<'a>,
 }
 
@@ -94,7 +95,7 @@ pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
         attempt: U32::new(retry.attempt),
         payload_sequence: U64::new(retry.payload_sequence.0),
         destination: U32::new(destination),
-        reserved: U32::ZERO,
+        size: U32::new(retry.size.map_or(0, |size| size.saturating_add(1))),
     };
     encode_record(out, KIND_RETRY, 0, fixed.as_bytes(), &[reason.as_bytes()]);
 }
@@ -116,6 +117,7 @@ pub fn decode_retry<'a>(record: &RawRecord<'a>) -> Option<Retry<'a>> {
         target: SubjectNumber(fixed.target.get()),
         attempt: fixed.attempt.get(),
         payload_sequence: Sequence(fixed.payload_sequence.get()),
+        size: fixed.size.get().checked_sub(1),
         destination,
     })
 }
@@ -192,6 +194,7 @@ mod tests {
             target: SubjectNumber(6),
             attempt: 7,
             payload_sequence: Sequence(8),
+            size: Some(7),
             destination,
         }
     }

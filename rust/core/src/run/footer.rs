@@ -315,14 +315,15 @@ fn take_words<const N: usize>(rest: &mut &[u8], count: u32) -> Option<Vec<[u64; 
 }
 
 /// The code of a file: the upper half of a location in it.
-pub(super) fn file_code(file: LocationFile) -> u32 {
+pub(crate) fn file_code(file: LocationFile) -> u32 {
     match file {
         LocationFile::Segment(SegmentNumber(number)) => number & !RUN_FLAG,
         LocationFile::Run(RunNumber(number)) => number | RUN_FLAG,
     }
 }
 
-pub(super) fn file_of(code: u32) -> LocationFile {
+/// The file of a code.
+pub(crate) fn file_of(code: u32) -> LocationFile {
     Location(u64::from(code) << 32).file()
 }
 

@@ -48,6 +48,7 @@ pub use block::BLOCK_ROWS;
 pub use cell_bytes::Cell;
 pub(crate) use cell_bytes::{decode_cell, encode_cell, sum_neighbours};
 pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
+pub(crate) use footer::{file_code, file_of};
 pub use holes::{RunHole, RunHoles};
 pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};

@@ -36,4 +36,5 @@ pub use window::part::{FrozenPart, PartWriter};
 
 pub(crate) use entry::sort_by_key;
 pub(crate) use merge::payload_copies::PayloadCopies;
+pub(crate) use window::lookup::Lookups as RowLookups;
 pub(crate) use window::{entry_of, row_of};

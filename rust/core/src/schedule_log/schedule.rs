@@ -386,7 +386,7 @@ impl Schedule {
         self.windows.partition_point(|window| window.first() <= sequence).checked_sub(1)
     }
 
-    fn window_of(&self, sequence: Sequence) -> Option<&Window> {
+    pub(super) fn window_of(&self, sequence: Sequence) -> Option<&Window> {
         self.windows.get(self.window_at(sequence)?)
     }
 }

@@ -14,7 +14,7 @@ use super::window::{Body, due_key_of, entry_of};
 use crate::error::{Error, Result};
 use crate::run::{DamagedBlock, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
 use crate::schedule_log::window::origins::Origins;
-use crate::units::{DueKey, SubjectNumber};
+use crate::units::{DueKey, RunNumber, Sequence, SubjectNumber};
 
 /// A run that may hold entries of the range.
 #[derive(Debug)]
@@ -61,6 +61,14 @@ pub struct ViewedPiece {
 }
 
 impl Schedule {
+    /// The run with the row of this sequence; `None` if the entry is in memory, or ended before its window became a run.
+    pub fn run_of(&self, sequence: Sequence) -> Option<RunNumber> {
+        if sequence >= self.open_bits.first() {
+            return None;
+        }
+        self.window_of(sequence)?.run().map(|run| run.number())
+    }
+
     /// Returns a view of the pending entries above `from` and up to `to`, inclusive. If more than `limit` of
     /// them are in memory, the view ends with the last of the first `limit`. The time depends on `limit`, not
     /// on the number of pending entries.

@@ -2,6 +2,7 @@
 
 mod apply;
 mod checkpoint;
+mod history;
 mod inspect;
 mod names;
 mod options;
@@ -19,6 +20,7 @@ pub use checkpoint::file::CHECKPOINT_HEADER_BYTES;
 pub use checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
+pub use history::start::StartAt;
 pub use inspect::damaged::inspect_damaged;
 pub use inspect::files::{FileKind, InspectedFile, KeptForAge};
 pub use inspect::inspection::{InspectedGroup, InspectedSubject, Inspection, inspect};
@@ -39,8 +41,9 @@ pub use options::{OwnerOptions, WINDOW_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 pub use owner::{Owner, VisibleBatch};
 pub use propose::broadcast_end::BroadcastEnd;
 pub use propose::due_series::Owed;
+pub use propose::load_request::{LoadRequest, LoadedPostings};
 pub use propose::proposals::{Proposal, Proposals};
-pub use propose::pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
+pub use propose::pull::{Delivery, Pull, PullRequest};
 pub use propose::requests::RetryTarget;
 pub use propose::settlement::{Retried, RetryPlaces, RetryRule, Settlement};
 pub use propose::step::{Budget, Progress};

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use super::apply::apply_record;
 use super::apply::effects::{Effects, Outcome};
 use super::options::OwnerOptions;
+use super::propose::load_request::LoadedPostings;
 use super::propose::proposals::Proposals;
-use super::propose::pull::{Deciding, LoadedPostings, Pull, PullRequest};
+use super::propose::pull::{Deciding, Pull, PullRequest};
 use super::propose::step::{Budget, Progress, Window, step};
 use super::recovery::ready_rescue::rescue_ready;
 use super::recovery::rescue::Rescue;
@@ -18,6 +19,7 @@ use super::retention::hole_punching::Hollowing;
 use super::retention::kept_files::KeptFiles;
 use super::state::awaited::Standing;
 use super::state::file_subjects::FileSubjects;
+use super::state::segment_ready::SegmentReady;
 use super::state::{SegmentStart, State};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
@@ -113,8 +115,13 @@ impl Owner {
 
     /// Returns which files are too young to be removed now.
     pub(super) fn keeping(&self) -> Keeping {
+        self.keeping_in(0)
+    }
+
+    /// The same, after some time.
+    pub(super) fn keeping_in(&self, later_ms: u64) -> Keeping {
         let keep = KeepFinished { rest_ms: self.options.keep_finished_ms, of: self.keep_finished_of.clone() };
-        keep.at(&self.state.subjects, self.reclaiming.aged_at(self.state.position.trusted))
+        keep.at(&self.state.subjects, self.reclaiming.aged_at(self.state.position.trusted.plus(later_ms)))
     }
 
     /// Applies one batch. Batches come in the order of the log, each once. An empty batch (a witness or a seal) only
@@ -184,7 +191,12 @@ impl Owner {
         if self.state.segments.last().is_none_or(|last| last.segment < segment) {
             let mut position = self.state.position;
             position.end = Location::in_segment(segment, SEGMENT_HEADER_BYTES);
-            self.state.segments.push(SegmentStart { segment, position, subjects: FileSubjects::none() });
+            self.state.segments.push(SegmentStart {
+                segment,
+                position,
+                subjects: FileSubjects::none(),
+                ready: SegmentReady::none(),
+            });
         }
     }
 
@@ -224,7 +236,7 @@ impl Owner {
     pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         let count_max = request.count_max.min(self.options.assign_fact_numbers());
         let request = PullRequest { count_max, ..request };
-        self.deciding.pull(&self.state, request, proposals)
+        self.deciding.pull((&self.effects.storage, &self.state), request, proposals)
     }
 
     /// Takes the postings that a load read. Messages with damaged postings are recovered from the log if it is kept.
@@ -234,8 +246,12 @@ impl Owner {
     /// `Storage` if the log could not be read. The pull may be tried again.
     pub fn loaded(&mut self, mut postings: LoadedPostings, proposals: &mut Proposals) -> Result<Vec<ReadyNumber>> {
         let subject = postings.subject;
-        let read = &mut postings.found;
-        if !read.damaged.is_empty() {
+        if let Some(piece) = postings.piece.take() {
+            let (found, next) = piece.numbered(&mut self.state);
+            postings.found = found;
+            self.deciding.goes_on(postings.group, next);
+        } else if !postings.found.damaged.is_empty() {
+            let read = &mut postings.found;
             let storage = &self.effects.storage;
             let found = rescue_ready(storage, &mut self.state, subject, &read.damaged, &read.entries)?;
             let again: BTreeSet<ReadyNumber> = found.into_iter().map(|(number, _)| number).collect();

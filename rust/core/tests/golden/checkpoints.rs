@@ -45,7 +45,7 @@ const HISTORY: [&[Encode]; 10] = [
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
         |out| encode_subject(out, RETRIES, "%RETRY%orders%billing"),
-        |out| encode_group(out, ORDERS, GroupStart::Earliest, "billing"),
+        |out| encode_group(out, ORDERS, GroupStart::Unfinished, "billing"),
         |out| encode_group(out, ORDERS, GroupStart::Latest, "audit"),
         |out| encode_consumer(out, BILLING, "worker-1"),
     ],
@@ -142,6 +142,7 @@ const RETRY: Retry<'_> = Retry {
     target: RETRIES,
     attempt: 2,
     payload_sequence: Sequence(9),
+    size: Some(120),
     destination: Destination::Again,
 };
 const DEAD_LETTER: Retry<'_> = Retry {
@@ -153,6 +154,7 @@ const DEAD_LETTER: Retry<'_> = Retry {
     target: DEAD_LETTERS,
     attempt: 1,
     payload_sequence: Sequence(21),
+    size: Some(120),
     destination: Destination::DeadLetter { reason: "it cannot be" },
 };
 

@@ -218,13 +218,16 @@ fn ready() -> Outcome {
 fn names() -> Outcome {
     let (group, consumer) = (GroupNumber(5), ConsumerNumber(6));
     compare_record("record_subject", |out| encode_subject(out, SubjectNumber(3), "order.timeout"))?;
-    compare_record("record_group", |out| encode_group(out, SubjectNumber(3), GroupStart::Earliest, "billing"))?;
+    compare_record("record_group", |out| encode_group(out, SubjectNumber(3), GroupStart::Unfinished, "billing"))?;
     compare_record("record_group_latest", |out| {
         encode_group(out, SubjectNumber(3), GroupStart::Latest, "βilling");
     })?;
+    let at = GroupStart::Number(ReadyNumber(4_000_000_007));
+    compare_record("record_group_at_number", |out| encode_group(out, SubjectNumber(3), at, "βilling"))?;
     compare_record("record_group_end", |out| encode_group_end(out, group, GroupEnd::Alone))?;
     compare_record("record_group_end_with_retries", |out| encode_group_end(out, group, GroupEnd::WithItsRetries))?;
     compare_record("record_group_reset", |out| encode_group_reset(out, group, GroupStart::Latest))?;
+    compare_record("record_group_reset_to_number", |out| encode_group_reset(out, group, at))?;
     compare_record("record_consumer", |out| encode_consumer(out, group, "worker-1"))?;
     compare_record("record_consumer_end", |out| encode_consumer_end(out, group, consumer))?;
     let attach = Attach {
@@ -235,7 +238,9 @@ fn names() -> Outcome {
         group: "βilling",
         consumer: "host-7@@0a1b",
     };
-    compare_record("record_attach", |out| encode_attach(out, &attach))
+    compare_record("record_attach", |out| encode_attach(out, &attach))?;
+    let attach = Attach { start: at, is_broadcast: false, ..attach };
+    compare_record("record_attach_at_number", |out| encode_attach(out, &attach))
 }
 
 #[test]
@@ -264,6 +269,7 @@ const RETRY: Retry<'_> = Retry {
     target: SubjectNumber(8),
     attempt: 2,
     payload_sequence: Sequence(7),
+    size: Some(120),
     destination: Destination::Again,
 };
 

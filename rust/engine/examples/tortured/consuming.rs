@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_engine::{Delivered, DeliveryKey, GroupStart, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{Delivered, DeliveryKey, StartAt, Store, SubscribeOptions, Subscription};
 
 use crate::arguments::Arguments;
 use crate::chance::Chance;
@@ -83,7 +83,7 @@ pub(crate) fn subscribe_all(arguments: &Arguments, store: &Arc<Store>) -> Result
 impl Group {
     fn subscribe(&mut self, subject: String) -> Result<Consumer> {
         let options = SubscribeOptions {
-            start: GroupStart::Earliest,
+            start: StartAt::Unfinished,
             in_flight_max: self.in_flight,
             ..SubscribeOptions::default()
         };

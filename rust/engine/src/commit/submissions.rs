@@ -16,7 +16,7 @@ use crate::consume::member::{GroupConsumer, Member};
 use crate::drive::driver::LockedOwner;
 use crate::held;
 use crate::names::Subject;
-use crate::options::GroupStart;
+use crate::options::StartAt;
 use crate::shared::Shared;
 use crate::sync::Instant;
 
@@ -180,13 +180,14 @@ impl Shared {
         subject: &Subject,
         retries: &Subject,
         group: &str,
-        start: GroupStart,
+        start: StartAt,
     ) -> Result<RegisteredGroup> {
         let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
         let mut records = Vec::new();
         for one in &new {
             encode_subject(&mut records, one.number, &one.name);
         }
+        let start = self.lock_owner()?.get()?.owner.group_start(subject.number, start);
         encode_group(&mut records, subject.number, start, group);
         // The retry subject of an existing group is needed to finish what is stored.
         let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
@@ -207,7 +208,7 @@ impl Shared {
         subject: &Subject,
         retries: &Subject,
         group: &str,
-        start: GroupStart,
+        start: StartAt,
     ) -> Result<(GroupConsumer, bool)> {
         for _ in 0..REGISTRATIONS_MAX {
             let RegisteredGroup { number: group, is_new } = self.register_group(subject, retries, group, start)?;

@@ -17,12 +17,13 @@ use crate::shared::Shared;
 use crate::store::Store;
 
 impl Shared {
-    /// A message for a consumer. Most belong to the subject `consumed`.
+    /// A message for a consumer: which attempt it is, and whether the group may have received it before. Most belong to
+    /// the subject `consumed`.
     pub(crate) fn delivered(
         &self,
         key: DeliveryKey,
         entry: &Entry,
-        attempt: u32,
+        (attempt, redelivered): (u32, bool),
         stored: Stored,
         consumed: &Subject,
     ) -> Delivered {
@@ -34,7 +35,7 @@ impl Shared {
             first_due: stored.due,
             published: stored.published,
             attempt,
-            redelivered: attempt >= 2,
+            redelivered,
             subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
             subject_number: stored.subject,
             payload: stored.payload,
@@ -105,7 +106,13 @@ impl Subscription {
                     judged = judged.saturating_add(1);
                     bytes = bytes.saturating_add(stored.payload.all().len());
                     let subject = &self.member.subject;
-                    delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
+                    delivered.push(self.shared.delivered(
+                        key,
+                        entry,
+                        (delivery.attempt, delivery.is_redelivered()),
+                        stored,
+                        subject,
+                    ));
                     deliveries.push((key, *delivery));
                 }
                 Err(_) if near.is_some() => break,

@@ -25,8 +25,13 @@ fn deliveries(first: u64, count: u64) -> Vec<Delivery> {
         let key = DueKey { due: Millis(1), sequence: Sequence(number) };
         Entry::new(key, 1, Sequence(number), Location::NOWHERE, SubjectNumber(1))
     };
-    let delivery =
-        |number| Delivery { offset: PullOffset(number), number: ReadyNumber(number), entry: entry(number), attempt: 1 };
+    let delivery = |number| Delivery {
+        offset: PullOffset(number),
+        number: ReadyNumber(number),
+        entry: entry(number),
+        attempt: 1,
+        is_again: false,
+    };
     (first..first + count).map(delivery).collect()
 }
 

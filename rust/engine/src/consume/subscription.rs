@@ -20,7 +20,7 @@ use crate::sync::{AtomicBool, Instant};
 const LOOK_UP: Duration = Duration::from_millis(500);
 
 /// How often a pull whose time is up takes further messages, none of which it could hand over.
-const LATE_ROUNDS_MAX: usize = 64;
+const LATE_ROUNDS_MAX: usize = 1_024;
 
 /// One consumer of a group. All methods may be called from any thread. No other consumer of the group gets the messages
 /// of a pull until they are given back or the subscription is closed.
@@ -155,7 +155,7 @@ impl Subscription {
         loop {
             match self.ask_with(self.shared.lock_owner()?, count_max)? {
                 (asked, None) => return Ok(asked),
-                (_, Some(load)) => self.shared.load(&load)?,
+                (_, Some(load)) => self.shared.load(load)?,
             }
         }
     }

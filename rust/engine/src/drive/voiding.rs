@@ -13,7 +13,7 @@ use crate::shared::Shared;
 impl Shared {
     /// Reads postings from a run. That is slow, so no lock is held meanwhile. Postings that cannot be read are searched
     /// in the log under the owner lock, which is rare and slower.
-    pub(crate) fn load(&self, load: &LoadRequest) -> Result<()> {
+    pub(crate) fn load(&self, load: LoadRequest) -> Result<()> {
         let loaded = load.read()?;
         self.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
         let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());

@@ -13,7 +13,7 @@ use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::RegisteredGroup;
 use crate::invalid;
 use crate::names::check_name;
-use crate::options::GroupStart;
+use crate::options::StartAt;
 use crate::query::report::Report;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -37,7 +37,7 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` naming `group` if it exists already, or `subject` or `group` for a bad name; `DiskFull`,
     /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn start_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+    pub fn start_group(&self, subject: &str, group: &str, start: StartAt) -> Result<()> {
         let shared = self.checked(subject, group)?;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let named = shared.names.subject(subject)?;
@@ -54,10 +54,11 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidArgument` naming `group` if it does not exist or is consumed; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn reset_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+    pub fn reset_group(&self, subject: &str, group: &str, start: StartAt) -> Result<()> {
         let shared = self.checked(subject, group)?;
         let number = self.group_number(subject, group)?;
         let mut records = Vec::new();
+        let start = shared.lock_owner()?.get()?.owner.group_restart(number, start);
         encode_group_reset(&mut records, number, start);
         judged(shared, &records, subject, group)
     }

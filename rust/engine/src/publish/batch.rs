@@ -10,14 +10,14 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::record::expire::Expiry;
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
-use delaymq_core::record::name::{encode_group, encode_subject};
+use delaymq_core::record::name::{GroupStart, encode_group, encode_subject};
 use delaymq_core::store::{is_of_users, sent_retry_due};
 use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::submission;
 use crate::names::{Subject, check_name};
-use crate::options::{Due, Expires, GroupStart, OnExpiry, PublishTerms};
+use crate::options::{Due, Expires, OnExpiry, PublishTerms};
 use crate::publish::receipts::{ReceiptFields, ReceiptRows};
 use crate::publish::terms::{AwaitedOutcomes, BatchConditions};
 use crate::shared::Shared;
@@ -251,7 +251,7 @@ impl PublishBatch {
                 encode_subject(&mut records, subject.number, &subject.name);
             }
             for (subject, group) in &self.new_groups {
-                encode_group(&mut records, *subject, GroupStart::Earliest, group);
+                encode_group(&mut records, *subject, GroupStart::Unfinished, group);
             }
             records.extend_from_slice(&self.records);
             let count = self.notes.len().saturating_add(facts);

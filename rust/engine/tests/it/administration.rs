@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_engine::{
-    Delivered, Due, Durability, GroupStart, REASON_BYTES_MAX, Report, Store, SubscribeOptions, Subscription,
+    Delivered, Due, Durability, REASON_BYTES_MAX, Report, StartAt, Store, SubscribeOptions, Subscription,
 };
 use std::sync::Arc;
 
@@ -122,32 +122,32 @@ fn groups_are_started_reset_and_removed_where_nobody_consumes() {
     let folder = tempfile::tempdir().unwrap();
     let store = crate::support::open(folder.path(), crate::support::options(Durability::Os));
     for (result, argument) in [
-        (store.reset_group("s", "g", GroupStart::Earliest), "group"),
+        (store.reset_group("s", "g", StartAt::Unfinished), "group"),
         (store.remove_group("s", "g"), "group"),
         (store.redrive("s", "g", None).map(drop), "group"),
         (store.dead_letters("s", "g", 1).map(drop), "group"),
         (store.expire("s", 0).map(drop), "subject"),
-        (store.start_group("s/", "g", GroupStart::Earliest), "subject"),
-        (store.start_group("s", "%g", GroupStart::Earliest), "group"),
+        (store.start_group("s/", "g", StartAt::Unfinished), "subject"),
+        (store.start_group("s", "%g", StartAt::Unfinished), "group"),
     ] {
         refused(result, argument);
     }
-    store.start_group("s", "g", GroupStart::Earliest).unwrap();
-    refused(store.start_group("s", "g", GroupStart::Latest), "group");
+    store.start_group("s", "g", StartAt::Unfinished).unwrap();
+    refused(store.start_group("s", "g", StartAt::Latest), "group");
     publish(&store, "s", &["a", "b"]);
     let messages = subscribe(&store);
     let taken = take(&messages, 2);
     let group = &store.groups().unwrap()[0];
     assert_eq!((group.name.as_str(), group.subject.as_str()), ("g", "s"));
     assert_eq!((group.lag, group.in_flight, group.consumers, group.next_number.0), (2, 2, 1, 2));
-    refused(store.reset_group("s", "g", GroupStart::Earliest), "group");
+    refused(store.reset_group("s", "g", StartAt::Unfinished), "group");
     refused(store.remove_group("s", "g"), "group");
     messages.acknowledge(&[taken[0].key, taken[1].key]).unwrap();
     messages.close().unwrap();
     let other = store.subscribe("s", "other", SubscribeOptions::default()).unwrap();
     take(&other, 0);
     assert_eq!(store.groups().unwrap()[0].lag, 0);
-    store.reset_group("s", "g", GroupStart::Earliest).unwrap();
+    store.reset_group("s", "g", StartAt::Unfinished).unwrap();
     let messages = subscribe(&store);
     publish(&store, "s", &["c"]);
     assert_eq!(bodies(&take(&messages, 1)), ["c"], "nobody kept what was finished before");
@@ -183,12 +183,12 @@ fn what_expired_is_counted_reported_and_given_to_nobody() {
 fn who_begins_to_consume_while_the_group_is_reset_or_removed_gets_through() {
     let folder = tempfile::tempdir().unwrap();
     let store = crate::support::open(folder.path(), crate::support::options(Durability::Os));
-    store.start_group("s", "g", GroupStart::Earliest).unwrap();
+    store.start_group("s", "g", StartAt::Unfinished).unwrap();
     let other = Arc::clone(&store);
     let operator = std::thread::spawn(move || {
         for turn in 0..200 {
             let done = if turn % 2 == 0 {
-                other.reset_group("s", "g", GroupStart::Earliest)
+                other.reset_group("s", "g", StartAt::Unfinished)
             } else {
                 other.remove_group("s", "g")
             };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    ConsumerId, Due, Durability, GivenRun, GroupStart, ManualClock, NamedConsumer, NamedOptions, Options, PullBounds,
-    RetryRule, Store,
+    ConsumerId, Due, Durability, GivenRun, ManualClock, NamedConsumer, NamedOptions, Options, PullBounds, RetryRule,
+    StartAt, Store,
 };
 
 use crate::support::{bodies, eventually, open, options, publish, subscribe};
@@ -21,7 +21,7 @@ const START: Millis = Millis(1_800_000_000_000);
 const HOUR: u64 = 3_600_000;
 
 fn begin(store: &Store, id: ConsumerId<'_>) -> Arc<NamedConsumer> {
-    let options = NamedOptions { start: GroupStart::Latest, is_broadcast: true, ..NamedOptions::default() };
+    let options = NamedOptions { start: StartAt::Latest, is_broadcast: true, ..NamedOptions::default() };
     store.register_named_consumer(id, options).unwrap().finish().unwrap().0
 }
 

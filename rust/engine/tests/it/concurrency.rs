@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::{eventually, open, options};
-use delaymq_engine::{CancelOutcome, Due, Durability, GroupStart, Options, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{CancelOutcome, Due, Durability, Options, StartAt, Store, SubscribeOptions, Subscription};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -105,8 +105,7 @@ fn consume_all(store: &Store, messages: &Subscription, ledger: &Ledger, group: &
 
 fn run(path: &Path, durability: Durability, ledger: &Arc<Ledger>, seed: u64, rounds: u64) {
     let store = open(path, tiny(durability));
-    let subscribing =
-        SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 50, ..SubscribeOptions::default() };
+    let subscribing = SubscribeOptions { start: StartAt::Unfinished, in_flight_max: 50, ..SubscribeOptions::default() };
     ledger.done.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
         for (group, seed) in [("billing", seed + 1), ("billing", seed + 2), ("audit", seed + 3)] {

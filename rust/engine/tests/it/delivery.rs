@@ -9,7 +9,7 @@ use crate::support::{bodies, collect, consume, open, options, publish, subscribe
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CancelOutcome, Due, Durability, GroupStart, ManualClock, MoveOutcome, Options, Receipt, Store, SubscribeOptions,
+    CancelOutcome, Due, Durability, ManualClock, MoveOutcome, Options, Receipt, StartAt, Store, SubscribeOptions,
 };
 
 const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
@@ -240,7 +240,7 @@ fn in_flight_is_bounded_and_acknowledging_makes_room() {
 
 #[test]
 fn a_group_that_begins_at_latest_gets_what_comes_after_its_held_pull_and_a_kill() {
-    let latest = SubscribeOptions { start: GroupStart::Latest, ..SubscribeOptions::default() };
+    let latest = SubscribeOptions { start: StartAt::Latest, ..SubscribeOptions::default() };
     for (durability, subject_is_used) in DURABILITIES.into_iter().flat_map(|one| [(one, false), (one, true)]) {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), options(durability));

@@ -9,8 +9,8 @@ use crate::support::{bodies, open, options, subscribe, taken};
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CatchUp, ConsumerId, Due, Durability, Expires, ExpiresAfter, GroupStart, IfExists, ManualClock, MoveOutcome,
-    NamedOptions, NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, Receipt, Recurs, Store, SubscribeOptions,
+    CatchUp, ConsumerId, Due, Durability, Expires, ExpiresAfter, IfExists, ManualClock, MoveOutcome, NamedOptions,
+    NewRecurring, OnExpiry, Options, PublishTerms, PullBounds, Receipt, Recurs, StartAt, Store, SubscribeOptions,
 };
 
 const START: Millis = Millis(1_800_000_000_000);
@@ -197,7 +197,7 @@ fn what_a_named_consumer_held_over_a_restart_does_not_come_again_once_it_has_exp
     const ID: ConsumerId<'_> = ConsumerId { subject: "orders", group: "billing", consumer: "host-7@@0a1b" };
     const BOUNDS: PullBounds = PullBounds { count_max: 100, bytes_max: usize::MAX, in_flight_max: 256 };
     let begin = |store: &Store| {
-        let options = NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() };
+        let options = NamedOptions { start: StartAt::Unfinished, ..NamedOptions::default() };
         store.register_named_consumer(ID, options).unwrap().finish().unwrap().0
     };
     for then in BOTH {

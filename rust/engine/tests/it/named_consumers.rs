@@ -13,8 +13,8 @@ use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{PullOffset, Sequence};
 use delaymq_engine::{
-    ConsumerId, CreationLimits, Due, Durability, GivenRun, GroupStart, NamedConsumer, NamedOptions, Options,
-    OwnerOptions, PullBounds, Registration, RetryRule, Store, TriedRun,
+    ConsumerId, CreationLimits, Due, Durability, GivenRun, NamedConsumer, NamedOptions, Options, OwnerOptions,
+    PullBounds, Registration, RetryRule, StartAt, Store, TriedRun,
 };
 
 const ID: ConsumerId<'_> = ConsumerId { subject: "orders", group: "billing", consumer: "host-7@@0a1b" };
@@ -22,7 +22,7 @@ const BOUNDS: PullBounds = PullBounds { count_max: 100, bytes_max: usize::MAX, i
 const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 3, reason: None };
 
 fn earliest() -> NamedOptions {
-    NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() }
+    NamedOptions { start: StartAt::Unfinished, ..NamedOptions::default() }
 }
 
 fn begin(store: &Store, id: ConsumerId<'_>) -> Arc<NamedConsumer> {
@@ -282,7 +282,7 @@ fn the_end_of_a_consumer_gives_what_it_holds_to_the_retry_subject_and_not_to_its
 
 #[test]
 fn a_live_group_begins_again_at_either_end_but_not_under_subscriptions() {
-    for start in [GroupStart::Earliest, GroupStart::Latest] {
+    for start in [StartAt::Unfinished, StartAt::Latest] {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), options(Durability::Disk));
         let consumer = begin(&store, ID);
@@ -298,7 +298,7 @@ fn a_live_group_begins_again_at_either_end_but_not_under_subscriptions() {
         assert!(anew.group_number() > consumer.group_number());
         publish(&store, "orders", Due::After(0), b"c");
         let run = pull(&anew);
-        let expected = if start == GroupStart::Earliest { "abc" } else { "c" };
+        let expected = if start == StartAt::Unfinished { "abc" } else { "c" };
         assert_eq!(bodies(&run.messages).concat(), expected);
         assert!(run.first.0 >= 256);
         let subscription = subscribe(&store, "orders", "billing");
@@ -464,8 +464,7 @@ fn an_operator_ends_a_consumer_whose_client_does_not_come_back_and_a_crash_chang
     let listed = store.consumers("orders", "billing").unwrap();
     let rows: Vec<_> = listed.iter().map(|one| (&*one.name, &*one.subject, one.in_flight, one.is_lasting)).collect();
     assert_eq!(rows, [(ID.consumer, "orders", 1, true), (ID.consumer, own.as_str(), 1, true)]);
-    for change in [store.remove_group("orders", "billing"), store.reset_group("orders", "billing", GroupStart::Latest)]
-    {
+    for change in [store.remove_group("orders", "billing"), store.reset_group("orders", "billing", StartAt::Latest)] {
         assert!(matches!(change, Err(Error::InvalidArgument { argument: "group", .. })), "{change:?}");
     }
     for (id, argument) in [
@@ -493,7 +492,7 @@ fn an_operator_ends_a_consumer_whose_client_does_not_come_back_and_a_crash_chang
     again.sort();
     assert_eq!(again, ["b", "c"]);
     assert_eq!(store.end_consumer(ConsumerId { consumer: "host-8", ..ID }, AT_ONCE), Ok(2));
-    store.reset_group("orders", "billing", GroupStart::Latest).unwrap();
+    store.reset_group("orders", "billing", StartAt::Latest).unwrap();
     store.remove_group("orders", "billing").unwrap();
     assert!(matches!(store.consumers("orders", "billing"), Err(Error::InvalidArgument { argument: "group", .. })));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use delaymq_engine::{ConsumerId, Due, GroupStart, NamedConsumer, NamedOptions, PullBounds, TriedRun};
+use delaymq_engine::{ConsumerId, Due, NamedConsumer, NamedOptions, PullBounds, StartAt, TriedRun};
 
 use crate::consumers::body_of;
 use crate::publishers::{answered, at_once};
@@ -32,7 +32,7 @@ fn pulled(world: &World, consumer: &NamedConsumer) -> usize {
 /// See the module.
 pub(crate) fn event_loop(world: &Arc<World>) {
     let store = world.open();
-    let options = NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() };
+    let options = NamedOptions { start: StartAt::Unfinished, ..NamedOptions::default() };
     let consumer = Kept::new(store.register_named_consumer(ID, options).unwrap().finish().unwrap().0);
     let (bell, listener) = Bell::hung_up(&store);
     consumer.watch_by(&listener, 7).unwrap();

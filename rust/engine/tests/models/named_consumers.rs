@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_core::units::PullOffset;
-use delaymq_engine::{ConsumerId, Due, GroupStart, NamedOptions, PullBounds, RetryRule, Store};
+use delaymq_engine::{ConsumerId, Due, NamedOptions, PullBounds, RetryRule, StartAt, Store};
 
 use crate::consumers::body_of;
 use crate::publishers::{answered, at_once, ended_soon};
@@ -19,7 +19,7 @@ const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 3, reason: Non
 const BODIES: [&str; 3] = ["one", "two", "three"];
 
 fn earliest() -> NamedOptions {
-    NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() }
+    NamedOptions { start: StartAt::Unfinished, ..NamedOptions::default() }
 }
 
 fn published(world: &Arc<World>, store: &Arc<Store>) -> shuttle::thread::JoinHandle<()> {

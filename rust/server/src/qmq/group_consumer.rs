@@ -11,9 +11,7 @@ use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::record::limits::{GroupSubject, group_subject};
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{PullOffset, Sequence};
-use delaymq_engine::{
-    GivenRun, GroupStart, IN_FLIGHT_MAX, NamedConsumer, NamedOptions, PullBounds, RetryRule, TriedRun,
-};
+use delaymq_engine::{GivenRun, IN_FLIGHT_MAX, NamedConsumer, NamedOptions, PullBounds, RetryRule, StartAt, TriedRun};
 use tokio::task::yield_now;
 
 use crate::blocking_pool::Work;
@@ -45,7 +43,7 @@ impl GroupConsumer {
         let (store, wanted) = (Arc::clone(&state.store), Name::clone(name));
         let is_of_group =
             matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
-        let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
+        let start = if is_of_group { StartAt::Unfinished } else { StartAt::Latest };
         let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN, is_broadcast: session.is_broadcast() };
         // Until it is durable it takes no thread, and delays no other look-up.
         let beginning =

@@ -5,7 +5,7 @@
 use delaymq_core::wire::extension::END_CONSUMER;
 use delaymq_core::wire::extension::administration::read_number;
 use delaymq_core::wire::qmq::pull::ConsumerName;
-use delaymq_engine::{Durability, GroupStart, Store};
+use delaymq_engine::{Durability, StartAt, Store};
 use delaymq_server::ServerOptions;
 
 use crate::support::qmq::{Pull, Qmq, ids, message, offsets, pull};
@@ -131,7 +131,7 @@ fn it_ends_with_its_lease_and_leaves_nothing_that_holds_the_log() {
     let names = broadcast("host@@1");
     let retries = Pull { subject: "%RETRY%order%host@@1", ..names.clone() };
     assert!(qmq.pull(&names).is_empty() && qmq.pull(&retries).is_empty());
-    served.store.start_group("order", "g", GroupStart::Latest).unwrap();
+    served.store.start_group("order", "g", StartAt::Latest).unwrap();
     qmq.store(&messages(&["a", "b"]));
     qmq.store(&[message(retries.subject, "again", &[], None)]);
     assert_eq!(qmq.take(&names, 2).len(), 2);

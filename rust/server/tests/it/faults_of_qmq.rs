@@ -11,7 +11,7 @@ use crate::planting::Everywhere;
 use crate::support::qmq::{self, HOLD_MS, Pull, Qmq, pull};
 use crate::support::{Client, Served, eventually, options, serve, serve_with, store_options};
 use delaymq_core::planted::Planted;
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::CANCEL;
 use delaymq_core::wire::extension::publish::{Cancelled, put_receipts, read_outcomes};
@@ -81,7 +81,7 @@ fn sent_as_java_does(client: &mut Client, messages: &[(&str, Vec<u8>)]) -> (usiz
 
 /// How many messages a group of this subject gets.
 fn ready(served: &Served, subject: &str) -> u64 {
-    served.store.start_group(subject, "counting", GroupStart::Earliest).unwrap();
+    served.store.start_group(subject, "counting", StartAt::Unfinished).unwrap();
     let groups = served.store.groups().unwrap();
     groups.iter().filter(|group| group.subject == subject).map(|group| group.lag).sum()
 }

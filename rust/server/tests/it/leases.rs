@@ -8,8 +8,8 @@ use crate::support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets
 use crate::support::{Served, eventually, metric, options, serve, serve_with, store_options};
 use delaymq_core::error::Error;
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::ConsumerListed;
+use delaymq_core::store::StartAt;
 use delaymq_core::wire::extension::administration::{GroupName, Listed, Listing, read_number};
 use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::errors::ErrorCode;
@@ -37,7 +37,7 @@ fn what_a_silent_consumer_holds_goes_to_the_retry_subject_and_at_last_to_the_dea
     let mut qmq = client(&served);
     let names = pull("order", "g", "c");
     // Its own silence may end it before it pulls again, so the group is made from the first message on.
-    served.store.start_group("order", "g", GroupStart::Earliest).unwrap();
+    served.store.start_group("order", "g", StartAt::Unfinished).unwrap();
     qmq.store(&[message("order", "a", &[], None)]);
     let found = qmq.take(&names, 1);
     let retries = pull("%RETRY%order%g", "g", "c");

@@ -6,7 +6,7 @@ use crate::support::qmq::Qmq;
 use crate::support::{Client, eventually, options, serve, serve_with, subscribing};
 use delaymq_core::queues::tags::{Filter, TagRule};
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::administration::{
     Expire, GroupAt, GroupName, Listed, Listing, Redrive, read_number,
@@ -291,7 +291,7 @@ fn groups_and_subjects_are_listed_and_changed() {
     let served = serve();
     let mut client = served.connect();
     for (subject, group) in [("a", "one"), ("a", "two"), ("b", "one")] {
-        let at = GroupAt { name: GroupName { subject, group }, start: GroupStart::Latest };
+        let at = GroupAt { name: GroupName { subject, group }, start: StartAt::Latest };
         client.done(START_GROUP, |out| at.put(out));
         client.refused(START_GROUP, ErrorCode::InvalidArgument, |out| at.put(out));
     }
@@ -312,7 +312,7 @@ fn groups_and_subjects_are_listed_and_changed() {
     assert_eq!(names, ["a/one", "a/two", "b/one"]);
     client.publish("a", &[b"1", b"2"], 0);
     eventually("both", || served.store.status().unwrap().ready == 2);
-    let at = GroupAt { name: GroupName { subject: "a", group: "two" }, start: GroupStart::Latest };
+    let at = GroupAt { name: GroupName { subject: "a", group: "two" }, start: StartAt::Latest };
     client.done(RESET_GROUP, |out| at.put(out));
     client.done(REMOVE_GROUP, |out| at.name.put(out));
     client.refused(REMOVE_GROUP, ErrorCode::InvalidArgument, |out| at.name.put(out));

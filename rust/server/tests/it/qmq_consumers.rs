@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, message_with, offsets, pull};
 use crate::support::{Served, eventually, metric, options, page, page_with, restarted, serve, serve_with};
-use delaymq_engine::{Durability, GroupStart};
+use delaymq_engine::{Durability, StartAt};
 use delaymq_server::{AccessOptions, ServerOptions, TokenHash};
 
 /// Retries come at once, so that a test need not wait for them.
@@ -337,7 +337,7 @@ fn a_pull_that_waits_is_not_left_behind_by_a_group_that_began_again() {
     assert_eq!(offsets(&qmq.take(&names, 1)), [0]);
     let held = qmq.ask_pull(&Pull { last: 0, hold_ms: HOLD_MS, ..names.clone() });
     eventually("it waits", || metric(&served, "held_pulls") == 1);
-    served.store.reset_live_group("order", "billing", GroupStart::Earliest).unwrap();
+    served.store.reset_live_group("order", "billing", StartAt::Unfinished).unwrap();
     // By this it is found that the consumer has ended; another one begins, which holds nothing yet.
     assert_eq!(other.acknowledge(&names, 0, 0), 0);
     assert_eq!(ids(&qmq.pulled(held)), ["a"]);

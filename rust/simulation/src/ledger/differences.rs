@@ -153,9 +153,12 @@ impl Ledger {
     fn compare_ready(&self, owner: &Owner, found: &mut Vec<String>) {
         let dispatch = &owner.state().dispatch;
         for (subject, topic) in &self.topics {
+            let listed_from = topic.listed_from.max(topic.floor);
             let bounds = (dispatch.finished_below(*subject).0, dispatch.next_number(*subject).0);
             differ(found, &format!("subject {subject}"), &(topic.floor, topic.ready.len() as u64), &bounds);
-            for (number, sequence) in (0_u64..).zip(&topic.ready).skip(usize::try_from(topic.floor).unwrap_or_default())
+            let listed = dispatch.listed_from(*subject).0;
+            differ(found, &format!("subject {subject}: listed from"), &listed_from, &listed);
+            for (number, sequence) in (0_u64..).zip(&topic.ready).skip(usize::try_from(listed_from).unwrap_or_default())
             {
                 let attempt = self.lines.get(sequence).map(|line| line.attempt);
                 let entry = dispatch.find(*subject, ReadyNumber(number)).ok().flatten();
@@ -171,6 +174,7 @@ fn compare_group(what: &str, ours: &Members, theirs: &Group, next: u64, found: &
     differ(found, &format!("{what}: life"), &(ours.subject, ours.name.as_str(), ours.start), &life);
     let marks = (theirs.cursor.0, theirs.reserved_number.0, theirs.marked_below.0);
     differ(found, &format!("{what}: cursor, reserve, mark"), &(ours.cursor, ours.reserved, ours.marked_below), &marks);
+    differ(found, &format!("{what}: read again below"), &ours.again_below, &theirs.again_below.0);
     let unfinished: Vec<u64> = (ours.start..next).filter(|number| !ours.finished.contains(number)).collect();
     let theirs_unfinished: Vec<u64> = (theirs.start.0..next).filter(|number| !theirs.done.contains(*number)).collect();
     differ(found, &format!("{what}: unfinished"), &unfinished, &theirs_unfinished);

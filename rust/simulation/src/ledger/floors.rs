@@ -1,7 +1,7 @@
-//! The floors of subjects: everything below one is finished.
+//! The floors of subjects: everything below one is finished, until a group reads it again.
 
-use super::Ledger;
 use super::group::Members;
+use super::{Ledger, Topic};
 
 impl Ledger {
     /// Raises the floor of each subject to the first message that a group has not finished, or without a group to the
@@ -14,8 +14,16 @@ impl Ledger {
             let least = groups.map(Members::lowest_unfinished).min();
             let least = least.or_else(|| (topic.floor..ready).find(kept)).unwrap_or(ready);
             let floor = least.min(ready).max(topic.floor);
-            topic.gone.extend(topic.floor..floor);
             topic.floor = floor;
         }
+    }
+}
+
+impl Topic {
+    /// The first message from this number on that a group may read again: those before are all gone.
+    pub(super) fn first_again(&self, number: u64) -> u64 {
+        let ready = self.ready.len() as u64;
+        let all_gone = (0..ready).take_while(|number| self.gone.contains(number)).count() as u64;
+        number.max(all_gone).min(ready)
     }
 }

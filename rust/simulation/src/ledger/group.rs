@@ -36,6 +36,8 @@ pub(super) struct Members {
     pub(super) reserved: u64,
     /// New numbers below this may have been handed over before a crash.
     pub(super) marked_below: u64,
+    /// Numbers below this may have been handed over before a reset.
+    pub(super) again_below: u64,
     /// Finished numbers, from the start on.
     pub(super) finished: BTreeSet<u64>,
     lowest: u64,
@@ -53,6 +55,7 @@ impl Members {
             cursor: start,
             reserved: start,
             marked_below: start,
+            again_below: 0,
             finished: gone.range(start..).copied().collect(),
             lowest: start,
             returned: BTreeMap::new(),
@@ -63,7 +66,7 @@ impl Members {
 
     /// Continues a group that was reset: numbers that it may have handed over are marked.
     pub(super) fn go_on_from(&mut self, before: &Self) {
-        self.marked_below = self.marked_below.max(before.marked_below).max(before.reserved);
+        self.again_below = before.again_below.max(before.reserved);
     }
 
     pub(super) fn is_finished(&self, number: u64) -> bool {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
 use delaymq_core::record::expire::{ExpiredBy, encode_expire};
-use delaymq_core::record::name::{GroupEnd, GroupStart, encode_group_end, encode_group_reset};
+use delaymq_core::record::name::{GroupEnd, encode_group_end, encode_group_reset};
 use delaymq_core::record::queue::ranges_of;
 use delaymq_core::record::retry::{Redrive, encode_redrive};
 use delaymq_core::schedule_log::Entry;
-use delaymq_core::store::{DeadLetterQueue, ReadyCursor, ReadyPiece, retry_subject};
+use delaymq_core::store::{DeadLetterQueue, ReadyCursor, ReadyPiece, StartAt, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 use super::draft::Draft;
@@ -39,7 +39,8 @@ pub struct AskedExpiry {
 
 impl Node {
     /// Submits the reset of a group.
-    pub fn reset_group(&mut self, group: GroupNumber, start: GroupStart) -> Result<Option<Sequence>> {
+    pub fn reset_group(&mut self, group: GroupNumber, start: StartAt) -> Result<Option<Sequence>> {
+        let start = self.owner.group_restart(group, start);
         self.submit_one(Class::Finishing, true, |records| encode_group_reset(records, group, start))
     }
 

@@ -259,10 +259,10 @@ impl Node {
         let held: Vec<(PullOffset, delaymq_core::queues::Held)> = consumer.held.iter().collect();
         let mut read = Vec::new();
         for (offset, held) in held {
-            let Some(entry) = self.owner.state().dispatch.find(subject, held.number)? else { continue };
+            let Some(entry) = self.owner.ready_entry(subject, held.number)? else { continue };
             let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries);
             let (message_subject, body, expiry) = self.read_message(entry.location(), entry.payload_sequence())?;
-            let delivery = Delivery { offset, number: held.number, entry, attempt };
+            let delivery = Delivery { offset, number: held.number, entry, attempt, is_again: true };
             read.push((Handed { delivery, subject: message_subject, body }, expiry));
         }
         let (mut handed, mut expired) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_group};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::store::{
-    Delivery, GoesOn, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement, goes_on, sent_retry_due,
+    Delivery, GoesOn, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement, StartAt, goes_on, sent_retry_due,
 };
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
@@ -58,7 +58,7 @@ impl Node {
             }
             seen.push(subject);
             if let Some(owner) = group_subject(message.subject) {
-                draft.add(|records| encode_group(records, subject, GroupStart::Earliest, owner.group));
+                draft.add(|records| encode_group(records, subject, GroupStart::Unfinished, owner.group));
             }
         }
         for message in messages {
@@ -83,7 +83,7 @@ impl Node {
         let mut draft = Draft::default();
         let number = self.subject_in(&mut draft, subject)?;
         let is_own = group_subject(subject).is_some_and(|own| own.group == group);
-        let start = if is_own { GroupStart::Earliest } else { GroupStart::Latest };
+        let start = if is_own { GroupStart::Unfinished } else { GroupStart::Latest };
         let attach = Attach { subject: number, start, block, is_broadcast, group, consumer };
         draft.add(|records| encode_attach(records, &attach));
         Ok(self.submit_draft(&draft, Class::Finishing, block > 0)?.map(last_of))
@@ -182,11 +182,12 @@ impl Node {
     }
 
     /// Submits the reset of a group that clients consume for. Their consumers end with it.
-    pub fn reset_live_group(&mut self, group: GroupNumber, start: GroupStart) -> Result<Option<Sequence>> {
+    pub fn reset_live_group(&mut self, group: GroupNumber, start: StartAt) -> Result<Option<Sequence>> {
         if !self.send()? {
             return Ok(None);
         }
         let mut records = Vec::new();
+        let start = self.owner.group_restart(group, start);
         let count = self.owner.encode_reset_with_consumers(group, start, &mut records);
         let submitted = self.submit(&records, u32::try_from(count).unwrap_or(u32::MAX), Class::Finishing, true)?;
         if submitted.is_some() {

@@ -9,7 +9,7 @@ use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
 use delaymq_core::record::expire::{Expiry, OnExpiry};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group};
-use delaymq_core::store::{Receipt, retry_subject};
+use delaymq_core::store::{Receipt, StartAt, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use super::draft::{Draft, last_of};
@@ -146,11 +146,12 @@ impl Node {
     }
 
     /// Submits a group of a subject, and names its retry subject. Both subjects are made if they do not exist.
-    pub fn subscribe(&mut self, subject: &str, group: &str, start: GroupStart) -> Result<Option<Sequence>> {
+    pub fn subscribe(&mut self, subject: &str, group: &str, start: StartAt) -> Result<Option<Sequence>> {
         let mut draft = Draft::default();
         let main = self.subject_in(&mut draft, subject)?;
         let is_new = draft.count > 0;
         self.subject_in(&mut draft, &retry_subject(subject, group))?;
+        let start = self.owner.group_start(main, start);
         draft.add(|records| encode_group(records, main, start, group));
         let is_there = self.owner.state().group_named(main, group).is_some();
         let class = if is_there && !is_new { Class::Finishing } else { Class::Growing };
@@ -164,7 +165,7 @@ impl Node {
             let (subject, there) = (there.subject, there.name.clone());
             return self.attach(&Attach {
                 subject,
-                start: GroupStart::Earliest,
+                start: GroupStart::Unfinished,
                 block,
                 is_broadcast: false,
                 group: &there,

@@ -3,8 +3,8 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Durability;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{Crash, MemoryStorage};
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, PullRequest, Receipt};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
@@ -200,7 +200,7 @@ impl Machine {
 
     /// Subscribes a group from the earliest message kept, and begins a consumer of it.
     pub fn consumer(&mut self, subject: &str, group: &str) -> Result<Consumer> {
-        let fact = self.node()?.subscribe(subject, group, GroupStart::Earliest)?;
+        let fact = self.node()?.subscribe(subject, group, StartAt::Unfinished)?;
         let Some(Outcome::Group(group) | Outcome::GroupThere(group)) = self.asked(fact)? else {
             return Err(stuck("a group"));
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use delaymq_core::record::expire::EXPIRED_REASON;
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
@@ -108,7 +108,12 @@ impl World {
     fn reset_group(&mut self, index: usize) {
         self.leave_group(index);
         let Some((group, change)) = self.group_change(index, false) else { return };
-        let start = if change.from_latest { GroupStart::Latest } else { GroupStart::Earliest };
+        let begins_again = self.chance.percent(50);
+        let start = match (change.from_latest, begins_again) {
+            (true, _) => StartAt::Latest,
+            (false, true) => StartAt::Earliest,
+            (false, false) => StartAt::Unfinished,
+        };
         let asked = self.call("reset a group", |node| node.reset_group(group, start)).flatten();
         self.asked_for_change("reset a group", asked, change);
     }

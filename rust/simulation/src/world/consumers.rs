@@ -1,6 +1,6 @@
 //! Consumers: they subscribe, pull, acknowledge, give back, and end.
 
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, PullRequest, retry_subject};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
@@ -68,7 +68,12 @@ impl World {
             }
             None => {
                 let from_latest = self.chance.percent(20);
-                let start = if from_latest { GroupStart::Latest } else { GroupStart::Earliest };
+                let begins_again = self.chance.percent(30);
+                let start = match (from_latest, begins_again) {
+                    (true, _) => StartAt::Latest,
+                    (false, true) => StartAt::Earliest,
+                    (false, false) => StartAt::Unfinished,
+                };
                 self.with_handle(index, |handle| handle.from_latest = from_latest);
                 let Some(node) = &mut self.node else { return };
                 node.subscribe(&handle.subject, &handle.group, start)

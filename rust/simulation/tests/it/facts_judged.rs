@@ -83,6 +83,7 @@ fn retry(place: Place, offset: u64, number: u64, target: SubjectNumber) -> Retry
         target,
         attempt: 2,
         payload_sequence: Sequence(1),
+        size: Some(120),
         destination: Destination::Again,
     }
 }
@@ -102,7 +103,7 @@ fn what_is_done_for_a_group_that_is_not_there_changes_nothing() {
     }
     let gone = Some(Outcome::NotFound);
     changes_nothing(rig, gone, "consumer", &|out| encode_consumer(out, NOBODY, "c"));
-    changes_nothing(rig, gone, "reset", &|out| encode_group_reset(out, NOBODY, GroupStart::Earliest));
+    changes_nothing(rig, gone, "reset", &|out| encode_group_reset(out, NOBODY, GroupStart::Unfinished));
     for end in [GroupEnd::Alone, GroupEnd::WithItsRetries] {
         changes_nothing(rig, gone, "group end", &|out| encode_group_end(out, NOBODY, end));
     }
@@ -124,7 +125,7 @@ fn what_is_done_to_a_subject_that_is_not_there_changes_nothing() {
     let (mut rig, _, subject) = filled();
     let rig = &mut rig;
     let gone = Some(Outcome::NotFound);
-    changes_nothing(rig, gone, "group", &|out| encode_group(out, NOWHERE, GroupStart::Earliest, "other"));
+    changes_nothing(rig, gone, "group", &|out| encode_group(out, NOWHERE, GroupStart::Unfinished, "other"));
     let (start, group, consumer) = (GroupStart::Latest, "other", "c");
     let attach = Attach { subject: NOWHERE, start, block: 8, is_broadcast: false, group, consumer };
     changes_nothing(rig, gone, "attach", &|out| encode_attach(out, &attach));

@@ -10,11 +10,11 @@ use crate::rig::{Place, Rig, START, bodies_of, small};
 use delaymq_core::error::Error;
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::{IfExists, NameHash, TermsLimits};
 use delaymq_core::record::{KINDS, Records};
 use delaymq_core::run::LoadName;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;
@@ -29,7 +29,7 @@ const STAGED: LoadName = LoadName { staged: START, nonce: [7; 16] };
 fn small_store() -> Rig {
     let mut rig = Rig::new(small());
     rig.in_flight_max = 3;
-    let group = rig.group("s", "g", GroupStart::Earliest);
+    let group = rig.group("s", "g", StartAt::Unfinished);
     let place = (group, rig.consumer(group, "c"));
     rig.publish("s", 0, "acknowledged");
     rig.publish("s", 0, "given back");
@@ -54,7 +54,7 @@ fn small_store() -> Rig {
     rig.checkpoint();
     rig.publish("s", 0, "ready in memory");
     load(&mut rig);
-    let (ended, _) = rig.attach("s", "ended", GroupStart::Latest, "client", 8);
+    let (ended, _) = rig.attach("s", "ended", StartAt::Latest, "client", 8);
     rig.node().end_group(ended, 0).unwrap();
     rig.settle();
     rig.checkpoint();
@@ -122,13 +122,13 @@ fn die_and_come_back(rig: &mut Rig, place: Place) {
 
 /// A message expires that nobody took, and its group begins again.
 fn expire_and_begin_again(rig: &mut Rig) {
-    let group = rig.group("old", "again", GroupStart::Earliest);
+    let group = rig.group("old", "again", StartAt::Unfinished);
     rig.publish("old", 0, "expired");
     let subject = rig.node().subject_number("old").unwrap();
     let asked = rig.node().expire(subject, START.plus(1)).unwrap().unwrap();
     rig.settle();
     assert_eq!(rig.node().take_outcome(asked.fact), Some(Outcome::Expired(1)));
-    let fact = rig.node().reset_group(group, GroupStart::Earliest).unwrap().unwrap();
+    let fact = rig.node().reset_group(group, StartAt::Unfinished).unwrap().unwrap();
     rig.settle();
     assert!(matches!(rig.node().take_outcome(fact), Some(Outcome::Group(_))));
 }

@@ -11,10 +11,10 @@ use crate::rig::keyed::{asked, move_keyed, publish_keyed, tried};
 use crate::rig::{Rig, START, small};
 use delaymq_core::error::Error;
 use delaymq_core::record::FORMAT_VERSION;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::Outcome;
+use delaymq_core::store::StartAt;
 use delaymq_simulation::disk::{Disk, End};
 use delaymq_simulation::node::{Due, NewRecurring};
 use delaymq_simulation::planted::KnowsNext;
@@ -34,8 +34,8 @@ fn made() -> Rig {
     let mut rig = Rig::new(small());
     rig.publish("orders", 0, "the first order");
     let billing = rig.earliest("orders", "billing");
-    rig.group("orders", "shipping", GroupStart::Latest);
-    rig.attach("orders", "audit", GroupStart::Earliest, "host-7@@0a1b", 16);
+    rig.group("orders", "shipping", StartAt::Latest);
+    rig.attach("orders", "audit", StartAt::Unfinished, "host-7@@0a1b", 16);
     for number in 0..12 {
         rig.publish("orders", 0, &format!("order {number}"));
     }

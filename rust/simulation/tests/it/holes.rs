@@ -6,8 +6,8 @@ use crate::rig::{Place, Rig, lean, sees};
 use delaymq_core::error::StorageFault;
 use delaymq_core::message_log::{Hole, segment_path};
 use delaymq_core::planted::Planted;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::Call;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, visible_state};
 use delaymq_core::units::{LocationFile, Sequence};
 use delaymq_simulation::disk::End;
@@ -23,7 +23,7 @@ fn options() -> NodeOptions {
 fn with_stragglers(options: NodeOptions) -> (Rig, Place) {
     let mut rig = Rig::new(options);
     rig.publish("slow", 0, "slow 0");
-    rig.group("slow", "g", GroupStart::Earliest);
+    rig.group("slow", "g", StartAt::Unfinished);
     rig.publish("noise", 0, "first");
     let quick = rig.earliest("noise", "g");
     for straggler in 1..4 {
@@ -156,7 +156,7 @@ fn a_search_is_due_by_what_was_finished_and_not_by_what_came() {
     let owner = OwnerOptions { reclaim_bytes: 20_000, ..options().owner };
     let mut rig = Rig::new(NodeOptions { owner, ..options() });
     rig.publish("slow", 0, "holds the log");
-    rig.group("slow", "g", GroupStart::Earliest);
+    rig.group("slow", "g", StartAt::Unfinished);
     rig.publish("noise", 0, "first");
     let quick = rig.earliest("noise", "g");
     for _ in 0..60 {
@@ -177,7 +177,7 @@ fn a_search_is_due_by_what_was_finished_and_not_by_what_came() {
 fn what_is_moved_given_back_or_far_keeps_its_facts() {
     let mut rig = Rig::new(options());
     rig.publish("slow", 0, "holds the log");
-    rig.group("slow", "g", GroupStart::Earliest);
+    rig.group("slow", "g", StartAt::Unfinished);
     let moved = rig.publish("later", 50, "moved");
     let far = rig.publish("later", 500_000, "far");
     rig.publish("noise", 0, "first");

@@ -33,7 +33,7 @@ pub(crate) fn each_unfinished(
     sink: &mut Gathered,
     show: &mut dyn FnMut(SubjectNumber, u64, Entry),
 ) -> Result<()> {
-    let mut cursor = ReadyCursor::new(subject, owner.state().dispatch.finished_below(subject), end);
+    let mut cursor = ReadyCursor::new(subject, owner.state().dispatch.listed_from(subject), end);
     loop {
         let entries = match owner.look_at_ready(&mut cursor) {
             ReadyPiece::End => return Ok(()),

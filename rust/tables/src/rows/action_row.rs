@@ -86,6 +86,14 @@ impl<'a> Said<'a> {
         Self { target: Some(target.sequence), target_due: Some(target.due), ..self }
     }
 
+    fn starting(self, start: GroupStart) -> Self {
+        let numbers = match start {
+            GroupStart::Number(number) => Span::one(number.0),
+            GroupStart::Unfinished | GroupStart::Latest => self.numbers,
+        };
+        Self { start: Some(start), numbers, ..self }
+    }
+
     /// What is asked of a pending message, or of a series.
     fn of_entry(fact: &Fact<'a>) -> Option<Self> {
         // 0 names none.
@@ -126,7 +134,7 @@ impl<'a> Said<'a> {
     fn of_party(fact: &Fact<'a>) -> Option<Self> {
         Some(match *fact {
             Fact::Group { subject, start, name } => {
-                Self { subject: Some(subject), start: Some(start), group: Some(name), ..Self::is("group") }
+                Self { subject: Some(subject), group: Some(name), ..Self::is("group").starting(start) }
             }
             Fact::Subject { number, name } => Self { subject: Some(number), name: Some(name), ..Self::is("subject") },
             Fact::GroupEnd { group, end } => {
@@ -137,7 +145,7 @@ impl<'a> Said<'a> {
                 Self { group_number: Some(group), ..Self::is(kind) }
             }
             Fact::GroupReset { group, start } => {
-                Self { group_number: Some(group), start: Some(start), ..Self::is("group_reset") }
+                Self { group_number: Some(group), ..Self::is("group_reset").starting(start) }
             }
             Fact::Consumer { group, name } => {
                 Self { group_number: Some(group), consumer: Some(name), ..Self::is("consumer") }
@@ -147,10 +155,9 @@ impl<'a> Said<'a> {
             }
             Fact::Attach(Attach { subject, start, group, consumer, .. }) => Self {
                 subject: Some(subject),
-                start: Some(start),
                 group: Some(group),
                 consumer: Some(consumer),
-                ..Self::is("attach")
+                ..Self::is("attach").starting(start)
             },
             _ => return None,
         })
@@ -291,8 +298,9 @@ impl Row for ActionRow<'_> {
 
 fn start_word(start: GroupStart) -> &'static str {
     match start {
-        GroupStart::Earliest => "earliest",
+        GroupStart::Unfinished => "unfinished",
         GroupStart::Latest => "latest",
+        GroupStart::Number(_) => "number",
     }
 }
 

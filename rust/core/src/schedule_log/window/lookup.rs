@@ -8,7 +8,7 @@ use crate::schedule_log::entry::Entry;
 use crate::units::{DueKey, RunNumber};
 
 /// An entry, or the block of a run that cannot be read.
-pub(in crate::schedule_log) type Found = std::result::Result<Option<Entry>, Box<DamagedBlock>>;
+pub(crate) type Found = std::result::Result<Option<Entry>, Box<DamagedBlock>>;
 
 /// Runs whose last group of blocks is kept decoded, about 12 KiB for each.
 const RUNS_MAX: usize = 256;
@@ -25,7 +25,7 @@ struct Lookup {
 
 /// The groups of blocks that were read last, by run.
 #[derive(Debug, Default)]
-pub(in crate::schedule_log) struct Lookups {
+pub(crate) struct Lookups {
     runs: HashMap<RunNumber, Lookup>,
     uses: u64,
     buffer: ScanBuffer<ScheduleRow>,
@@ -57,6 +57,11 @@ impl Lookups {
         };
         lookup.likely = found.map_or(lookup.likely, |at| at.saturating_add(1));
         Ok(found.and_then(|at| lookup.entries.get(at)).copied())
+    }
+
+    /// Like [`Self::find`], for a run whose blocks are read as they are.
+    pub(crate) fn find_unpatched(&mut self, run: &Run, key: DueKey) -> Found {
+        self.find(run, &Patches::default(), key)
     }
 
     /// Forgets the blocks that were read of a run.

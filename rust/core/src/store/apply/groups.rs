@@ -21,15 +21,22 @@ pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: Grou
     Outcome::Group(group)
 }
 
+/// The number that a new group of the subject starts with. Messages below those that the subject remembers as gone are
+/// never read again, since it is not known any more which of them were withdrawn.
 fn place_of(state: &State, subject: SubjectNumber, start: GroupStart) -> ReadyNumber {
     match start {
-        GroupStart::Earliest if is_on(Planted::StartBelowFloor) => ReadyNumber(0),
-        GroupStart::Earliest => state.dispatch.finished_below(subject),
+        GroupStart::Unfinished if is_on(Planted::StartBelowFloor) => ReadyNumber(0),
+        GroupStart::Unfinished => state.dispatch.finished_below(subject),
         GroupStart::Latest => state.dispatch.next_number(subject),
+        GroupStart::Number(number) => {
+            let from = state.subjects.get(subject).map_or(0, |subject| subject.gone.below());
+            number.max(ReadyNumber(from)).min(state.dispatch.next_number(subject))
+        }
     }
 }
 
-/// Returns the group of this name. If there is none, makes one that starts at `start`.
+/// Returns the group of this name. If there is none, makes one that starts at `start`, as [`place_of`] returned it.
+/// Messages from there on that were finished are unfinished again, for this group.
 pub(super) fn ensure_group(
     state: &mut State,
     subject: SubjectNumber,
@@ -40,10 +47,7 @@ pub(super) fn ensure_group(
         return Some(there);
     }
     let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
-    // No message below this number is kept.
-    let kept_from = state.dispatch.finished_below(subject);
-    let revives = is_on(Planted::StartBelowFloor);
-    let start = if revives { start } else { start.max(kept_from) };
+    let revives = is_on(Planted::StartBelowFloor) || is_on(Planted::GoneReadAgain);
     let entry = state.subjects.get_mut(subject)?;
     let number = state.next_group;
     state.next_group = number.next();
@@ -54,6 +58,7 @@ pub(super) fn ensure_group(
     entry.groups.add(number, name);
     state.groups.insert(number, group);
     state.floors.groups_changed(subject);
+    state.dispatch.reopen(subject, start);
     Some(number)
 }
 
@@ -123,7 +128,7 @@ fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
 }
 
 /// Resets a group: it is removed and begins again at `start` under its name. Messages that it may have delivered before
-/// are marked as possible repetitions.
+/// are marked as redelivered, and their attempts begin at 1.
 pub(super) fn apply_group_reset(state: &mut State, number: GroupNumber, start: GroupStart) -> Outcome {
     let Some(group) = state.groups.get(&number) else { return Outcome::NotFound };
     let subject = group.subject;
@@ -135,7 +140,7 @@ pub(super) fn apply_group_reset(state: &mut State, number: GroupNumber, start: G
     let Some(before) = take_group(state, number) else { return Outcome::NotFound };
     let Some(again) = ensure_group(state, subject, start, &before.name) else { return Outcome::NotFound };
     if let Some(group) = state.groups.get_mut(&again) {
-        group.marked_below = group.marked_below.max(before.marked_below).max(before.reserved_number);
+        group.again_below = before.again_below.max(before.reserved_number);
     }
     state.settle(subject);
     Outcome::Group(again)

@@ -67,6 +67,9 @@ pub(in crate::store) fn place_at_once(state: &mut State, effects: &mut Effects, 
 
 pub(super) fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
     let number = state.dispatch.push(entry);
+    if let Some(number) = number {
+        state.note_ready(number, &entry);
+    }
     let Some(subject) = state.subjects.get(entry.subject()) else { return };
     if entry.sequence() < subject.ended_before {
         // The subject belonged to a removed group: no group receives the message.

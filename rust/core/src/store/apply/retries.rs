@@ -2,6 +2,7 @@
 
 use super::effects::{Effects, Outcome};
 use super::groups::ensure_group;
+use crate::dispatch_log::Posting;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
@@ -9,14 +10,15 @@ use crate::record::expire::{EXPIRED_REASON, Expire, ExpiredBy};
 use crate::record::retry::{Destination, Redrive, Retry};
 use crate::schedule_log::Entry;
 use crate::store::apply::placement::{Arrival, place, place_at_once};
+use crate::store::history::find_in_log;
 use crate::store::query::listing::count_of;
 use crate::store::recovery::ready_rescue::rescue_one_ready;
 use crate::store::state::State;
 use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
 
 /// Ends a delivery and begins its message again in the target subject. One fact does both, so the message is never in
-/// two places or in none. The first retry adds the group to the target subject, from number 0, whatever the group's own
-/// start was. A dead letter is ready at once.
+/// two places or in none. The first retry adds the group to the target subject, from its first unfinished message,
+/// whatever the group's own start was. A dead letter is ready at once.
 pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry: &Retry<'_>) -> Result<()> {
     let nothing = |state: &mut State| {
         state.schedule.skip(arrival.sequence);
@@ -37,7 +39,8 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
         group.take(retry.consumer, retry.offset, retry.number);
     }
     if !is_on(Planted::RetryGroupNotMade) {
-        ensure_group(state, retry.target, ReadyNumber(0), &name);
+        let first = state.dispatch.finished_below(retry.target);
+        ensure_group(state, retry.target, first, &name);
     }
     let entry = entry_of(retry, arrival.sequence, origin);
     match retry.destination {
@@ -65,7 +68,7 @@ fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: Origin) -> Entry {
     let payload_sequence = if is_on(Planted::PayloadSequenceLost) { sequence } else { origin.0 };
     let key = DueKey { due: retry.due, sequence: ordered_by };
     let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
-    Entry::new(key, attempt, payload_sequence, origin.1, retry.target).with_size(origin.2)
+    Entry::new(key, attempt, payload_sequence, origin.1, retry.target).with_size(retry.size.or(origin.2))
 }
 
 /// Returns where the payload of a ready message is. `None` if it cannot be found: the new entry is then voided when its
@@ -76,6 +79,10 @@ fn payload_of(
     subject: SubjectNumber,
     number: ReadyNumber,
 ) -> Result<Option<Origin>> {
+    if matches!(state.dispatch.posting(subject, number), Posting::InLog) {
+        let found = find_in_log(&effects.storage, state, subject, number)?;
+        return Ok(found.map(|origin| (origin.payload_sequence(), origin.location(), origin.size())));
+    }
     let origin = match state.dispatch.find(subject, number) {
         Err(error @ Error::Storage { .. }) => return Err(error),
         Ok(origin) => origin,
@@ -105,7 +112,8 @@ pub(super) fn apply_redrive(
     if let Some(group) = state.groups.get_mut(&redrive.group) {
         group.void(redrive.number);
     }
-    ensure_group(state, redrive.target, ReadyNumber(0), &name);
+    let first = state.dispatch.finished_below(redrive.target);
+    ensure_group(state, redrive.target, first, &name);
     let key = DueKey { due: redrive.due, sequence: arrival.sequence };
     let entry = Entry::new(key, 1, origin.0, origin.1, redrive.target).with_size(origin.2);
     place(state, effects, arrival, entry)?;
@@ -123,13 +131,10 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
     let mut found = Vec::new();
     for range in expire.numbers.iter() {
         let (first, end) = (range.first.max(floor.0), range.first.saturating_add(range.count).min(next.0));
-        if first >= end {
-            continue;
-        }
-        if subject.groups.is_empty() {
+        if subject.groups.is_empty() && first < end {
             found.extend(subject.gone.gaps(first, end));
         }
-        for group in subject.groups.iter() {
+        for group in subject.groups.iter().filter(|_| first < end) {
             if let Some(group) = state.groups.get_mut(group) {
                 match expire.by {
                     ExpiredBy::Themselves { group: own } if own == group.number => {
@@ -139,7 +144,8 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
                 }
             }
         }
-        subject.gone.insert_range(first, end);
+        // No group reads again what was finished a moment before it was expired.
+        subject.gone.insert_range(range.first, end);
     }
     let count = count_of(found);
     subject.expired = subject.expired.saturating_add(count);

@@ -17,6 +17,7 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
     out.u64(group.cursor.0);
     out.u64(group.reserved_number.0);
     out.u64(group.marked_below.0);
+    out.u64(group.again_below.0);
     out.u64(group.offset_floor.0);
     out.u64(group.consumer_ended.0);
     out.u64(group.done.below());
@@ -54,6 +55,7 @@ fn read_group(from: &mut FieldReader<'_>) -> Result<Group> {
     group.cursor = ReadyNumber(from.u64()?);
     group.reserved_number = ReadyNumber(from.u64()?);
     group.marked_below = ReadyNumber(from.u64()?);
+    group.again_below = ReadyNumber(from.u64()?);
     group.offset_floor = PullOffset(from.u64()?);
     group.consumer_ended = Millis(from.u64()?);
     group.done = RangeSet::starting_at(from.u64()?);

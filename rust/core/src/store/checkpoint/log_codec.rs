@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::message_log::{Hole, Holes};
 use crate::run::{RunHole, RunHoles};
 use crate::store::state::file_subjects::FileSubjects;
+use crate::store::state::segment_ready::SegmentReady;
 use crate::store::state::{LogPosition, SegmentStart};
 use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
@@ -74,7 +75,8 @@ pub(super) fn read_segments(from: &mut FieldReader<'_>) -> Result<Vec<SegmentSta
     let mut segments = Vec::new();
     for _ in 0..from.count(36)? {
         let (segment, position) = (SegmentNumber(from.u32()?), read_position(from)?);
-        segments.push(SegmentStart { segment, position, subjects: FileSubjects::unknown() });
+        let (subjects, ready) = (FileSubjects::unknown(), SegmentReady::none());
+        segments.push(SegmentStart { segment, position, subjects, ready });
     }
     Ok(segments)
 }

@@ -5,14 +5,15 @@
 //! 1. position: `end u64 | chain u32 | next_sequence u64 | epoch u32 | trusted_ms u64`
 //! 2. `delay_ms_max u64 | voided u64 | next_group u32 | next_consumer u32 | next_run u32`
 //! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64`
-//! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64 | gone_below u64`,
-//!    gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
+//! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64 | listed_from u64 |
+//!    gone_below u64`, gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
 //!    expired_before_ms u64 | pending u64`
 //! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
-//!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | consumer_ended_ms u64 |
-//!    done_below u64`, done ranges (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`),
-//!    consumers (count, then `number u32 | name | next_offset u64 | reserved_offset u64 | bits u32 | seen_ms u64`,
-//!    held: count, `offset u64 | number u64 | deliveries u32`); bit 0 of `bits`: lasting, bit 1: broadcast
+//!    cursor u64 | reserved_number u64 | marked_below u64 | again_below u64 | offset_floor u64 |
+//!    consumer_ended_ms u64 | done_below u64`, done ranges (count, `first u64 | end u64`), returned (count,
+//!    `number u64 | deliveries u32`), consumers (count, then `number u32 | name | next_offset u64 |
+//!    reserved_offset u64 | bits u32 | seen_ms u64`, held: count, `offset u64 | number u64 | deliveries u32`);
+//!    bit 0 of `bits`: lasting, bit 1: broadcast
 //! 6. ended groups: count, then `subject u32 | name | offset u64`
 //! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)
 //!    and `ceil(length / 32)` words `u64` of two bits a sequence (0 nothing, 1 pending,

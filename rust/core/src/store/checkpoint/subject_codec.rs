@@ -15,6 +15,8 @@ use crate::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
 pub(in crate::store) struct QueueSnapshot {
     pub(in crate::store) next: ReadyNumber,
     pub(in crate::store) finished_below: ReadyNumber,
+    /// Unfinished messages below it are in the log alone.
+    pub(in crate::store) listed_from: ReadyNumber,
     /// How many entries are pending.
     pub(in crate::store) pending: u64,
 }
@@ -26,6 +28,7 @@ impl QueueSnapshot {
         Self {
             next: dispatch.next_number(subject),
             finished_below: dispatch.finished_below(subject),
+            listed_from: dispatch.listed_from(subject),
             pending: state.counts.get(subject),
         }
     }
@@ -44,6 +47,7 @@ pub(super) fn write_subjects(
         out.text(&subject.name);
         out.u64(queue.next.0);
         out.u64(queue.finished_below.0);
+        out.u64(queue.listed_from.0);
         out.u64(subject.gone.below());
         out.count(subject.gone.range_count());
         for (first, end) in subject.gone.ranges() {
@@ -61,15 +65,19 @@ pub(super) fn write_subjects(
 pub(super) fn read_subjects(from: &mut FieldReader<'_>) -> Result<(Subjects, BTreeMap<SubjectNumber, QueueSnapshot>)> {
     let mut subjects = Subjects::default();
     let mut queues = BTreeMap::new();
-    for _ in 0..from.count(36)? {
+    for _ in 0..from.count(44)? {
         let (number, name) = (SubjectNumber(from.u32()?), from.text()?);
         if number.0 > SUBJECT_NUMBER_MAX || !subjects.add(number, &name) {
             return Err(from.malformed("a subject with a number and name of its own"));
         }
         let (next, finished_below) = (ReadyNumber(from.u64()?), ReadyNumber(from.u64()?));
+        let listed_from = ReadyNumber(from.u64()?);
+        if listed_from < finished_below || listed_from > next {
+            return Err(from.malformed("ready messages that are in runs from a number of their subject on"));
+        }
         let Some(subject) = subjects.get_mut(number) else { continue };
         read_what_is_gone(from, subject)?;
-        queues.insert(number, QueueSnapshot { next, finished_below, pending: from.u64()? });
+        queues.insert(number, QueueSnapshot { next, finished_below, listed_from, pending: from.u64()? });
     }
     Ok((subjects, queues))
 }

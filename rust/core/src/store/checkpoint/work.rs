@@ -84,6 +84,8 @@ pub struct CheckpointWork {
     dispatch_candidates: Vec<Candidate>,
     /// Which files are too young to be removed.
     keeping: Keeping,
+    /// The first segment that a group needs which reads finished messages again.
+    read_again_from: Option<SegmentNumber>,
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
     ready: Vec<FrozenReady>,
@@ -167,6 +169,7 @@ impl CheckpointWork {
             schedule_candidates,
             dispatch_candidates,
             keeping,
+            read_again_from: state.read_again_from(),
             copy_after,
             parts,
             ready,
@@ -330,7 +333,7 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.frozen.segments, replay, &self.keeping)?;
+        let (runs, floor) = needed(&all, &self.frozen.segments, (replay, self.read_again_from), &self.keeping)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created, candidate.subjects.clone())).collect()

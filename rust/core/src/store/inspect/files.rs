@@ -240,7 +240,6 @@ fn unfinished_in(state: &State, number: RunNumber) -> u64 {
     let pending = pending.map(crate::schedule_log::Window::pending).fold(0, u64::saturating_add);
     let runs = state.dispatch.runs().iter().filter(|run| run.run().number() == number);
     let ranges = runs.flat_map(|run| run.ranges().iter());
-    let ready =
-        ranges.map(|range| range.last.next().since(range.first.max(state.dispatch.finished_below(range.subject))));
+    let ready = ranges.map(|range| range.last.next().since(range.first.max(state.dispatch.listed_from(range.subject))));
     pending.saturating_add(ready.fold(0, u64::saturating_add))
 }

@@ -6,17 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::load_request::{LoadRequest, LoadSource, LoadedPostings};
 use super::loaded_postings::Loaded;
 use super::proposals::Proposals;
-use crate::dispatch_log::{Posting, ReadPostings, prefetch_postings, read_postings};
+use crate::dispatch_log::Posting;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
-use crate::run::{RUN_FOLDER, Run};
+use crate::run::RUN_FOLDER;
 use crate::schedule_log::Entry;
+use crate::storage::Storage;
+use crate::store::history::{Continuation, HistoryRequest};
 use crate::store::state::State;
-use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber};
 
 /// One message on its way to a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,17 +32,19 @@ pub struct Delivery {
     pub entry: Entry,
     /// Which delivery this is, over all retries; from 1.
     pub attempt: u32,
+    /// The group was reset, and may have received the message before.
+    pub is_again: bool,
 }
 
 impl Delivery {
     /// True if the message may have been delivered before.
     pub fn is_redelivered(&self) -> bool {
-        self.attempt >= 2
+        self.attempt >= 2 || self.is_again
     }
 }
 
 /// The answer to a pull.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Pull {
     /// Messages, in order.
     Deliveries(Vec<Delivery>),
@@ -53,47 +58,21 @@ pub enum Pull {
     Gone,
 }
 
-/// Postings of one subject that lie in a run.
-#[derive(Clone, Debug)]
-pub struct LoadRequest {
-    group: GroupNumber,
-    subject: SubjectNumber,
-    first: ReadyNumber,
-    run: Arc<Run>,
-    count: u64,
-    /// How many more postings after these will be wanted from the run.
-    beyond: u64,
-}
-
-/// The result of a load.
-#[derive(Clone, Debug)]
-pub struct LoadedPostings {
-    /// The group that waits.
-    pub group: GroupNumber,
-    /// The subject of the postings.
-    pub subject: SubjectNumber,
-    /// Entries by number, and the numbers whose rows are damaged.
-    pub found: ReadPostings,
-}
-
-impl LoadRequest {
-    /// Reads the postings. This is slow, so hold no lock. A damaged block loses only its own rows. The postings after
-    /// these are prefetched while these are delivered.
-    ///
-    /// # Errors
-    /// `Storage` if the run could not be read. The pull may be tried again.
-    pub fn read(&self) -> Result<LoadedPostings> {
-        let found = read_postings(&self.run, self.subject, self.first, self.count)?;
-        prefetch_postings(&self.run, self.subject, self.first.plus(self.count), self.beyond.min(self.count));
-        Ok(LoadedPostings { group: self.group, subject: self.subject, found })
-    }
-}
-
 /// Decisions that are not applied yet.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Deciding {
     groups: BTreeMap<GroupNumber, GroupDeciding>,
     loaded: Loaded,
+    /// Where the groups that read the log again go on.
+    reading: BTreeMap<GroupNumber, Continuation>,
+}
+
+/// What a number is looked up in.
+struct Views<'a> {
+    storage: &'a Arc<dyn Storage>,
+    state: &'a State,
+    loaded: &'a Loaded,
+    reading: &'a mut BTreeMap<GroupNumber, Continuation>,
 }
 
 #[derive(Debug, Default)]
@@ -165,6 +144,7 @@ impl Deciding {
             true
         });
         self.loaded.retain(|group| self.groups.contains_key(&group));
+        self.reading.retain(|group, _| self.groups.contains_key(group));
     }
 
     /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
@@ -175,13 +155,24 @@ impl Deciding {
         damaged
     }
 
+    /// Keeps where a group goes on that reads the log again.
+    pub(in crate::store) fn goes_on(&mut self, group: GroupNumber, next: Continuation) {
+        self.reading.insert(group, next);
+    }
+
     /// Looks up the posting of a number that a consumer holds.
-    pub(in crate::store) fn look_up(&self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
+    pub(in crate::store) fn look_up(
+        &mut self,
+        (storage, state): (&Arc<dyn Storage>, &State),
+        group: &Group,
+        number: ReadyNumber,
+    ) -> Result<LookedUp> {
         let is_damaged = |deciding: &GroupDeciding| deciding.damaged.contains(&number);
         if self.groups.get(&group.number).is_some_and(is_damaged) {
             return Ok(LookedUp::Damaged);
         }
-        match find(state, &self.loaded, group, number..state.dispatch.next_number(group.subject)) {
+        let mut views = Views { storage, state, loaded: &self.loaded, reading: &mut self.reading };
+        match views.find(group, number..state.dispatch.next_number(group.subject)) {
             Found::Entry(entry) => Ok(LookedUp::Entry(entry)),
             Found::Load(load) => Ok(LookedUp::Load(load)),
             Found::Gone => Err(no_posting(group, number)),
@@ -208,7 +199,7 @@ impl Deciding {
     /// Decides a pull, and proposes the assignment and the next reserve.
     pub(in crate::store) fn pull(
         &mut self,
-        state: &State,
+        (storage, state): (&Arc<dyn Storage>, &State),
         request: PullRequest,
         proposals: &mut Proposals,
     ) -> Result<Pull> {
@@ -218,7 +209,7 @@ impl Deciding {
             let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
             Some(in_flight(applied, self.next_offset(group, consumer)))
         });
-        let Self { groups, loaded } = self;
+        let Self { groups, loaded, reading } = self;
         let deciding = groups.entry(request.group).or_default();
         let ending = deciding.consumers.entry(request.consumer).or_default().ending;
         if deciding.ending || ending {
@@ -229,7 +220,7 @@ impl Deciding {
         let room = deciding.room(consumer, request, beside.unwrap_or_default());
         let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
-        let load = deciding.collect(state, loaded, group, room, &mut found)?;
+        let load = deciding.collect(Views { storage, state, loaded, reading }, group, room, &mut found)?;
         // The cursor may have passed many numbers that are done.
         deciding.propose_reserve(group, consumer, request, proposals);
         if let Some(load) = load {
@@ -303,8 +294,7 @@ impl GroupDeciding {
     /// the first message must be read.
     fn collect(
         &mut self,
-        state: &State,
-        loaded: &Loaded,
+        mut views: Views<'_>,
         group: &Group,
         room: usize,
         found: &mut Vec<(ReadyNumber, Entry, u32)>,
@@ -317,13 +307,13 @@ impl GroupDeciding {
             if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
                 continue;
             }
-            match find(state, loaded, group, *number..returned_end) {
+            match views.find(group, *number..returned_end) {
                 Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
                 Found::Load(load) => return Ok(found.is_empty().then_some(load)),
                 Found::Gone => return Err(no_posting(group, *number)),
             }
         }
-        let next = state.dispatch.next_number(group.subject);
+        let next = views.state.dispatch.next_number(group.subject);
         self.cursor = self.cursor.max(ReadyNumber(group.done.below())).min(next);
         while found.len() < room && self.cursor < next {
             let number = self.cursor;
@@ -333,7 +323,7 @@ impl GroupDeciding {
                 if number >= asked.max(group.reserved_number) {
                     break;
                 }
-                match find(state, loaded, group, number..next) {
+                match views.find(group, number..next) {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
                     }
@@ -370,7 +360,8 @@ impl GroupDeciding {
                 self.taken.insert(*number, (consumer, offset));
             }
             let attempt = u32::from(entry.attempt()).saturating_add(*handed).saturating_sub(1);
-            deliveries.push(Delivery { offset, number: *number, entry: *entry, attempt });
+            let is_again = *number < group.again_below;
+            deliveries.push(Delivery { offset, number: *number, entry: *entry, attempt, is_again });
             offset = offset.next();
         }
         deciding.next_offset = offset;
@@ -380,20 +371,29 @@ impl GroupDeciding {
     }
 }
 
-/// Finds the posting of the first of these numbers, or the load that reads it together with some of the others.
-fn find(state: &State, loaded: &Loaded, group: &Group, wanted: Range<ReadyNumber>) -> Found {
-    let first = wanted.start;
-    if let Some(entry) = loaded.get(group.number, first) {
-        return Found::Entry(entry);
-    }
-    match state.dispatch.posting(group.subject, first) {
-        Posting::Entry(entry) => Found::Entry(entry),
-        Posting::InRun { run, count: there } => {
-            let wanted = there.min(wanted.end.since(first));
-            let count = wanted.min(loaded.rows_wanted()).max(1);
-            let (group, subject, beyond) = (group.number, group.subject, wanted.saturating_sub(count));
-            Found::Load(LoadRequest { group, subject, first, run, count, beyond })
+impl Views<'_> {
+    /// Finds the posting of the first of these numbers, or the load that reads it together with some of the others.
+    fn find(&mut self, group: &Group, wanted: Range<ReadyNumber>) -> Found {
+        let first = wanted.start;
+        if let Some(entry) = self.loaded.get(group.number, first) {
+            return Found::Entry(entry);
         }
-        Posting::Gone => Found::Gone,
+        let (group, subject) = (group.number, group.subject);
+        let rows = self.loaded.rows_wanted();
+        match self.state.dispatch.posting(subject, first) {
+            Posting::Entry(entry) => Found::Entry(entry),
+            Posting::InRun { run, count: there } => {
+                let wanted = there.min(wanted.end.since(first));
+                let count = wanted.min(rows).max(1);
+                let source = LoadSource::Run { first, run, count, beyond: wanted.saturating_sub(count) };
+                Found::Load(LoadRequest { group, subject, source })
+            }
+            Posting::InLog => {
+                let (asked, before) = ((subject, first, rows.max(1)), self.reading.remove(&group));
+                let request = HistoryRequest::of(self.storage, self.state, asked, before);
+                Found::Load(LoadRequest { group, subject, source: LoadSource::Log(Box::new(request)) })
+            }
+            Posting::Gone => Found::Gone,
+        }
     }
 }

@@ -110,6 +110,7 @@ pub(super) fn retry_of<'a>(
         target,
         attempt,
         payload_sequence: delivery.entry.payload_sequence(),
+        size: delivery.entry.size(),
         destination,
     }
 }

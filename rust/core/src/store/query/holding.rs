@@ -2,14 +2,15 @@
 
 use crate::error::Result;
 use crate::store::owner::Owner;
-use crate::store::propose::pull::{Delivery, LoadRequest, LookedUp};
+use crate::store::propose::load_request::LoadRequest;
+use crate::store::propose::pull::{Delivery, LookedUp};
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset};
 
 /// Deliveries in one piece, at most.
 const PIECE_MAX: usize = 4_096;
 
 /// One piece of the messages that a consumer holds.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct HeldPiece {
     /// Deliveries by ascending offset. Messages with damaged postings are left out: they are being voided.
     pub deliveries: Vec<Delivery>,
@@ -38,10 +39,11 @@ impl Owner {
                 piece.next = Some(offset);
                 return Ok(Some(piece));
             }
-            match self.deciding.look_up(&self.state, there, held.number)? {
+            match self.deciding.look_up((&self.effects.storage, &self.state), there, held.number)? {
                 LookedUp::Entry(entry) => {
                     let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries).saturating_sub(1);
-                    piece.deliveries.push(Delivery { offset, number: held.number, entry, attempt });
+                    let is_again = held.number < there.again_below;
+                    piece.deliveries.push(Delivery { offset, number: held.number, entry, attempt, is_again });
                 }
                 LookedUp::Load(load) => {
                     (piece.load, piece.next) = (Some(load), Some(offset));

@@ -58,7 +58,7 @@ fn unfinished(state: &State, subject: SubjectNumber) -> Result<Vec<ReadyEntry>> 
     let Some(known) = state.subjects.get(subject) else { return Ok(Vec::new()) };
     let groups: Vec<&Group> = known.groups.iter().filter_map(|number| state.groups.get(number)).collect();
     let mut found = Vec::new();
-    for number in numbers(state.dispatch.finished_below(subject), state.dispatch.next_number(subject)) {
+    for number in numbers(state.dispatch.listed_from(subject), state.dispatch.next_number(subject)) {
         let is_done = |group: &&Group| group.done.contains(number.0);
         if known.gone.contains(number.0) || (!groups.is_empty() && groups.iter().all(is_done)) {
             continue;

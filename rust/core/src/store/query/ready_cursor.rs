@@ -63,17 +63,17 @@ impl ReadyLoad {
 }
 
 impl Owner {
-    /// A cursor over the unfinished ready messages of a subject, as of now.
+    /// A cursor over the unfinished ready messages of a subject, as of now, without those that a group reads again.
     pub fn ready_cursor(&self, subject: SubjectNumber) -> ReadyCursor {
         let dispatch = &self.state.dispatch;
-        ReadyCursor::new(subject, dispatch.finished_below(subject), dispatch.next_number(subject))
+        ReadyCursor::new(subject, dispatch.listed_from(subject), dispatch.next_number(subject))
     }
 
     /// Returns the next piece. Messages that were finished meanwhile are skipped.
     pub fn look_at_ready(&self, cursor: &mut ReadyCursor) -> ReadyPiece {
         let dispatch = &self.state.dispatch;
         let subject = cursor.subject;
-        cursor.next = cursor.next.max(dispatch.finished_below(subject));
+        cursor.next = cursor.next.max(dispatch.listed_from(subject));
         let mut entries = Vec::new();
         let end = cursor.end.min(cursor.next.plus(PIECE_MAX));
         while cursor.next < end {
@@ -86,7 +86,7 @@ impl Owner {
                     return ReadyPiece::Load(ReadyLoad::new(subject, first, run, count));
                 }
                 Posting::InRun { .. } => break,
-                Posting::Gone => {}
+                Posting::InLog | Posting::Gone => {}
             }
             cursor.next = cursor.next.next();
         }

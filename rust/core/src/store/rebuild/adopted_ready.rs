@@ -72,7 +72,7 @@ fn places_of(
 ) -> Result<BTreeMap<Sequence, Location>> {
     let mut wanted: BTreeMap<Sequence, Location> = BTreeMap::new();
     every_row(run, &mut |row| {
-        let is_needed = row.number >= state.dispatch.finished_below(row.subject)
+        let is_needed = row.number >= state.dispatch.listed_from(row.subject)
             && state.subjects.get(row.subject).is_none_or(|subject| !subject.gone.contains(row.number.0));
         if is_lost(row.location.file(), lost) && is_needed {
             wanted.insert(row.payload_sequence, row.location);

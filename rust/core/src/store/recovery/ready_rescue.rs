@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rescue::entries_from_log;
+use super::rescue::{KeptFacts, entries_from_log};
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
-use crate::record::retry::{Destination, Retry};
-use crate::record::{Fact, Records, decode};
+use crate::record::Records;
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
 use crate::store::apply::placement::BatchTime;
+use crate::store::history::ready_facts::each_entry;
 use crate::store::query::log_lookup::KeptLog;
 use crate::store::state::State;
 use crate::units::{DueKey, ReadyNumber, Sequence, SubjectNumber};
@@ -87,8 +87,10 @@ fn find_again(
     let numbers: BTreeMap<ReadyNumber, DueKey> =
         wanted.iter().filter_map(|number| Some((*number, key_of(*number)?))).collect();
     let sequences: BTreeSet<Sequence> = numbers.values().map(|key| key.sequence).collect();
-    let in_log: BTreeMap<Sequence, Entry> =
-        entries_from_log(storage, state, &sequences)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
+    let in_log: BTreeMap<Sequence, Entry> = entries_from_log(&KeptFacts::of(storage, state), &sequences)?
+        .into_iter()
+        .map(|entry| (entry.sequence(), entry))
+        .collect();
     let mut found = Vec::new();
     for (number, key) in numbers {
         let entry = match in_log.get(&key.sequence) {
@@ -110,11 +112,6 @@ fn copied_row(state: &mut State, key: DueKey) -> Result<Option<Entry>> {
     }
 }
 
-/// True if the fact of a retry makes its entry ready at once, as the fact of a dead letter always does.
-fn is_ready_at_once(retry: &Retry<'_>, time: BatchTime) -> bool {
-    time.is_due(retry.due) || retry.destination != Destination::Again
-}
-
 /// Returns the keys of the messages that became ready in the subject, in order, as far as the kept log shows them.
 fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber) -> Result<Vec<DueKey>> {
     let Some(start) = state.segments.first() else { return Ok(Vec::new()) };
@@ -126,35 +123,13 @@ fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber)
             // the end.
             keys.clear();
         }
-        let mut add = |key: DueKey| {
-            if state.schedule.state(key.sequence) == EntryState::Dispatched {
-                keys.push(key);
-            }
-        };
         let time = BatchTime::of(&batch.header);
         for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
-            let arrived = |due| DueKey { due, sequence: record.sequence };
-            match decode(&record) {
-                Some(Fact::Message(message)) if message.subject == subject && time.is_due(message.due) => {
-                    add(arrived(message.due));
+            each_entry((&record, batch.start), time, subject, &mut |named| {
+                if named.is_ready && state.schedule.state(named.key.sequence) == EntryState::Dispatched {
+                    keys.push(named.key);
                 }
-                Some(Fact::Retry(retry)) if retry.target == subject && is_ready_at_once(&retry, time) => {
-                    add(arrived(retry.due));
-                }
-                Some(Fact::Redrive(redrive)) if redrive.target == subject && time.is_due(redrive.due) => {
-                    add(arrived(redrive.due));
-                }
-                Some(Fact::Ready(list)) => {
-                    list.entries().filter(|(_, of)| *of == subject).for_each(|(key, _)| add(key));
-                }
-                Some(fact) => {
-                    let moved = fact.as_move().filter(|moved| moved.subject == subject && time.is_due(moved.due));
-                    if let Some(moved) = moved {
-                        add(arrived(moved.due));
-                    }
-                }
-                None => {}
-            }
+            });
         }
         reader.recycle(batch.bytes);
     }

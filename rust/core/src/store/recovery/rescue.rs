@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::record::retry::Retry;
-use crate::record::{Fact, RawRecord, decode};
+use crate::record::{Fact, decode};
 use crate::run::{DamagedBlock, Row, RowKey, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
@@ -41,7 +41,7 @@ pub(in crate::store) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, da
     let run = state.schedule.windows().iter().filter_map(|window| window.run()).find(|run| run.number() == damage.run);
     let Some(run) = run.cloned() else { return Err(damage.error.clone()) };
     let missing: BTreeSet<Sequence> = state.schedule.unreadable(damage.run)?.into_iter().collect();
-    let entries = entries_from_log(storage, state, &missing)?;
+    let entries = entries_from_log(&KeptFacts::of(storage, state), &missing)?;
     let (from, to) = bounds(&run, damage.block)?;
     let within =
         |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
@@ -91,17 +91,36 @@ fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
     }
 }
 
+/// The log and the schedule runs that are kept: all that may still have a fact, or the row that was made of it.
+#[derive(Clone)]
+pub(in crate::store) struct KeptFacts {
+    pub(in crate::store) log: KeptLog,
+    /// The newest first.
+    pub(in crate::store) runs: Vec<Arc<Run>>,
+}
+
+impl std::fmt::Debug for KeptFacts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("KeptFacts").field("runs", &self.runs.len()).finish_non_exhaustive()
+    }
+}
+
+impl KeptFacts {
+    /// The facts that a state keeps.
+    pub(in crate::store) fn of(storage: &Arc<dyn Storage>, state: &State) -> Self {
+        let runs = state.runs.values().rev().map(|known| &known.run);
+        let runs = runs.filter(|run| run.kind() == RunKind::Schedule).cloned().collect();
+        Self { log: KeptLog::of(storage, state), runs }
+    }
+}
+
 /// Reads the entries that the facts of these sequences made, as far as the log is kept: those of messages, of retries
 /// and redrives, which point to the payload of an earlier message, and of moves.
-pub(super) fn entries_from_log(
-    storage: &Arc<dyn Storage>,
-    state: &State,
-    wanted: &BTreeSet<Sequence>,
-) -> Result<Vec<Entry>> {
+pub(in crate::store) fn entries_from_log(kept: &KeptFacts, wanted: &BTreeSet<Sequence>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut again: Vec<(Sequence, Entry)> = Vec::new();
     let mut moved: Vec<Entry> = Vec::new();
-    visit(storage, state, wanted, &mut |location, record| {
+    visit_facts(&kept.log, wanted, &mut |location, record| {
         let entry = |due, attempt, payload, location, subject| {
             Entry::new(DueKey { due, sequence: record.sequence }, attempt, payload, location, subject)
         };
@@ -127,7 +146,7 @@ pub(super) fn entries_from_log(
     })?;
     let payloads: BTreeSet<Sequence> = again.iter().map(|(payload, _)| *payload).collect();
     let mut places: BTreeMap<Sequence, Location> = BTreeMap::new();
-    visit(storage, state, &payloads, &mut |location, record| {
+    visit_facts(&kept.log, &payloads, &mut |location, record| {
         if matches!(decode(record), Some(Fact::Message(_))) {
             places.insert(record.sequence, location);
         }
@@ -135,53 +154,42 @@ pub(super) fn entries_from_log(
     for (payload, entry) in again {
         let place = match places.get(&payload) {
             Some(place) => Some(*place),
-            None => copied_row(state, payload)?.map(|row| row.location()),
+            None => copied_row(&kept.runs, payload)?.map(|row| row.location()),
         };
         entries.extend(place.map(|place| entry.with_location(place)));
     }
-    entries.extend(moved_from_log(storage, state, &moved)?);
+    entries.extend(moved_from_log(kept, &moved)?);
     entries.sort_unstable_by_key(Entry::sequence);
     Ok(entries)
 }
 
 /// Returns the entries that moves made, each with the payload of the message that was moved first.
-fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) -> Result<Vec<Entry>> {
+fn moved_from_log(kept: &KeptFacts, moved: &[Entry]) -> Result<Vec<Entry>> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }
-    let targets = moves(&KeptLog::of(storage, state))?;
+    let targets = moves(&kept.log)?;
     let roots: Vec<(Sequence, Entry)> =
         moved.iter().map(|entry| (root_of(&targets, entry.sequence()), *entry)).collect();
     // A root is never a move that the log has, so this recursion ends here.
     let wanted = roots.iter().zip(moved).filter(|((root, _), entry)| *root != entry.sequence());
     let wanted: BTreeSet<Sequence> = wanted.map(|((root, _), _)| *root).collect();
     let in_log: BTreeMap<Sequence, Entry> =
-        entries_from_log(storage, state, &wanted)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
+        entries_from_log(kept, &wanted)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
     let mut found = Vec::new();
     for (root, entry) in roots {
         let origin = match in_log.get(&root) {
             Some(origin) => Some(*origin),
-            None => copied_row(state, root)?,
+            None => copied_row(&kept.runs, root)?,
         };
         found.extend(origin.map(|origin| entry.with_payload_of(Some(origin))));
     }
     Ok(found)
 }
 
-fn visit(
-    storage: &Arc<dyn Storage>,
-    state: &State,
-    wanted: &BTreeSet<Sequence>,
-    visit: &mut dyn FnMut(Location, &RawRecord<'_>),
-) -> Result<()> {
-    visit_facts(&KeptLog::of(storage, state), wanted, visit)
-}
-
 /// Returns the row of this sequence from any run. The row of a message says where its payload was copied to.
-fn copied_row(state: &State, sequence: Sequence) -> Result<Option<Entry>> {
-    let known = state.runs.values().map(|known| &known.run);
-    let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= sequence);
-    for run in runs.filter(|run| sequence <= run.last_sequence()) {
+fn copied_row(runs: &[Arc<Run>], sequence: Sequence) -> Result<Option<Entry>> {
+    for run in runs.iter().filter(|run| run.first_sequence() <= sequence && sequence <= run.last_sequence()) {
         let mut buffer = ScanBuffer::<ScheduleRow>::default();
         let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
         loop {

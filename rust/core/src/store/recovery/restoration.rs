@@ -139,7 +139,7 @@ pub(in crate::store) fn state_of(
     (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
     for (subject, queue) in &snapshot.queues {
-        state.dispatch.restore_queue(*subject, queue.next, queue.finished_below)?;
+        state.dispatch.restore_queue(*subject, queue.next, (queue.finished_below, queue.listed_from))?;
         state.counts.restore(*subject, queue.pending);
     }
     state.restore_totals(&snapshot.totals);
@@ -178,7 +178,7 @@ pub(in crate::store) fn check_windows(state: &State) -> Result<()> {
 /// Checks that each unfinished ready message of the checkpoint is in one of its runs.
 pub(in crate::store) fn check_postings(state: &State) -> Result<()> {
     for (subject, _) in state.subjects.iter() {
-        let mut number = state.dispatch.finished_below(subject);
+        let mut number = state.dispatch.listed_from(subject);
         while number < state.dispatch.next_number(subject) {
             let held = state.dispatch.runs().iter().map(|run| run.count_from(subject, number)).max().unwrap_or(0);
             if held == 0 {

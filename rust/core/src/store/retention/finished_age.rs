@@ -81,6 +81,11 @@ impl Keeping {
         self.held(written, subjects).until > self.now
     }
 
+    /// True if a file with messages of these subjects that was written just now is kept for any time.
+    pub(super) fn keeps(&self, subjects: &FileSubjects) -> bool {
+        self.is_young(self.now, subjects)
+    }
+
     /// Returns how long a file with last write at `written` is kept, and for which subject.
     pub(in crate::store) fn held(&self, written: Millis, subjects: &FileSubjects) -> Held {
         let rest = (self.rest_ms, None);

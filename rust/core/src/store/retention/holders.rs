@@ -252,7 +252,7 @@ fn by_last(state: &State) -> ByLast {
     let mut found = ByLast::new();
     for run in state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run)) {
         let files = Rc::new(Files::of_run(run.run()));
-        let unfinished = run.ranges().iter().filter(|range| range.last >= state.dispatch.finished_below(range.subject));
+        let unfinished = run.ranges().iter().filter(|range| range.last >= state.dispatch.listed_from(range.subject));
         for range in unfinished {
             found.entry(range.subject).or_default().push((range.last, Rc::clone(&files)));
         }

@@ -34,8 +34,8 @@ pub(in crate::store) struct HolePlan {
     runs: Option<Arc<[Arc<Run>]>>,
     sizes: HoleSizes,
     stream: Stream,
-    /// The number of each subject below which everything was finished at the freeze.
-    finished_below: BTreeMap<SubjectNumber, ReadyNumber>,
+    /// The number of each subject below which no row of a run was read any more at the freeze.
+    listed_from: BTreeMap<SubjectNumber, ReadyNumber>,
     known: Hollows,
     stage: Stage,
     /// The holes found in the segments that were read.
@@ -84,7 +84,7 @@ impl HolePlan {
         (targets, run_targets): (Vec<Target>, Vec<RunTarget>),
         sizes: HoleSizes,
         stream: Stream,
-        finished_below: BTreeMap<SubjectNumber, ReadyNumber>,
+        listed_from: BTreeMap<SubjectNumber, ReadyNumber>,
         known: Hollows,
     ) -> Self {
         let stage = Stage::Rows { run: 0, block: 0 };
@@ -94,7 +94,7 @@ impl HolePlan {
             runs: None,
             sizes,
             stream,
-            finished_below,
+            listed_from,
             known,
             stage,
             found: BTreeMap::new(),
@@ -159,7 +159,7 @@ impl HolePlan {
                 })
             }
             RunKind::Dispatch => each_row(run, block, end, &mut |row: &DispatchRow| {
-                let below = self.finished_below.get(&row.subject).copied().unwrap_or_default();
+                let below = self.listed_from.get(&row.subject).copied().unwrap_or_default();
                 if row.number >= below {
                     self.note(row, run.number());
                 }

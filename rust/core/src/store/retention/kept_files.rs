@@ -118,14 +118,15 @@ pub(in crate::store) struct Candidate {
     pub(in crate::store) subjects: FileSubjects,
 }
 
-/// Returns the runs and the segment floor that a checkpoint needs.
+/// Returns the runs and the segment floor that a checkpoint needs. An open replays the log from the segment
+/// `replay_from` on; `read_again_from` is that of [`State::read_again_from`].
 ///
 /// # Errors
 /// `Corrupt` if a needed run points into an unknown run.
 pub(in crate::store) fn needed(
     candidates: &[Candidate],
     segments: &[SegmentStart],
-    replay_from: SegmentNumber,
+    (replay_from, read_again_from): (SegmentNumber, Option<SegmentNumber>),
     keeping: &Keeping,
 ) -> Result<(BTreeSet<RunNumber>, SegmentNumber)> {
     let known: BTreeSet<RunNumber> = candidates.iter().map(|candidate| candidate.run.number()).collect();
@@ -152,9 +153,40 @@ pub(in crate::store) fn needed(
     runs.extend(candidates.iter().filter(is_young).map(|candidate| candidate.run.number()));
     let is_opened = |candidate: &&Candidate| candidate.adopted_since && !is_on(Planted::AdoptedGoesEarly);
     runs.extend(candidates.iter().filter(is_opened).map(|candidate| candidate.run.number()));
-    let floor = aged_floor(segments, floor, keeping);
+    let mut floor = aged_floor(segments, floor, keeping);
+    let (readable_from, files) = held_by_ready(segments, read_again_from, keeping);
+    floor = floor.min(readable_from.unwrap_or(floor));
+    for file in files {
+        match file {
+            LocationFile::Segment(segment) => floor = floor.min(segment),
+            LocationFile::Run(run) if known.contains(&run) => drop(runs.insert(run)),
+            LocationFile::Run(_) => {}
+        }
+    }
+    let floor = floor.max(segments.first().map_or(floor, |first| first.segment));
     runs.extend(loaded_since(candidates, segments, floor));
     Ok((runs, floor))
+}
+
+/// Returns the first segment whose messages a group can read again or reads again, and all files with the payloads and
+/// the rows of messages that became ready from there on. A message can be read again for as long as finished messages
+/// of its subject are kept, counted from when it became ready.
+pub(in crate::store) fn held_by_ready(
+    segments: &[SegmentStart],
+    read_again_from: Option<SegmentNumber>,
+    keeping: &Keeping,
+) -> (Option<SegmentNumber>, BTreeSet<LocationFile>) {
+    let ends = segments.iter().skip(1).map(|next| next.position.trusted).map(Some).chain([None]);
+    let is_held = |(start, end): &(&SegmentStart, Option<Millis>)| {
+        let is_young = end.map_or_else(|| keeping.keeps(&start.subjects), |end| keeping.is_young(end, &start.subjects));
+        is_young || read_again_from.is_some_and(|from| start.segment >= from)
+    };
+    let mut held = segments.iter().zip(ends).filter(is_held).map(|(start, _)| start).peekable();
+    let first = held.peek().map(|start| start.segment);
+    if is_on(Planted::ReadyHoldsNothing) {
+        return (read_again_from, BTreeSet::new());
+    }
+    (first, held.flat_map(|start| start.ready.files()).collect())
 }
 
 /// Returns the loaded runs whose adopting facts are in the log from this segment on: a reader of such a fact finds the
@@ -211,11 +243,13 @@ mod tests {
     use crate::store::retention::finished_age::KeepFinished;
     use crate::store::retention::removable::removable;
     use crate::store::state::LogPosition;
+    use crate::store::state::segment_ready::SegmentReady;
     use crate::units::SubjectNumber;
 
     fn start(segment: u32, trusted: u64) -> SegmentStart {
         let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
-        SegmentStart { segment: SegmentNumber(segment), position, subjects: FileSubjects::none() }
+        let (subjects, ready) = (FileSubjects::none(), SegmentReady::none());
+        SegmentStart { segment: SegmentNumber(segment), position, subjects, ready }
     }
 
     fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
@@ -247,7 +281,7 @@ mod tests {
         let segments = [start(1, 0), start(2, 100), start(3, 200)];
         let floor = |replay_from: u32, now: u64| {
             let keeping = keeping(200, &[], now);
-            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+            needed(&[], &segments, (SegmentNumber(replay_from), None), &keeping).unwrap().1.0
         };
         assert_eq!([floor(3, 250), floor(3, 310), floor(3, 10_000), floor(2, 10_000)], [1, 2, 3, 2]);
     }
@@ -261,7 +295,7 @@ mod tests {
         let floor = |archived: Option<u64>, replay_from: u32| {
             let mut keeping = keeping(0, &[], 10_000);
             keeping.await_archives(archived.map(Sequence));
-            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+            needed(&[], &segments, (SegmentNumber(replay_from), None), &keeping).unwrap().1.0
         };
         assert_eq!(
             [None, Some(0), Some(9), Some(10), Some(19), Some(20)].map(|from| floor(from, 3)),
@@ -298,7 +332,7 @@ mod tests {
         let unknown = segments.clone().map(|start| SegmentStart { subjects: FileSubjects::unknown(), ..start });
         let of = [("settlement", 5_000), ("noise", 0)];
         let floor = |segments: &[SegmentStart], now: u64| {
-            needed(&[], segments, SegmentNumber(4), &keeping(200, &of, now)).unwrap().1.0
+            needed(&[], segments, (SegmentNumber(4), None), &keeping(200, &of, now)).unwrap().1.0
         };
         // A segment with only noise goes at once, one with an order after the time of orders; the retry belongs to
         // settlement.

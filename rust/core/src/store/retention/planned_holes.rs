@@ -1,6 +1,6 @@
 //! Plans the holes of a checkpoint for the owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::hole_punching::own_rows;
@@ -10,9 +10,10 @@ use crate::store::options::OwnerOptions;
 use crate::store::owner::Owner;
 use crate::store::retention::finished_age::Keeping;
 use crate::store::retention::hole_plan::{HolePlan, Hollows};
+use crate::store::retention::kept_files::held_by_ready;
 use crate::store::retention::run_hole_search::RunTarget;
 use crate::store::retention::segment_hole_search::{HoleSizes, Target};
-use crate::units::{ReadyNumber, SegmentNumber, SubjectNumber};
+use crate::units::{LocationFile, ReadyNumber, SegmentNumber, SubjectNumber};
 
 /// A segment is read again once this share more of it can be freed.
 const GAIN_SHARE: u64 = 16;
@@ -37,10 +38,10 @@ impl Owner {
         self.hollowing.finished_at = Some(self.finished_facts());
         let targets = (self.targets(segments), self.run_targets(runs));
         let state = &self.state;
-        let finished_below: BTreeMap<SubjectNumber, ReadyNumber> =
-            state.subjects.iter().map(|(subject, _)| (subject, state.dispatch.finished_below(subject))).collect();
+        let listed_from: BTreeMap<SubjectNumber, ReadyNumber> =
+            state.subjects.iter().map(|(subject, _)| (subject, state.dispatch.listed_from(subject))).collect();
         let known = Hollows { log: state.holes.clone(), runs: state.run_holes.clone() };
-        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, known))
+        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, listed_from, known))
     }
 
     /// Estimates how many bytes of sealed segments and of payloads in runs were finished since the last search; 0 if
@@ -79,16 +80,29 @@ impl Owner {
         runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES as u64)).fold(0, u64::saturating_add)
     }
 
+    /// The first segment with messages that a group can read again, and the files of these messages.
+    fn readable(&self, keeping: &Keeping) -> (Option<SegmentNumber>, BTreeSet<LocationFile>) {
+        held_by_ready(&self.state.segments, self.state.read_again_from(), keeping)
+    }
+
     /// The sealed segments that are old enough and that the newest checkpoint keeps.
     fn sealed(&self, keeping: &Keeping) -> Vec<Target> {
         let floor = self.kept.last().map_or(SegmentNumber(0), |newest| newest.floor);
         let replay = self.state.position.end.segment().unwrap_or_default();
+        let (readable_from, files) = self.readable(keeping);
+        let is_readable = |segment: SegmentNumber| {
+            readable_from.is_some_and(|from| segment >= from) || files.contains(&LocationFile::Segment(segment))
+        };
         let mut targets = Vec::new();
         for pair in self.state.segments.windows(2) {
             let [start, next] = pair else { continue };
             let is_sealed = start.segment < replay;
             let is_kept = start.segment >= floor && start.position.next_sequence < next.position.next_sequence;
-            if is_sealed && is_kept && !keeping.is_young(next.position.trusted, &start.subjects) {
+            if is_sealed
+                && is_kept
+                && !keeping.is_young(next.position.trusted, &start.subjects)
+                && !is_readable(start.segment)
+            {
                 let left = self.hollowing.left.segments.get(&start.segment).copied().unwrap_or_default();
                 targets.push(Target::new(start.position, next.position, left));
             }
@@ -113,6 +127,7 @@ impl Owner {
     /// The runs with payloads that are old enough and that the newest checkpoint names.
     fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
         let Some(newest) = self.kept.last() else { return Vec::new() };
+        let (_, files) = self.readable(keeping);
         let known = self.state.runs.values().filter(|known| {
             // Loaded runs are left out: their digest covers the records, and the process that staged them may still
             // read them.
@@ -121,6 +136,7 @@ impl Owner {
                 && known.run.payload_bytes() > 0
                 && newest.runs.contains(&known.run.number())
                 && !keeping.is_young(known.created, &known.subjects)
+                && !files.contains(&LocationFile::Run(known.run.number()))
         });
         known.map(|known| Arc::clone(&known.run)).collect()
     }

@@ -49,7 +49,9 @@ impl Owner {
         let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
         // An error here occurs again in the next regular checkpoint, which reports it.
         let keeping = self.keeping();
-        let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &keeping) else { return false };
+        let Ok((runs, floor)) = needed(&runs, &state.segments, (replay, state.read_again_from()), &keeping) else {
+            return false;
+        };
         if self.hollow_gain(&keeping) > 0 {
             return true;
         }

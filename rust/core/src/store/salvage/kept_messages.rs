@@ -167,12 +167,12 @@ impl Gathering {
     fn ready_of(&mut self, subject: SubjectNumber) -> Result<ReadyFound> {
         let state = self.owner.state();
         let (mut found, mut unread) = (Vec::new(), Vec::new());
-        let mut number = state.dispatch.finished_below(subject);
+        let mut number = state.dispatch.listed_from(subject);
         while number < state.dispatch.next_number(subject) {
             let mut step = 1;
             match state.dispatch.posting(subject, number) {
                 Posting::Entry(entry) => found.push((number, entry)),
-                Posting::Gone => unread.push(number),
+                Posting::InLog | Posting::Gone => unread.push(number),
                 Posting::InRun { run, count } => {
                     step = count.max(1);
                     let read = read_postings(&run, subject, number, step)?;

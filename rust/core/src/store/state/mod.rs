@@ -9,10 +9,12 @@ pub(super) mod awaited;
 pub(super) mod due_counts;
 pub(super) mod file_subjects;
 pub(super) mod forecast;
+pub(super) mod known_places;
 pub(super) mod load_jobs;
 pub(super) mod pending_counts;
 pub(super) mod recent_moves;
 pub(super) mod recurring;
+pub(super) mod segment_ready;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,18 +31,20 @@ use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::record::terms::NameHash;
 use crate::run::{LoadedRuns, Run, RunHoles};
-use crate::schedule_log::{EntryState, Schedule};
+use crate::schedule_log::{Entry, EntryState, Schedule};
 use crate::units::{
-    ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
-    SubjectNumber,
+    ConsumerNumber, Epoch, GroupNumber, Location, LocationFile, Millis, PullOffset, ReadyNumber, RunNumber,
+    SegmentNumber, Sequence, SubjectNumber,
 };
 use awaited::{Awaited, Standing};
 use file_subjects::FileSubjects;
 use forecast::MinuteTotals;
+use known_places::KnownPlaces;
 use load_jobs::LoadJobs;
 use pending_counts::PendingCounts;
 use recent_moves::RecentMoves;
 use recurring::Recurring;
+use segment_ready::SegmentReady;
 
 /// One epoch that the stream has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +66,8 @@ pub struct SegmentStart {
     pub position: LogPosition,
     /// The subjects of its messages, as far as it was applied.
     pub subjects: FileSubjects,
+    /// What its facts made ready, as far as it was applied.
+    pub ready: SegmentReady,
 }
 
 /// A run with the time of its creation by the trusted clock.
@@ -131,11 +137,17 @@ pub struct State {
     pub(super) terms: Standing,
     /// The occurrence fact for the next message.
     pub(super) awaited: Option<Awaited>,
+    /// Places in the log where ready numbers are known.
+    pub(super) history_places: KnownPlaces,
     /// The number of messages that were voided because their bytes were damaged.
     pub voided: u64,
     /// The longest accepted time from publication to the due time, as the last epoch states it.
     pub delay_ms_max: u64,
 }
+
+/// A subject remembers so many ranges of messages that were expired or voided. If there are more, no group can read
+/// again the messages between the oldest two.
+const GONE_RANGES_MAX: usize = 4_096;
 
 impl State {
     /// The state of a stream before its first fact.
@@ -167,6 +179,7 @@ impl State {
             recurring: Recurring::default(),
             terms: Standing::default(),
             awaited: None,
+            history_places: KnownPlaces::default(),
             voided: 0,
             delay_ms_max: 0,
         }
@@ -196,6 +209,39 @@ impl State {
         }
     }
 
+    /// Notes that a fact of the current segment made a message ready. A group that reads again begins at a segment, and
+    /// needs the files with the payload and the row of the message.
+    #[inline]
+    pub(super) fn note_ready(&mut self, number: ReadyNumber, entry: &Entry) {
+        let run = self.schedule.run_of(entry.sequence());
+        let Some(segment) = self.segments.last_mut() else { return };
+        if self.dispatch.is_first_in(entry.subject(), segment.segment) {
+            segment.ready.note_first(entry.subject(), number);
+            segment.subjects.note(entry.subject());
+        }
+        if let Some(run) = run {
+            segment.ready.note_file(LocationFile::Run(run));
+        }
+        let file = entry.location().file();
+        if entry.location() != Location::NOWHERE && file != LocationFile::Segment(segment.segment) {
+            segment.ready.note_file(file);
+        }
+    }
+
+    /// The first segment that a group needs which reads finished messages again; `None` without such a group.
+    pub(super) fn read_again_from(&self) -> Option<SegmentNumber> {
+        let again = self.subjects.iter().map(|(subject, _)| (subject, self.dispatch.finished_below(subject)));
+        let again = again.filter(|(subject, first)| *first < self.dispatch.listed_from(*subject));
+        let segments = again.filter_map(|(subject, first)| self.segment_with(subject, first));
+        segments.map(|start| start.segment).min().filter(|_| !is_on(Planted::ReadAgainHoldsNothing))
+    }
+
+    /// The last segment whose first message of the subject has this ready number or a lower one.
+    pub(super) fn segment_with(&self, subject: SubjectNumber, number: ReadyNumber) -> Option<&SegmentStart> {
+        let is_at_or_below = |start: &&SegmentStart| start.ready.first(subject).is_some_and(|first| first <= number);
+        self.segments.iter().rev().find(is_at_or_below)
+    }
+
     /// Returns the group with this name in a subject.
     pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
         self.subjects.get(subject)?.groups.named(name)
@@ -214,9 +260,11 @@ impl State {
         } else {
             self.floors.lowest(subject, &entry.groups, &self.groups)
         };
-        let floor = floor.unwrap_or_else(|| entry.gone.below());
+        let floor = floor.unwrap_or_else(|| entry.gone.end_from(self.dispatch.finished_below(subject).0));
         self.dispatch.finish_below(subject, ReadyNumber(floor));
-        entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
+        if entry.gone.range_count() > GONE_RANGES_MAX {
+            entry.gone.join_lowest(self.dispatch.finished_below(subject).0);
+        }
     }
 
     /// Returns the segment with the fact of this sequence, if it is kept.

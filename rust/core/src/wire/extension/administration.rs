@@ -30,7 +30,7 @@ use bytes::BufMut;
 
 use super::consume::{put_start, read_start};
 use crate::error::Result;
-use crate::record::name::GroupStart;
+use crate::store::StartAt;
 use crate::store::{GroupListed, SubjectListed};
 use crate::units::{GroupNumber, Millis, ReadyNumber, SubjectNumber};
 use crate::wire::fields::{put_count, put_text};
@@ -221,7 +221,7 @@ pub struct GroupAt<'a> {
     /// The group.
     pub name: GroupName<'a>,
     /// Its start.
-    pub start: GroupStart,
+    pub start: StartAt,
 }
 
 impl<'a> GroupAt<'a> {

@@ -45,8 +45,8 @@ use super::proof::Proof;
 use crate::error::Result;
 use crate::queues::tags::Filter;
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most};
-use crate::record::name::GroupStart;
 use crate::store::Receipt;
+use crate::store::StartAt;
 use crate::units::{DueKey, Millis, Sequence};
 use crate::wire::fields::put_text;
 use crate::wire::malformed::{Malformed, Read};
@@ -68,7 +68,7 @@ pub struct Subscribe<'a> {
     /// The subject, group and consumer; the consumer may be empty.
     pub name: ConsumerName<'a>,
     /// The start of a new group.
-    pub start: GroupStart,
+    pub start: StartAt,
     /// True if each consumer receives every message.
     pub is_broadcast: bool,
     /// The most messages that it holds unsettled.
@@ -117,15 +117,21 @@ impl<'a> Subscribe<'a> {
 ///
 /// # Errors
 /// `Malformed` naming `start`.
-pub fn read_start(reader: &mut Reader<'_>) -> Read<GroupStart> {
-    Ok(if reader.flag("start")? { GroupStart::Latest } else { GroupStart::Earliest })
+pub fn read_start(reader: &mut Reader<'_>) -> Read<StartAt> {
+    match reader.u8("start")? {
+        0 => Ok(StartAt::Unfinished),
+        1 => Ok(StartAt::Latest),
+        2 => Ok(StartAt::Earliest),
+        other => Err(Malformed::Value { field: "start", expected: "0 to 2", found: i64::from(other) }),
+    }
 }
 
 /// Appends the start of a group.
-pub fn put_start(out: &mut Vec<u8>, start: GroupStart) {
+pub fn put_start(out: &mut Vec<u8>, start: StartAt) {
     out.put_u8(match start {
-        GroupStart::Earliest => 0,
-        GroupStart::Latest => 1,
+        StartAt::Unfinished => 0,
+        StartAt::Latest => 1,
+        StartAt::Earliest => 2,
     });
 }
 

@@ -11,7 +11,7 @@ use super::register::{ClientType, RegisterRequest, put_register, read_register, 
 use super::send::{SendCode, put_sent, read_failures, read_send};
 use crate::queues::tags::{Filter, TagRule};
 use crate::record::limits::BODY_BYTES_MAX;
-use crate::record::name::GroupStart;
+use crate::store::StartAt;
 use crate::units::{Millis, PullOffset};
 use crate::wire::malformed::Malformed;
 use crate::wire::reader::Reader;
@@ -293,7 +293,7 @@ fn an_acknowledgement_has_a_range_or_none() {
 
 #[test]
 fn a_group_is_moved_or_let_be() {
-    for start in [None, Some(GroupStart::Latest), Some(GroupStart::Earliest)] {
+    for start in [None, Some(StartAt::Latest), Some(StartAt::Earliest)] {
         let request = ConsumeManage { subject: "s", group: "g", start };
         let mut body = Vec::new();
         put_consume_manage(&mut body, &request).unwrap();

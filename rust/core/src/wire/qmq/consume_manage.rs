@@ -1,12 +1,12 @@
 //! `CONSUME_MANAGE` (25): an operator moves a group.
 //!
-//! `str subject | str group | where i32`: 1 for the next message, 2 for the earliest one kept. The
+//! `str subject | str group | where i32`: 1 for the next message, 2 for the earliest one that is kept. The
 //! answer has no body.
 
 use bytes::BufMut;
 
 use crate::error::Result;
-use crate::record::name::GroupStart;
+use crate::store::StartAt;
 use crate::wire::fields::put_text;
 use crate::wire::malformed::Read;
 use crate::wire::reader::Reader;
@@ -22,7 +22,7 @@ pub struct ConsumeManage<'a> {
     /// The group.
     pub group: &'a str,
     /// The new place; `None` for a number without a meaning, which changes nothing.
-    pub start: Option<GroupStart>,
+    pub start: Option<StartAt>,
 }
 
 /// Reads a request.
@@ -33,8 +33,8 @@ pub fn read_consume_manage(body: &[u8]) -> Read<ConsumeManage<'_>> {
     let mut reader = Reader::new(body);
     let (subject, group) = (reader.text("subject")?, reader.text("group")?);
     let start = match reader.i32("where")? {
-        1 => Some(GroupStart::Latest),
-        2 => Some(GroupStart::Earliest),
+        1 => Some(StartAt::Latest),
+        2 => Some(StartAt::Earliest),
         _ => None,
     };
     reader.finish("consume_manage").map(|()| ConsumeManage { subject, group, start })
@@ -48,9 +48,9 @@ pub fn put_consume_manage(out: &mut Vec<u8>, request: &ConsumeManage<'_>) -> Res
     put_text(out, "subject", request.subject)?;
     put_text(out, "group", request.group)?;
     out.put_i32(match request.start {
-        Some(GroupStart::Latest) => 1,
-        Some(GroupStart::Earliest) => 2,
-        None => 0,
+        Some(StartAt::Latest) => 1,
+        Some(StartAt::Earliest) => 2,
+        Some(StartAt::Unfinished) | None => 0,
     });
     Ok(())
 }

@@ -4,12 +4,12 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::attach::{Attach, encode_attach};
+use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::Sequence;
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::NamedConsumer;
-use crate::options::GroupStart;
 
 impl NamedConsumer {
     /// Its client was seen: a fact says so, with the time, and says whether it is a broadcast consumer. A lease that

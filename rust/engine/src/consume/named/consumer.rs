@@ -18,7 +18,7 @@ use crate::consume::member::GroupConsumer;
 use crate::event_loop::listener::Listener;
 use crate::invalid;
 use crate::names::Subject;
-use crate::options::GroupStart;
+use crate::options::StartAt;
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Mutex};
 
@@ -54,7 +54,7 @@ impl ConsumerId<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NamedOptions {
     /// Where a new group starts. An existing group goes on where it is.
-    pub start: GroupStart,
+    pub start: StartAt,
     /// How many messages are reserved from the start, so that the first pull does not wait for a reserve: as many as
     /// may be in flight.
     pub in_flight_max: u32,
@@ -64,7 +64,7 @@ pub struct NamedOptions {
 
 impl Default for NamedOptions {
     fn default() -> Self {
-        Self { start: GroupStart::Latest, in_flight_max: 256, is_broadcast: false }
+        Self { start: StartAt::Latest, in_flight_max: 256, is_broadcast: false }
     }
 }
 

@@ -100,7 +100,7 @@ impl NamedConsumer {
             }
             match self.ask(self.shared.lock_owner()?, bounds, &mut hands)? {
                 Pull::Deliveries(_) => {}
-                Pull::Load(load) => self.shared.load(&load)?,
+                Pull::Load(load) => self.shared.load(load)?,
                 Pull::Gone => return Err(Error::Closed),
                 Pull::Wait | Pull::Soon if !is_settled => {
                     self.shared.settle()?;
@@ -189,9 +189,14 @@ impl NamedConsumer {
             }),
             Ok(stored) => {
                 let key = DeliveryKey { queue: MAIN, offset: delivery.offset.0 };
-                let message = self.shared.delivered(key, entry, delivery.attempt, stored, &self.subject);
-                let redelivered = message.redelivered || is_again;
-                Ok(Read::Message(Box::new(Delivered { redelivered, ..message })))
+                let message = self.shared.delivered(
+                    key,
+                    entry,
+                    (delivery.attempt, is_again || delivery.is_redelivered()),
+                    stored,
+                    &self.subject,
+                );
+                Ok(Read::Message(Box::new(message)))
             }
             Err(_) if near.is_some() => Ok(Read::Later(None)),
             Err(error @ Error::DamagedPayload { .. }) => {
@@ -252,7 +257,7 @@ impl NamedConsumer {
             let (Some(piece), Some(next)) = (piece, next) else { return Ok(None) };
             found.extend(piece.deliveries);
             if let Some(load) = piece.load {
-                shared.load(&load)?;
+                shared.load(load)?;
             }
             match piece.next {
                 Some(offset) => from = offset,

@@ -19,7 +19,7 @@ use crate::consume::named::consumer::{
 use crate::consume::named::registry::GroupKey;
 use crate::held;
 use crate::names::Subject;
-use crate::options::{GroupStart, check_in_flight};
+use crate::options::{StartAt, check_in_flight};
 use crate::shared::Shared;
 use crate::store::Store;
 
@@ -155,7 +155,8 @@ impl AttachRequest {
         if subject.needs_fact {
             encode_subject(&mut records, subject.number, &subject.name);
         }
-        let start = if is_own { GroupStart::Earliest } else { options.start };
+        let start = if is_own { StartAt::Unfinished } else { options.start };
+        let start = shared.lock_owner()?.get()?.owner.group_start(subject.number, start);
         let (group, consumer) = (id.group, id.consumer);
         let (block, is_broadcast) = (options.in_flight_max, options.is_broadcast);
         let attach = Attach { subject: subject.number, start, block, is_broadcast, group, consumer };

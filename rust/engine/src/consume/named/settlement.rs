@@ -17,7 +17,7 @@ use crate::drive::driver::LockedOwner;
 use crate::held;
 use crate::invalid;
 use crate::names::Subject;
-use crate::options::GroupStart;
+use crate::options::StartAt;
 use crate::shared::Shared;
 use crate::store::Store;
 
@@ -227,7 +227,7 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` naming `subject` or `group`, if it does not exist or has consumers that no client named;
     /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn reset_live_group(&self, subject: &str, group: &str, start: GroupStart) -> Result<()> {
+    pub fn reset_live_group(&self, subject: &str, group: &str, start: StartAt) -> Result<()> {
         let shared = &self.shared;
         shared.check()?;
         check_qmq_subject("subject", subject)?;
@@ -254,7 +254,7 @@ impl Shared {
     fn submit_reset(
         &self,
         group: GroupNumber,
-        start: GroupStart,
+        start: StartAt,
         subject: &str,
         name: &str,
     ) -> Result<Option<Range<Sequence>>> {
@@ -267,6 +267,7 @@ impl Shared {
         }
         if self.sends_all(locked)? {
             let mut records = Vec::new();
+            let start = locked.owner.group_restart(group, start);
             let count = locked.owner.encode_reset_with_consumers(group, start, &mut records);
             let submission = Submission { must_sync: true, ..submission(&records, count, Class::Finishing) };
             let range = self.try_submit_expected(submission, CommitUrgency::URGENT)?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Result;
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::wire::extension::consume::{Credit, Deliver, Subscribe, Subscribed};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, read_receipts};
@@ -302,7 +302,7 @@ pub(crate) fn subscribing<'a>(number: u32, subject: &'a str, group: &'a str, cre
     Subscribe {
         subscription: number,
         name: ConsumerName { subject, group, consumer: "" },
-        start: GroupStart::Earliest,
+        start: StartAt::Unfinished,
         is_broadcast: false,
         in_flight_max: 1_000,
         credit,

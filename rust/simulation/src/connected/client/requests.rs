@@ -1,6 +1,6 @@
 //! The requests of a client.
 
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Sequence;
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
@@ -168,7 +168,7 @@ impl Client {
         let wanted = Subscribe {
             subscription: self.subscription,
             name: ConsumerName { subject: &subject, group: &group, consumer: "" },
-            start: GroupStart::Earliest,
+            start: StartAt::Unfinished,
             is_broadcast: false,
             in_flight_max: self.in_flight_max,
             credit: self.credit,

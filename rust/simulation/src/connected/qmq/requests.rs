@@ -1,7 +1,7 @@
 //! The requests of a client of QMQ.
 
 use delaymq_core::error::Error;
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::retry_subject;
 use delaymq_core::units::{Millis, PullOffset};
 use delaymq_core::wire::qmq::ack::{ACK, AckRequest, put_ack};
@@ -216,9 +216,9 @@ impl QmqClient {
     }
 
     fn manage(&mut self, around: &mut Shared) -> &'static str {
-        let start = if around.chance.percent(50) { GroupStart::Latest } else { GroupStart::Earliest };
+        let start = if around.chance.percent(50) { StartAt::Latest } else { StartAt::Earliest };
         let of = self.wants.place.of.clone();
-        let reset = around.ledger.reset_asked(&of, start == GroupStart::Latest);
+        let reset = around.ledger.reset_asked(&of, start == StartAt::Latest);
         let request = ConsumeManage { subject: &of.0, group: &of.1, start: Some(start) };
         let call = Call::Manage { reset };
         self.ask(&mut around.ledger, (CONSUME_MANAGE, VERSION), call, |out| put_consume_manage(out, &request));

@@ -2,8 +2,8 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::Outcome;
+use delaymq_core::store::StartAt;
 use delaymq_core::wire::extension::consume::{Subscribe, Subscribed};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::publish::{Publish, put_receipts};
@@ -35,7 +35,7 @@ impl Server {
         let found = state.subjects.number(subject).and_then(|number| state.group_named(number, group));
         let peer = self.peers.get(&asker.link);
         let refused = peer.and_then(|peer| peer.subscriptions.check_new(subscribe.subscription).err());
-        let (Some(found), None, GroupStart::Earliest) = (found, &refused, subscribe.start) else {
+        let (Some(found), None, StartAt::Unfinished) = (found, &refused, subscribe.start) else {
             let unknown = RemoteError::new(ErrorCode::Other, "these histories make their groups before they begin");
             return self.refuse(asker, refused.as_ref().unwrap_or(&unknown));
         };

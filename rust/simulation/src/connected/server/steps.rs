@@ -1,9 +1,9 @@
 //! The requests that are not answered yet, and how far each of them is.
 
 use delaymq_core::error::Error;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, Receipt};
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
 use delaymq_core::wire::connection::RequestId;
@@ -138,7 +138,7 @@ impl Told {
 }
 
 /// The subject and the group of a reset, and where the group begins again.
-pub(super) type ConsumeNames = (String, String, GroupStart);
+pub(super) type ConsumeNames = (String, String, StartAt);
 
 /// Requests of QMQ's clients that are not answered yet.
 #[derive(Default)]

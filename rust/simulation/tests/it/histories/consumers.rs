@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, bodies_of, lean, os, small};
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Delivery, RetryRule};
 use delaymq_core::units::PullOffset;
 use delaymq_simulation::disk::End;
@@ -12,9 +12,9 @@ const ENDS: [End; 3] = [End::Kill, End::PowerCut, End::PowerCutLosesAll];
 
 fn attached(rig: &mut Rig) -> Place {
     if rig.node().subject_number("s").is_none() {
-        rig.group("s", "audit", GroupStart::Earliest);
+        rig.group("s", "audit", StartAt::Unfinished);
     }
-    rig.attach("s", "g", GroupStart::Earliest, "client", 8)
+    rig.attach("s", "g", StartAt::Unfinished, "client", 8)
 }
 
 fn holds(rig: &mut Rig, place: Place) -> Vec<u64> {
@@ -92,7 +92,7 @@ fn r2_offsets_whose_assignment_was_lost_complete_nothing_and_never_come_again() 
     rig.reopen(End::PowerCutLosesAll);
     assert_eq!(holds(&mut rig, place), [0_u64; 0], "the disk never had it");
     rig.acknowledge(place, &[0]);
-    rig.attach("s", "g", GroupStart::Earliest, "client", 8);
+    rig.attach("s", "g", StartAt::Unfinished, "client", 8);
     let again = rig.pull(place);
     assert_eq!(bodies_of(&again), ["a"]);
     assert!(again[0].delivery.offset.0 >= 8 && again[0].delivery.is_redelivered());
@@ -180,7 +180,7 @@ fn a_client_that_attaches_again_gets_no_other_reserve_than_it_may_have() {
     rig.reopen(End::Kill);
     let consumers = &rig.node().owner().state().groups[&place.0].consumers;
     assert_eq!(consumers.keys().copied().collect::<Vec<_>>(), [place.1], "that one died with its process");
-    rig.attach("s", "g", GroupStart::Earliest, "client", 1 << 30);
+    rig.attach("s", "g", StartAt::Unfinished, "client", 1 << 30);
     let group = rig.node().owner().state().groups[&place.0].clone();
     assert_eq!(group.consumers[&place.1].reserved_offset, PullOffset(8), "more than anybody may have is nothing");
     rig.compare_with_log();
@@ -191,7 +191,7 @@ fn a_group_that_begins_with_a_client_at_latest_gets_what_comes_after_a_crash() {
     for end in ENDS {
         let mut rig = Rig::new(lean());
         rig.publish("s", 0, "before");
-        let place = rig.attach("s", "g", GroupStart::Latest, "client", 8);
+        let place = rig.attach("s", "g", StartAt::Latest, "client", 8);
         assert_eq!(rig.pull_once(place), Pulled::Wait);
         rig.reopen(end);
         rig.publish("s", 0, "after");

@@ -11,4 +11,5 @@ mod opening;
 mod pending;
 mod qmq;
 mod queues;
+mod read_again;
 mod trouble;

@@ -3,8 +3,8 @@
 
 use crate::rig::{Rig, bodies_of, lean, sees, small};
 use delaymq_core::planted::Planted;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::Outcome;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::{GroupNumber, Millis};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Handed, SeenDeadLetter};
@@ -256,7 +256,7 @@ fn change(rig: &mut Rig, fact: Option<delaymq_core::units::Sequence>) -> Outcome
     rig.node().take_outcome(fact.unwrap()).unwrap()
 }
 
-fn reset(rig: &mut Rig, group: GroupNumber, start: GroupStart) -> Outcome {
+fn reset(rig: &mut Rig, group: GroupNumber, start: StartAt) -> Outcome {
     let fact = rig.node().reset_group(group, start).unwrap();
     change(rig, fact)
 }
@@ -270,7 +270,7 @@ fn remove(rig: &mut Rig, group: GroupNumber) -> Outcome {
 fn a_group_that_somebody_consumes_for_is_neither_reset_nor_removed() {
     let (mut rig, place, handed) = with_three(small());
     let before = rig.node().owner().state().groups.clone();
-    assert_eq!(reset(&mut rig, place.0, GroupStart::Earliest), Outcome::HasConsumers(1));
+    assert_eq!(reset(&mut rig, place.0, StartAt::Unfinished), Outcome::HasConsumers(1));
     assert_eq!(remove(&mut rig, place.0), Outcome::HasConsumers(1));
     assert_eq!(rig.node().owner().state().groups, before);
     // Nor while somebody consumes only what it gave back.
@@ -283,13 +283,13 @@ fn a_group_that_somebody_consumes_for_is_neither_reset_nor_removed() {
     rig.settle();
     assert_eq!(remove(&mut rig, place.0), Outcome::Done);
     assert_eq!(remove(&mut rig, place.0), Outcome::NotFound);
-    assert_eq!(reset(&mut rig, place.0, GroupStart::Latest), Outcome::NotFound);
+    assert_eq!(reset(&mut rig, place.0, StartAt::Latest), Outcome::NotFound);
 }
 
 #[test]
 fn a_group_that_is_reset_to_the_earliest_gets_what_is_kept_again_marked_under_new_offsets() {
     let mut rig = Rig::new(small());
-    let other = rig.group("s", "other", GroupStart::Earliest);
+    let other = rig.group("s", "other", StartAt::Unfinished);
     let place = rig.earliest("s", "g");
     for body in ["a", "b", "c"] {
         rig.publish("s", 0, body);
@@ -299,7 +299,7 @@ fn a_group_that_is_reset_to_the_earliest_gets_what_is_kept_again_marked_under_ne
     rig.acknowledge(place, &old);
     rig.node().end_consumer(place.0, place.1, 0).unwrap();
     rig.settle();
-    let Outcome::Group(again) = reset(&mut rig, place.0, GroupStart::Earliest) else { panic!("not reset") };
+    let Outcome::Group(again) = reset(&mut rig, place.0, StartAt::Unfinished) else { panic!("not reset") };
     rig.reopen(End::PowerCutLosesAll);
     let consumer = rig.consumer(again, "c");
     let second = rig.pull((again, consumer));
@@ -324,7 +324,7 @@ fn a_group_that_is_reset_starts_at_its_own_earliest_and_never_below_the_floor() 
     rig.node().end_consumer(place.0, place.1, 0).unwrap();
     rig.settle();
     // Its fact is on its way while the floor rises.
-    let fact = rig.node().reset_group(place.0, GroupStart::Earliest).unwrap();
+    let fact = rig.node().reset_group(place.0, StartAt::Unfinished).unwrap();
     for _ in 0..4 {
         rig.clock.advance(1);
         rig.checkpoint();
@@ -335,7 +335,7 @@ fn a_group_that_is_reset_starts_at_its_own_earliest_and_never_below_the_floor() 
     assert_eq!(rig.take_all((again, consumer)), ["unfinished"]);
     rig.node().end_consumer(again, consumer, 0).unwrap();
     rig.publish("s", 0, "passed over");
-    let Outcome::Group(latest) = reset(&mut rig, again, GroupStart::Latest) else { panic!("not reset") };
+    let Outcome::Group(latest) = reset(&mut rig, again, StartAt::Latest) else { panic!("not reset") };
     let consumer = rig.consumer(latest, "c");
     rig.publish("s", 0, "next");
     assert_eq!(rig.take_all((latest, consumer)), ["next"]);

@@ -3,8 +3,8 @@
 
 use crate::rig::{Rig, bodies_of, keeping, lean, os, sees, small};
 use delaymq_core::planted::Planted;
-use delaymq_core::record::name::GroupStart;
-use delaymq_core::units::PullOffset;
+use delaymq_core::store::StartAt;
+use delaymq_core::units::{PullOffset, ReadyNumber};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Pulled, is_stopped};
 
@@ -95,7 +95,7 @@ fn hold_a_first_pull(subject_is_used: bool) -> (Rig, crate::rig::Place) {
     if subject_is_used {
         rig.publish("s", 0, "before it began");
     }
-    let group = rig.group("s", "g", GroupStart::Latest);
+    let group = rig.group("s", "g", StartAt::Latest);
     let place = (group, rig.consumer(group, "c"));
     (rig, place)
 }
@@ -115,7 +115,7 @@ fn a_group_that_begins_at_latest_gets_what_comes_after_its_first_held_pull_and_a
             rig.reopen(end);
             // Before anybody says again that the group is wanted, and from where.
             rig.publish("s", 0, "after");
-            assert_eq!(rig.group("s", "g", GroupStart::Latest), place.0, "it is the same life of the group");
+            assert_eq!(rig.group("s", "g", StartAt::Latest), place.0, "it is the same life of the group");
             let place = (place.0, rig.consumer(place.0, "c"));
             assert_eq!(rig.take_all(place), ["after"], "{subject_is_used} {saves} {end:?}");
             rig.compare_with_log();
@@ -205,7 +205,7 @@ fn what_was_in_flight_comes_again_marked_and_what_was_not_comes_unmarked() {
 #[test]
 fn the_first_retry_makes_the_group_one_of_its_retry_subject_from_the_start() {
     let mut rig = Rig::new(small());
-    let group = rig.group("s", "g", GroupStart::Latest);
+    let group = rig.group("s", "g", StartAt::Latest);
     let place = (group, rig.consumer(group, "c"));
     rig.publish("s", 0, "m");
     let handed = rig.pull(place);
@@ -250,7 +250,7 @@ fn numbers_below_a_start_count_as_acknowledged_so_retention_ends() {
         rig.checkpoint();
     }
     let before = segments(&rig);
-    let group = rig.group("s", "g", GroupStart::Latest);
+    let group = rig.group("s", "g", StartAt::Latest);
     let place = (group, rig.consumer(group, "c"));
     for _ in 0..4 {
         rig.clock.advance(1);
@@ -265,7 +265,7 @@ fn numbers_below_a_start_count_as_acknowledged_so_retention_ends() {
 #[test]
 fn a_sleeping_group_holds_space_until_it_is_removed() {
     let mut rig = Rig::new(lean());
-    let sleeping = rig.group("s", "sleeping", GroupStart::Earliest);
+    let sleeping = rig.group("s", "sleeping", StartAt::Unfinished);
     let place = rig.earliest("s", "awake");
     let segments = |rig: &Rig| rig.files().iter().filter(|path| path.starts_with("log/")).count();
     for number in 0..60 {
@@ -321,7 +321,7 @@ fn a_new_group_starts_at_the_earliest_message_kept_and_never_below_the_floor() {
     rig.take_all(place);
     rig.publish("s", 0, "unfinished");
     // Its fact is on its way while the floor rises.
-    let fact = rig.node().subscribe("s", "second", GroupStart::Earliest).unwrap().unwrap();
+    let fact = rig.node().subscribe("s", "second", StartAt::Unfinished).unwrap().unwrap();
     for _ in 0..3 {
         rig.checkpoint();
     }
@@ -333,6 +333,8 @@ fn a_new_group_starts_at_the_earliest_message_kept_and_never_below_the_floor() {
     assert!(rig.node().take_outcome(fact).is_some());
     rig.reopen(End::PowerCutLosesAll);
     let second = rig.earliest("s", "second");
+    // Messages whose files are gone would be passed over, so the start itself is judged.
+    assert_eq!(rig.node().owner().state().groups.get(&second.0).unwrap().start, ReadyNumber(40));
     assert_eq!(rig.take_all(second), ["unfinished"]);
 }
 
@@ -340,7 +342,7 @@ fn a_new_group_starts_at_the_earliest_message_kept_and_never_below_the_floor() {
 fn consumers_of_one_group_share_what_there_is() {
     let mut rig = Rig::new(small());
     rig.in_flight_max = 3;
-    let group = rig.group("s", "g", GroupStart::Earliest);
+    let group = rig.group("s", "g", StartAt::Unfinished);
     let first = (group, rig.consumer(group, "1"));
     let second = (group, rig.consumer(group, "2"));
     for number in 0..6 {

@@ -5,9 +5,9 @@ use crate::rig::{Rig, bodies_of, lean, os, sees, small};
 use delaymq_core::error::{Error, StorageFault};
 use delaymq_core::message_log::{Durability, FreeMarks, segment_path};
 use delaymq_core::planted::Planted;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{Call, Storage};
 use delaymq_core::store::Outcome;
+use delaymq_core::store::StartAt;
 use delaymq_core::units::Location;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
@@ -79,7 +79,7 @@ fn below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself() {
         rig.disk.storage().set_capacity(used + free);
         rig.node().look_at_room();
         assert!(matches!(rig.node().publish(&[message()]), Err(Error::BelowMark { .. })));
-        assert!(matches!(rig.node().subscribe("t", "h", GroupStart::Latest), Err(Error::BelowMark { .. })));
+        assert!(matches!(rig.node().subscribe("t", "h", StartAt::Latest), Err(Error::BelowMark { .. })));
     }
     let handed = rig.pull(place);
     assert_eq!(bodies_of(&handed), ["before"]);
@@ -299,7 +299,7 @@ fn a_group_that_was_never_answered_is_there_whole_or_not_at_all() {
         let mut rig = Rig::new(small());
         rig.publish("s", 0, "a");
         rig.disk.storage().stop_after_calls(calls);
-        let asked = rig.node().subscribe("s", "g", GroupStart::Earliest);
+        let asked = rig.node().subscribe("s", "g", StartAt::Unfinished);
         let settled = asked.and_then(|_| rig.try_settle());
         rig.reopen(End::PowerCut);
         rig.compare_with_log();

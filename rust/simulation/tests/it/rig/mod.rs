@@ -13,7 +13,7 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::Durability;
 use delaymq_core::planted::Planted;
 use delaymq_core::record::attach::Attach;
-use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, OwnerOptions, PullRequest, Receipt, verify};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 use delaymq_simulation::chance::Chance;
@@ -190,7 +190,7 @@ impl Rig {
         }
     }
 
-    pub fn group(&mut self, subject: &str, group: &str, start: GroupStart) -> GroupNumber {
+    pub fn group(&mut self, subject: &str, group: &str, start: StartAt) -> GroupNumber {
         let fact = self.node().subscribe(subject, group, start).unwrap().unwrap();
         self.settle();
         match self.node().take_outcome(fact) {
@@ -209,13 +209,11 @@ impl Rig {
     }
 
     /// A consumer that a client names, of a group that is made where it is not there. The subject must be.
-    pub fn attach(&mut self, subject: &str, group: &str, start: GroupStart, consumer: &str, block: u32) -> Place {
+    pub fn attach(&mut self, subject: &str, group: &str, start: StartAt, consumer: &str, block: u32) -> Place {
         let subject = self.node().subject_number(subject).unwrap();
-        let fact = self
-            .node()
-            .attach(&Attach { subject, start, block, is_broadcast: false, group, consumer })
-            .unwrap()
-            .unwrap();
+        let start = self.node().owner().group_start(subject, start);
+        let attach = Attach { subject, start, block, is_broadcast: false, group, consumer };
+        let fact = self.node().attach(&attach).unwrap().unwrap();
         self.settle();
         match self.node().take_outcome(fact) {
             Some(Outcome::Attached(group, consumer)) => (group, consumer),
@@ -224,7 +222,7 @@ impl Rig {
     }
 
     pub fn earliest(&mut self, subject: &str, group: &str) -> (GroupNumber, ConsumerNumber) {
-        let group = self.group(subject, group, GroupStart::Earliest);
+        let group = self.group(subject, group, StartAt::Unfinished);
         (group, self.consumer(group, "c"))
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::error::Result;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::Storage;
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, Salvage, SalvagedSubject, salvage};
 
 use super::{Place, Rig, lean, small};
@@ -16,7 +16,7 @@ pub const NAMES: (&str, &str) = ("now", "quick");
 /// them; pending ones, of which one is cancelled; two checkpoints, and facts behind them.
 pub fn filled() -> (Rig, Place) {
     let mut rig = Rig::new(small());
-    rig.group("now", "slow", GroupStart::Earliest);
+    rig.group("now", "slow", StartAt::Unfinished);
     let quick = rig.earliest("now", "quick");
     for number in 0..10 {
         rig.publish("now", 0, &format!("now {number}"));

@@ -9,8 +9,8 @@ use crate::rig::saving::{
 };
 use crate::rig::{Rig, lean, small};
 use delaymq_core::error::{Error, StorageFault};
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{Call, MemoryStorage, Storage};
+use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, salvage};
 use delaymq_simulation::disk::End;
 
@@ -264,8 +264,8 @@ fn behind_a_lost_fact_everything_is_kept_but_what_was_certainly_cancelled() {
     rig.clock.advance(10);
     rig.cancel(&late);
     rig.publish("a new subject", HOUR_MS, "pending behind");
-    rig.group("a new subject", "a new group", GroupStart::Earliest);
-    rig.attach("a new subject", "another", GroupStart::Latest, "client", 4);
+    rig.group("a new subject", "a new group", StartAt::Unfinished);
+    rig.attach("a new subject", "another", StartAt::Latest, "client", 4);
     let (path, offset) = place_of(&rig, "lost");
     // In the header of its record.
     flip(&rig, &path, offset - 30);

@@ -5,9 +5,9 @@
 use crate::rig::saving::{DISPATCH, HOUR_MS, SCHEDULE, flip, publish_all, runs_of};
 use crate::rig::{Place, Rig, lean, small};
 use delaymq_core::error::{Error, Result, StorageFault};
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::Call;
 use delaymq_core::store::PullRequest;
+use delaymq_core::store::StartAt;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::Pulled;
 
@@ -22,7 +22,7 @@ fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
     keep_room(rig)?;
     let mut places: Vec<Place> = Vec::new();
     for subject in subjects {
-        let group = rig.group(subject, "g", GroupStart::Earliest);
+        let group = rig.group(subject, "g", StartAt::Unfinished);
         places.push((group, rig.consumer(group, "c")));
     }
     let now = rig.clock.read();

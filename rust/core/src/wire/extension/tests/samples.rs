@@ -6,10 +6,10 @@ use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{AttributeRule, Filter, TagRule};
 use crate::record::expire::{Expires, ExpiresAfter, OnExpiry};
-use crate::record::name::GroupStart;
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
 use crate::run::{LoadName, StagedRun};
+use crate::store::StartAt;
 use crate::store::{ConsumerListed, Forecast, ForecastSlot, GroupListed, PendingOf, Receipt, SubjectListed};
 use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber, Tally};
 use crate::wire::extension::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
@@ -58,7 +58,7 @@ pub(super) fn subscribe() -> Subscribe<'static> {
     Subscribe {
         subscription: 4,
         name: ConsumerName { subject: "orders", group: "billing", consumer: "" },
-        start: GroupStart::Latest,
+        start: StartAt::Latest,
         is_broadcast: false,
         in_flight_max: 256,
         credit: 1_024,
@@ -118,7 +118,7 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
     let back = GiveBack { subscription: 4, messages: vec![GivenBack { queue: 0, offset: 9, delay_ms: 250 }] };
     let away = PutAway { subscription: 4, reason: "no such order", keys: vec![(0, 1), (1, 2)] };
     let listing = Listing { after: 70, count_max: 100 };
-    let at = GroupAt { name: name(), start: GroupStart::Earliest };
+    let at = GroupAt { name: name(), start: StartAt::Unfinished };
     vec![
         (HELLO, written(&|out| hello.put(out).unwrap())),
         (PING, written(&|out| put_ping(out, b"ping").unwrap())),

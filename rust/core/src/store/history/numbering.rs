@@ -1,0 +1,178 @@
+//! The owner gives the messages of a piece their ready numbers: the state says which facts counted, and each segment
+//! says which number its first message has.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::payload_places::Passed;
+use super::reading::{HistoryPiece, HistoryRequest, PieceBatch};
+use crate::dispatch_log::{Posting, ReadPostings};
+use crate::error::Result;
+use crate::message_log::SEGMENT_HEADER_BYTES;
+use crate::planted::{Planted, is_on};
+use crate::schedule_log::{Entry, EntryState};
+use crate::storage::Storage;
+use crate::store::recovery::rescue::KeptFacts;
+use crate::store::state::State;
+use crate::units::{Location, ReadyNumber, SubjectNumber};
+
+/// Where a reader goes on behind its last piece.
+#[derive(Debug)]
+pub(in crate::store) struct Continuation {
+    number: ReadyNumber,
+    from: Location,
+    passed: Passed,
+}
+
+impl HistoryRequest {
+    /// The request for `count` messages of a subject from `first` on, which are in the log alone. It begins at
+    /// `before`, where that is not behind `first`.
+    pub(in crate::store) fn of(
+        storage: &Arc<dyn Storage>,
+        state: &State,
+        (subject, first, count): (SubjectNumber, ReadyNumber, u64),
+        before: Option<Continuation>,
+    ) -> Self {
+        let kept = KeptFacts::of(storage, state);
+        let known = nearest(state, subject, first);
+        let is_behind = |place: Location| known.is_none_or(|(_, known)| place >= known);
+        let before = before.filter(|before| before.number <= first && is_behind(before.from));
+        let (from, number, passed) = match (before, known) {
+            (Some(before), _) => (before.from, Some(before.number), Some(before.passed)),
+            (None, Some((number, place))) => (place, Some(number), None),
+            (None, None) => {
+                let start = state.segments.first().map_or(Location::NOWHERE, |start| start.position.end);
+                (start, None, None)
+            }
+        };
+        let (number, is_known) = (number.unwrap_or(first), number.is_some());
+        Self { kept, subject, from, number, is_known, first, count, passed }
+    }
+}
+
+/// The last place in the log that is known to come before the message of a ready number, and the number of the
+/// subject's next message there. `None` if every segment that says a number of the subject says a higher one.
+fn nearest(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<(ReadyNumber, Location)> {
+    let segment = state.segment_with(subject, number);
+    let segment = segment.and_then(|start| Some((start.ready.first(subject)?, start.position.end)));
+    let known = state.history_places.before(subject, number);
+    known.into_iter().chain(segment).max_by_key(|(_, place)| *place)
+}
+
+impl HistoryPiece {
+    /// Gives the messages their numbers. Returns those that were asked for, and where the reader goes on. Numbers whose
+    /// facts cannot be read are returned as damaged.
+    pub(in crate::store) fn numbered(self, state: &mut State) -> (ReadPostings, Continuation) {
+        let (error, listed_from) = (self.error.clone(), state.dispatch.listed_from(self.subject));
+        let mut numbering = Numbering {
+            subject: self.subject,
+            // A piece ends behind a batch. What it has beyond the count is not read a second time.
+            wanted: self.first..listed_from,
+            lost_below: self.first.plus(self.count).min(listed_from),
+            number: self.number,
+            is_known: self.is_known,
+            found: ReadPostings { error, ..ReadPostings::default() },
+        };
+        for (place, batch) in self.batches.iter().enumerate() {
+            let end = self.batches.get(place.saturating_add(1)).map_or(self.entries.len(), |next| next.entries_before);
+            let entries = self.entries.get(batch.entries_before..end).unwrap_or_default();
+            numbering.batch(state, batch, entries);
+        }
+        let mut from = self.end;
+        if self.is_last || self.ends_in_gap || !numbering.is_known {
+            from = numbering.go_on_at_segment(state, self.end);
+        }
+        let number = numbering.number;
+        state.history_places.note(self.subject, number, from);
+        (numbering.found, Continuation { number, from, passed: self.passed })
+    }
+}
+
+/// Numbers the messages of a piece, batch by batch.
+struct Numbering {
+    subject: SubjectNumber,
+    wanted: Range<ReadyNumber>,
+    /// Lost numbers are returned as damaged up to here.
+    lost_below: ReadyNumber,
+    /// The number of the next message.
+    number: ReadyNumber,
+    /// False behind facts that could not be read, up to the next segment that says a number.
+    is_known: bool,
+    found: ReadPostings,
+}
+
+impl Numbering {
+    fn batch(&mut self, state: &mut State, batch: &PieceBatch, entries: &[Entry]) {
+        self.is_known &= !batch.is_behind_gap;
+        if let Some(first) = first_of_segment(state, self.subject, batch.start) {
+            self.go_on_with(first);
+        }
+        if !self.is_known {
+            return;
+        }
+        state.history_places.note(self.subject, self.number, batch.start);
+        for entry in entries {
+            if state.schedule.state(entry.sequence()) != EntryState::Dispatched {
+                continue;
+            }
+            let skips = is_on(Planted::ReadAgainSkips) && self.number.0 % 4 == 3;
+            if self.wanted.contains(&self.number) {
+                let entry = if skips { entry.with_location(Location::NOWHERE) } else { *entry };
+                self.found.entries.push((self.number, entry));
+            }
+            self.number = self.number.next();
+        }
+    }
+
+    /// The next message has this number: those up to it are lost.
+    fn go_on_with(&mut self, number: ReadyNumber) {
+        let lost = self.number.max(self.wanted.start).0..number.min(self.lost_below).0;
+        self.found.damaged.extend(lost.map(ReadyNumber));
+        (self.number, self.is_known) = (number, true);
+    }
+
+    /// The facts behind a place are lost, up to the next segment that says a number. Returns its start.
+    fn go_on_at_segment(&mut self, state: &State, end: Location) -> Location {
+        let mut behind = state.segments.iter().filter(|start| start.position.end >= end);
+        let next = behind.find_map(|start| Some((start.ready.first(self.subject)?, start.position.end)));
+        let listed_from = state.dispatch.listed_from(self.subject);
+        let (number, place) = next.filter(|(number, _)| *number < listed_from).unwrap_or((listed_from, end));
+        self.go_on_with(number.max(self.number));
+        place
+    }
+}
+
+/// The number of the first message of the subject in a segment, if the batch is its first.
+fn first_of_segment(state: &State, subject: SubjectNumber, batch: Location) -> Option<ReadyNumber> {
+    if batch.offset() != SEGMENT_HEADER_BYTES {
+        return None;
+    }
+    let segment = batch.segment()?;
+    state.segments.iter().find(|start| start.segment == segment)?.ready.first(subject)
+}
+
+/// Finds one message that is in the log alone. `None` if its facts cannot be read.
+///
+/// # Errors
+/// `Storage`.
+pub(in crate::store) fn find_in_log(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    subject: SubjectNumber,
+    number: ReadyNumber,
+) -> Result<Option<Entry>> {
+    let mut before = None;
+    while matches!(state.dispatch.posting(subject, number), Posting::InLog) {
+        let piece = HistoryRequest::of(storage, state, (subject, number, 1), before.take()).read()?;
+        let is_last = piece.is_last;
+        let (found, next) = piece.numbered(state);
+        if let Some((_, entry)) = found.entries.first() {
+            return Ok(Some(*entry));
+        }
+        if is_last || next.number > number {
+            break;
+        }
+        before = Some(next);
+    }
+    Ok(None)
+}
