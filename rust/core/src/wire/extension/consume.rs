@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 4 | `subscription` |
 //! | str each | `subject`, `group`, `consumer`; an empty consumer is named by the server |
-//! | 1 | `start` of a group that is new: 0 earliest, 1 latest |
+//! | 1 | `start` of a group that is new: 0 unfinished, 1 latest, 2 earliest |
 //! | 1 | `broadcast`: 0 or 1 |
 //! | 4 | `in_flight_max` |
 //! | 4 | `credit` |

@@ -49,7 +49,7 @@ fn read_attribute(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     let refused = |field, expected, found| Err(Malformed::Value { field, expected, found });
     let rule = match number {
         PRESENT if value.is_empty() => AttributeRule::Present,
-        PRESENT => return refused("value", "no bytes for rule 0", value.len() as i64),
+        PRESENT => return refused("value", "no bytes for rule 0", i64::try_from(value.len()).unwrap_or(i64::MAX)),
         EQUALS => AttributeRule::Equals(value),
         STARTS_WITH => AttributeRule::StartsWith(value),
         found => return refused("rule", "a rule from 0 to 2", i64::from(found)),
