@@ -112,6 +112,8 @@ fn a_run_outlives_the_others_for_its_subject_and_goes_afterwards() {
     finish(&mut rig, &places);
     let is_there = |rig: &Rig| -> Vec<bool> { runs.iter().map(|path| rig.files().contains(path)).collect() };
     assert_eq!(is_there(&rig), [false, true]);
+    // The messages can be read again, counted from the end of the segment in which they became ready.
+    fill(&mut rig, "noise");
     rig.pass(KEEP_MS);
     finish(&mut rig, &places);
     assert_eq!(is_there(&rig), [false, false]);

@@ -3,7 +3,7 @@
 use crate::record::limits::group_subject;
 use crate::record::name::GroupStart;
 use crate::store::owner::Owner;
-use crate::store::retention::kept_files::held_by_ready;
+use crate::store::retention::kept_files::first_kept;
 use crate::units::{GroupNumber, SubjectNumber};
 
 /// A message that is kept for less than this from now on is not read again: its files may go before the group starts.
@@ -37,7 +37,7 @@ impl Owner {
         group.map_or(GroupStart::Unfinished, |group| self.group_start(group.subject, at))
     }
 
-    /// The first message of the first segment that is young enough.
+    /// The first message of the first segment that is young enough for the subject.
     fn earliest(&self, subject: SubjectNumber) -> GroupStart {
         let state = &self.state;
         let known = state.subjects.get(subject);
@@ -45,9 +45,7 @@ impl Owner {
             return GroupStart::Unfinished;
         }
         let keeping = self.keeping_in(MARGIN_MS);
-        let (from, _) = held_by_ready(&state.segments, None, &keeping);
-        let mut kept = state.segments.iter().filter(|start| from.is_some_and(|from| start.segment >= from));
-        let first = kept.find_map(|start| start.ready.first(subject));
+        let first = first_kept(&state.segments, subject, &keeping);
         let finished_below = state.dispatch.finished_below(subject);
         first.filter(|first| *first < finished_below).map_or(GroupStart::Unfinished, GroupStart::Number)
     }

@@ -16,7 +16,7 @@ use crate::planted::{Planted, is_on};
 use crate::run::{LoadName, Run, RunHoles, RunKind, run_path};
 use crate::store::state::file_subjects::FileSubjects;
 use crate::store::state::{SegmentStart, State};
-use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{LocationFile, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 /// The files that one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -154,7 +154,8 @@ pub(in crate::store) fn needed(
     let is_opened = |candidate: &&Candidate| candidate.adopted_since && !is_on(Planted::AdoptedGoesEarly);
     runs.extend(candidates.iter().filter(is_opened).map(|candidate| candidate.run.number()));
     let mut floor = aged_floor(segments, floor, keeping);
-    let (readable_from, files) = held_by_ready(segments, read_again_from, keeping);
+    let of_runs: BTreeMap<_, _> = candidates.iter().map(|one| (one.run.number(), &one.subjects)).collect();
+    let (readable_from, files) = held_by_ready(segments, read_again_from, keeping, &|run| of_runs.get(&run).copied());
     floor = floor.min(readable_from.unwrap_or(floor));
     for file in files {
         match file {
@@ -170,23 +171,57 @@ pub(in crate::store) fn needed(
 
 /// Returns the first segment whose messages a group can read again or reads again, and all files with the payloads and
 /// the rows of messages that became ready from there on. A message can be read again for as long as finished messages
-/// of its subject are kept, counted from when it became ready.
-pub(in crate::store) fn held_by_ready(
-    segments: &[SegmentStart],
+/// of its subject are kept, counted from when it became ready: so a file is held for the subjects of its own messages.
+/// `of_run` says the subjects of a run.
+pub(in crate::store) fn held_by_ready<'a>(
+    segments: &'a [SegmentStart],
     read_again_from: Option<SegmentNumber>,
     keeping: &Keeping,
+    of_run: &dyn Fn(RunNumber) -> Option<&'a FileSubjects>,
 ) -> (Option<SegmentNumber>, BTreeSet<LocationFile>) {
-    let ends = segments.iter().skip(1).map(|next| next.position.trusted).map(Some).chain([None]);
-    let is_held = |(start, end): &(&SegmentStart, Option<Millis>)| {
-        let is_young = end.map_or_else(|| keeping.keeps(&start.subjects), |end| keeping.is_young(end, &start.subjects));
-        is_young || read_again_from.is_some_and(|from| start.segment >= from)
-    };
-    let mut held = segments.iter().zip(ends).filter(is_held).map(|(start, _)| start).peekable();
-    let first = held.peek().map(|start| start.segment);
     if is_on(Planted::ReadyHoldsNothing) {
         return (read_again_from, BTreeSet::new());
     }
-    (first, held.flat_map(|start| start.ready.files()).collect())
+    let is_kept = |end: Option<Millis>, subjects: &FileSubjects| {
+        end.map_or_else(|| keeping.keeps(subjects), |end| keeping.is_young(end, subjects))
+    };
+    let of_file = |file: &LocationFile| match file {
+        LocationFile::Run(run) => of_run(*run),
+        LocationFile::Segment(segment) => {
+            let place = segments.binary_search_by_key(segment, |start| start.segment).ok()?;
+            segments.get(place).map(|start| &start.subjects)
+        }
+    };
+    let (mut first, mut files) = (None, BTreeSet::new());
+    for (start, end) in segments.iter().zip(ends(segments)) {
+        let is_read_again = read_again_from.is_some_and(|from| start.segment >= from);
+        if !is_read_again && !is_kept(end, &start.subjects) {
+            continue;
+        }
+        first = first.or(Some(start.segment));
+        let is_held =
+            |file: &LocationFile| is_read_again || of_file(file).is_none_or(|subjects| is_kept(end, subjects));
+        files.extend(start.ready.files().filter(is_held));
+    }
+    (first, files)
+}
+
+/// When each segment was last written; `None` for the one that is being written.
+fn ends(segments: &[SegmentStart]) -> impl Iterator<Item = Option<Millis>> {
+    segments.iter().skip(1).map(|next| next.position.trusted).map(Some).chain([None])
+}
+
+/// Returns the number of the first message of the subject that a segment made ready which is young enough for it.
+pub(in crate::store) fn first_kept(
+    segments: &[SegmentStart],
+    subject: SubjectNumber,
+    keeping: &Keeping,
+) -> Option<ReadyNumber> {
+    let mut alone = FileSubjects::none();
+    alone.note(subject);
+    let is_kept = |end: Option<Millis>| end.map_or_else(|| keeping.keeps(&alone), |end| keeping.is_young(end, &alone));
+    let mut kept = segments.iter().zip(ends(segments)).filter(|(_, end)| is_kept(*end));
+    kept.find_map(|(start, _)| start.ready.first(subject))
 }
 
 /// Returns the loaded runs whose adopting facts are in the log from this segment on: a reader of such a fact finds the

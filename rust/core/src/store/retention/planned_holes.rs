@@ -13,7 +13,7 @@ use crate::store::retention::hole_plan::{HolePlan, Hollows};
 use crate::store::retention::kept_files::held_by_ready;
 use crate::store::retention::run_hole_search::RunTarget;
 use crate::store::retention::segment_hole_search::{HoleSizes, Target};
-use crate::units::{LocationFile, ReadyNumber, SegmentNumber, SubjectNumber};
+use crate::units::{LocationFile, ReadyNumber, RunNumber, SegmentNumber, SubjectNumber};
 
 /// A segment is read again once this share more of it can be freed.
 const GAIN_SHARE: u64 = 16;
@@ -82,7 +82,8 @@ impl Owner {
 
     /// The first segment with messages that a group can read again, and the files of these messages.
     fn readable(&self, keeping: &Keeping) -> (Option<SegmentNumber>, BTreeSet<LocationFile>) {
-        held_by_ready(&self.state.segments, self.state.read_again_from(), keeping)
+        let of_run = |run: RunNumber| self.state.runs.get(&run).map(|known| &known.subjects);
+        held_by_ready(&self.state.segments, self.state.read_again_from(), keeping, &of_run)
     }
 
     /// The sealed segments that are old enough and that the newest checkpoint keeps.
