@@ -107,7 +107,7 @@ def test_every_bench_prints_rows_with_a_limit(name: str) -> None:
         assert row["value"] > 0 or name == "memory"
         assert ("limit_plain" in row["detail"]) == (name in WITH_A_PLAIN_LIMIT)
         assert row["detail"].get("limit_plain", 1) > 0
-        assert ("memory_growth_bytes" in row["detail"]) == (name in ("burst", "backlog"))
+        assert ("memory_growth_bytes" in row["detail"]) == (name in ("burst", "backlog", "replay"))
         assert row["limit"] > 0
         assert row["durability"] in ("disk", "os", "none")
         assert row["detail"]["quick"] is True
