@@ -29,7 +29,7 @@ use explorer::{Tried, tries};
 use planted::finds;
 
 /// Orders that one model is tried in: a millisecond each, or less.
-const ORDERS: usize = 1_500;
+const ORDERS: usize = 3_000;
 const BOTH: [(Durability, &str); 2] = [(Durability::Disk, "disk"), (Durability::Os, "os")];
 
 #[test]
