@@ -369,8 +369,7 @@ class SubscriptionState:
         )
 
     def __repr__(self) -> str:
-        subject, group = (self._wanted.subject, self._wanted.group)
-        return f"the subscription of {subject} for {group}"
+        return f"the subscription of {self._wanted.subject} for {self._wanted.group}"
 
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.

@@ -93,11 +93,8 @@ pub(crate) fn subscription(
         chosen.push(Filter::Tags { rule: if is_all { TagRule::All } else { TagRule::Any }, tags });
     }
     for (key, number, value) in attributes {
-        let rule = match number {
-            0 => AttributeRule::Present,
-            1 => AttributeRule::Equals(value),
-            2 => AttributeRule::StartsWith(value),
-            found => return Err(errors::refused(start.py(), "attributes", "a rule from 0 to 2", &found.to_string())),
+        let Some(rule) = AttributeRule::of_number(number, value) else {
+            return Err(errors::refused(start.py(), "attributes", "a rule from 0 to 2", &number.to_string()));
         };
         chosen.push(Filter::Attribute { key, rule });
     }

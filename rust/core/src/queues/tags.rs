@@ -42,6 +42,35 @@ pub enum AttributeRule {
     StartsWith(Vec<u8>),
 }
 
+impl AttributeRule {
+    /// The rule with this number and value; `None` for another number.
+    pub fn of_number(number: u8, value: Vec<u8>) -> Option<Self> {
+        match number {
+            0 => Some(Self::Present),
+            1 => Some(Self::Equals(value)),
+            2 => Some(Self::StartsWith(value)),
+            _ => None,
+        }
+    }
+
+    /// The number of the rule, on the wire and in calls from Python.
+    pub const fn number(&self) -> u8 {
+        match self {
+            Self::Present => 0,
+            Self::Equals(_) => 1,
+            Self::StartsWith(_) => 2,
+        }
+    }
+
+    /// The value, if the rule has one.
+    pub fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Present => None,
+            Self::Equals(value) | Self::StartsWith(value) => Some(value),
+        }
+    }
+}
+
 /// A condition on messages.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Filter {
@@ -104,13 +133,7 @@ impl Filter {
             Self::SubEnvironment { environment, part } => {
                 ([].as_slice(), [Some(environment.as_bytes()), Some(part.as_bytes())])
             }
-            Self::Attribute { key, rule } => {
-                let value = match rule {
-                    AttributeRule::Present => None,
-                    AttributeRule::Equals(value) | AttributeRule::StartsWith(value) => Some(value.as_slice()),
-                };
-                ([].as_slice(), [Some(key.as_bytes()), value])
-            }
+            Self::Attribute { key, rule } => ([].as_slice(), [Some(key.as_bytes()), rule.value()]),
         };
         tags.iter().map(String::as_bytes).chain(words.into_iter().flatten())
     }

@@ -66,7 +66,7 @@ impl HistoryPiece {
         let (error, listed_from) = (self.error.clone(), state.dispatch.listed_from(self.subject));
         let mut numbering = Numbering {
             subject: self.subject,
-            // A piece ends behind a batch. What it has beyond the count is not read a second time.
+            // A piece ends behind a batch. Messages beyond the count are not read a second time.
             wanted: self.first..listed_from,
             lost_below: self.first.plus(self.count).min(listed_from),
             number: self.number,

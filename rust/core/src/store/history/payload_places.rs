@@ -29,7 +29,7 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Of a reader that begins at this place.
+    /// The entries of a reader that begins at this place: none.
     pub(super) fn from(begun: Location) -> Self {
         Self { begun: Some(begun), ..Self::default() }
     }

@@ -53,7 +53,7 @@ pub(in crate::store) struct HistoryPiece {
     pub(super) is_known: bool,
     pub(super) first: ReadyNumber,
     pub(super) count: u64,
-    /// What facts of the subject name as ready, in order, whether or not it counted.
+    /// The entries that facts of the subject name as ready, in order, whether or not the facts counted.
     pub(super) entries: Vec<Entry>,
     pub(super) batches: Vec<PieceBatch>,
     /// Where the next piece begins.
@@ -101,7 +101,7 @@ impl HistoryRequest {
 }
 
 /// Passes the segment before the one of `from`, and what comes before `from` in its own: most messages become ready a
-/// short time after they are published. What cannot be read is left out.
+/// short time after they are published. Facts that cannot be read are left out.
 fn passed_before(kept: &KeptFacts, subject: SubjectNumber, from: Location) -> Result<Passed> {
     let mut passed = Passed::default();
     let segment = from.segment().unwrap_or_default();

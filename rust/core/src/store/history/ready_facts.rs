@@ -1,4 +1,4 @@
-//! What a fact makes ready, as far as the fact alone says it. The state decides whether it counts.
+//! The entries that a fact makes ready, as far as the fact alone says it. The state decides whether the fact counts.
 
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, RawRecord, decode};

@@ -81,9 +81,9 @@ impl Keeping {
         self.held(written, subjects).until > self.now
     }
 
-    /// True if a file with messages of these subjects that was written just now is kept for any time.
-    pub(super) fn keeps(&self, subjects: &FileSubjects) -> bool {
-        self.is_young(self.now, subjects)
+    /// The same for a segment that ended at `end`; `None` for the one that is being written.
+    pub(super) fn is_young_segment(&self, end: Option<Millis>, subjects: &FileSubjects) -> bool {
+        self.is_young(end.unwrap_or(self.now), subjects)
     }
 
     /// Returns how long a file with last write at `written` is kept, and for which subject.

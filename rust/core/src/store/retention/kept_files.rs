@@ -182,9 +182,6 @@ pub(in crate::store) fn held_by_ready<'a>(
     if is_on(Planted::ReadyHoldsNothing) {
         return (read_again_from, BTreeSet::new());
     }
-    let is_kept = |end: Option<Millis>, subjects: &FileSubjects| {
-        end.map_or_else(|| keeping.keeps(subjects), |end| keeping.is_young(end, subjects))
-    };
     let of_file = |file: &LocationFile| match file {
         LocationFile::Run(run) => of_run(*run),
         LocationFile::Segment(segment) => {
@@ -195,12 +192,13 @@ pub(in crate::store) fn held_by_ready<'a>(
     let (mut first, mut files) = (None, BTreeSet::new());
     for (start, end) in segments.iter().zip(ends(segments)) {
         let is_read_again = read_again_from.is_some_and(|from| start.segment >= from);
-        if !is_read_again && !is_kept(end, &start.subjects) {
+        if !is_read_again && !keeping.is_young_segment(end, &start.subjects) {
             continue;
         }
         first = first.or(Some(start.segment));
-        let is_held =
-            |file: &LocationFile| is_read_again || of_file(file).is_none_or(|subjects| is_kept(end, subjects));
+        let is_held = |file: &LocationFile| {
+            is_read_again || of_file(file).is_none_or(|subjects| keeping.is_young_segment(end, subjects))
+        };
         files.extend(start.ready.files().filter(is_held));
     }
     (first, files)
@@ -219,8 +217,7 @@ pub(in crate::store) fn first_kept(
 ) -> Option<ReadyNumber> {
     let mut alone = FileSubjects::none();
     alone.note(subject);
-    let is_kept = |end: Option<Millis>| end.map_or_else(|| keeping.keeps(&alone), |end| keeping.is_young(end, &alone));
-    let mut kept = segments.iter().zip(ends(segments)).filter(|(_, end)| is_kept(*end));
+    let mut kept = segments.iter().zip(ends(segments)).filter(|(_, end)| keeping.is_young_segment(*end, &alone));
     kept.find_map(|(start, _)| start.ready.first(subject))
 }
 

@@ -29,7 +29,7 @@ impl Owner {
         if self.options.hole_bytes_min == u64::MAX {
             return None;
         }
-        let (segments, runs) = (self.sealed(keeping), self.hollow_runs(keeping));
+        let (segments, runs) = self.hollow(keeping);
         let gain = self.gain_of(&segments, &runs);
         let gain = if self.reclaiming.is_asked() && gain > 0 { u64::MAX } else { gain };
         if gain < self.options.reclaim_bytes.max(1) {
@@ -50,7 +50,8 @@ impl Owner {
         if self.options.hole_bytes_min == u64::MAX {
             return 0;
         }
-        self.gain_of(&self.sealed(keeping), &self.hollow_runs(keeping))
+        let (segments, runs) = self.hollow(keeping);
+        self.gain_of(&segments, &runs)
     }
 
     fn gain_of(&self, segments: &[Target], runs: &[Arc<Run>]) -> u64 {
@@ -80,6 +81,12 @@ impl Owner {
         runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES as u64)).fold(0, u64::saturating_add)
     }
 
+    /// The segments and the runs that may have holes. No file that a group can read again is among them.
+    fn hollow(&self, keeping: &Keeping) -> (Vec<Target>, Vec<Arc<Run>>) {
+        let (readable_from, files) = self.readable(keeping);
+        (self.sealed(keeping, (readable_from, &files)), self.hollow_runs(keeping, &files))
+    }
+
     /// The first segment with messages that a group can read again, and the files of these messages.
     fn readable(&self, keeping: &Keeping) -> (Option<SegmentNumber>, BTreeSet<LocationFile>) {
         let of_run = |run: RunNumber| self.state.runs.get(&run).map(|known| &known.subjects);
@@ -87,10 +94,13 @@ impl Owner {
     }
 
     /// The sealed segments that are old enough and that the newest checkpoint keeps.
-    fn sealed(&self, keeping: &Keeping) -> Vec<Target> {
+    fn sealed(
+        &self,
+        keeping: &Keeping,
+        (readable_from, files): (Option<SegmentNumber>, &BTreeSet<LocationFile>),
+    ) -> Vec<Target> {
         let floor = self.kept.last().map_or(SegmentNumber(0), |newest| newest.floor);
         let replay = self.state.position.end.segment().unwrap_or_default();
-        let (readable_from, files) = self.readable(keeping);
         let is_readable = |segment: SegmentNumber| {
             readable_from.is_some_and(|from| segment >= from) || files.contains(&LocationFile::Segment(segment))
         };
@@ -126,9 +136,8 @@ impl Owner {
     }
 
     /// The runs with payloads that are old enough and that the newest checkpoint names.
-    fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
+    fn hollow_runs(&self, keeping: &Keeping, files: &BTreeSet<LocationFile>) -> Vec<Arc<Run>> {
         let Some(newest) = self.kept.last() else { return Vec::new() };
-        let (_, files) = self.readable(keeping);
         let known = self.state.runs.values().filter(|known| {
             // Loaded runs are left out: their digest covers the records, and the process that staged them may still
             // read them.

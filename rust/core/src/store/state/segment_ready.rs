@@ -1,5 +1,5 @@
-//! What the facts of one segment made ready: where a group that reads again finds a message by its ready number, and
-//! the files that are kept for it.
+//! The messages that the facts of one segment made ready: where a group that reads again finds a message by its ready
+//! number, and the files that are kept for it.
 //!
 //! A checkpoint has it in part 19 of `docs/format.md`, behind the subjects of each segment: `is_known u32`, then a count
 //! and `subject u32 | number u64` for each, ascending; then a count and `file u32` for each file, ascending, as in the

@@ -20,9 +20,6 @@ use crate::wire::malformed::{Malformed, Read};
 use crate::wire::qmq::pull::{put_filters as put_qmq_filters, read_filters as read_qmq_filters, read_word};
 use crate::wire::reader::Reader;
 
-const PRESENT: u8 = 0;
-const EQUALS: u8 = 1;
-const STARTS_WITH: u8 = 2;
 /// Rule, and the lengths of key and value.
 const ATTRIBUTE_HEAD_BYTES: usize = 7;
 
@@ -47,13 +44,13 @@ fn read_attribute(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     let value = reader.blob("filters", ASKED_WORD_BYTES_MAX.min(*left))?.to_vec();
     *left = left.saturating_sub(value.len());
     let refused = |field, expected, found| Err(Malformed::Value { field, expected, found });
-    let rule = match number {
-        PRESENT if value.is_empty() => AttributeRule::Present,
-        PRESENT => return refused("value", "no bytes for rule 0", i64::try_from(value.len()).unwrap_or(i64::MAX)),
-        EQUALS => AttributeRule::Equals(value),
-        STARTS_WITH => AttributeRule::StartsWith(value),
-        found => return refused("rule", "a rule from 0 to 2", i64::from(found)),
+    let length = value.len();
+    let Some(rule) = AttributeRule::of_number(number, value) else {
+        return refused("rule", "a rule from 0 to 2", i64::from(number));
     };
+    if rule.value().is_none() && length > 0 {
+        return refused("value", "no bytes for rule 0", i64::try_from(length).unwrap_or(i64::MAX));
+    }
     Ok(Filter::Attribute { key, rule })
 }
 
@@ -69,14 +66,9 @@ pub fn put_filters(out: &mut Vec<u8>, filters: &[Filter]) -> Result<()> {
     put_count(out, "filters", FILTERS_MAX, filters.len().saturating_sub(of_qmq.len()))?;
     for filter in filters {
         if let Filter::Attribute { key, rule } = filter {
-            let (number, value) = match rule {
-                AttributeRule::Present => (PRESENT, [].as_slice()),
-                AttributeRule::Equals(value) => (EQUALS, value.as_slice()),
-                AttributeRule::StartsWith(value) => (STARTS_WITH, value.as_slice()),
-            };
-            out.put_u8(number);
+            out.put_u8(rule.number());
             put_text(out, "filters", key)?;
-            put_blob(out, "filters", ASKED_WORD_BYTES_MAX, value)?;
+            put_blob(out, "filters", ASKED_WORD_BYTES_MAX, rule.value().unwrap_or_default())?;
         }
     }
     Ok(())
