@@ -15,10 +15,10 @@ use delaymq_core::record::queue::Ranges;
 use delaymq_core::record::recurring::{CatchUp, Occurrence, Recur};
 use delaymq_core::record::retry::{Destination, Retry};
 use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
-use delaymq_core::record::{Fact, RawRecord, Records, decode};
+use delaymq_core::record::{Fact, RawRecord, decode};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
-use delaymq_core::units::{Location, SegmentNumber, Sequence};
+use delaymq_core::units::{Location, SegmentNumber};
 use delaymq_engine::FileStorage;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -36,7 +36,7 @@ pub(crate) fn records(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyLis
     let mut scanner = scanner(&path).map_err(|error| errors::raised(py, error))?;
     let found = PyList::empty(py);
     while let Some(batch) = scanner.next_batch().map_err(|error| errors::raised(py, error))? {
-        for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+        for (_, record) in batch.facts() {
             let (name, fields) = match decode(&record) {
                 Some(fact) => named(py, &record, fact).map(|(name, fields)| (Some(name), fields))?,
                 None => (None, PyDict::new(py)),

@@ -249,7 +249,9 @@ impl Owner {
         if let Some(piece) = postings.piece.take() {
             let (found, next) = piece.numbered(&mut self.state);
             postings.found = found;
-            self.deciding.goes_on(postings.group, next);
+            if next.number < self.state.dispatch.listed_from(subject) {
+                self.deciding.goes_on(postings.group, next);
+            }
         } else if !postings.found.damaged.is_empty() {
             let read = &mut postings.found;
             let storage = &self.effects.storage;

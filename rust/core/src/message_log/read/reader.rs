@@ -10,8 +10,9 @@ use crate::message_log::holes::Holes;
 use crate::message_log::segment::{SEGMENT_HEADER_BYTES, Stream, segment_path};
 use crate::planted::{self, Planted};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use crate::record::header::{RawRecord, Records};
 use crate::storage::Storage;
-use crate::units::{Location, SegmentNumber};
+use crate::units::{Location, SegmentNumber, Sequence};
 
 /// One batch, read.
 #[derive(Debug)]
@@ -30,6 +31,14 @@ impl ScannedBatch {
     /// Its records.
     pub fn records(&self) -> &[u8] {
         self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default()
+    }
+
+    /// Its facts, each with its place. Their checks were compared when the batch was read; their payloads are not
+    /// checked.
+    pub fn facts(&self) -> impl Iterator<Item = (Location, RawRecord<'_>)> {
+        let records = self.start.0.saturating_add(BATCH_HEADER_BYTES as u64);
+        let facts = Records::checked(self.records(), Sequence(self.header.base_sequence.get())).flatten();
+        facts.map(move |(at, record)| (Location(records.saturating_add(at as u64)), record))
     }
 }
 
@@ -179,7 +188,6 @@ mod tests {
     use super::*;
     use crate::message_log::ScanStart;
     use crate::message_log::tests::fixture::{Log, STREAM, shared};
-    use crate::units::Sequence;
 
     fn reader(log: &Log, end: Location) -> BatchReader {
         BatchReader::new(shared(&log.storage), STREAM, ScanStart::BEGINNING.location, end)

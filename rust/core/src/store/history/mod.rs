@@ -4,13 +4,17 @@
 //! would have them. No run keeps rows of what is finished, so a store in which nobody reads again writes nothing more.
 //! The log has every message that became ready, in the order of the ready numbers; the two bits of each sequence say
 //! which facts counted. Read `ready_facts` (what a fact makes ready), then `reading` (a piece of the log, without the
-//! owner), `payload_places` (where the payloads are), then `numbering` (the owner gives the numbers).
+//! owner), `payload_places` and
+//! `segment_index` (where the payloads are), then `numbering` (the owner gives the numbers).
 //! `start` says where a group begins.
 
 mod numbering;
 mod payload_places;
 mod reading;
 pub(super) mod ready_facts;
+mod segment_index;
+#[cfg(test)]
+mod segment_index_tests;
 pub(super) mod start;
 
 use crate::error::Result;

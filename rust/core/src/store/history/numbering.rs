@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::payload_places::Passed;
+use super::payload_places::PayloadPlaces;
 use super::reading::{HistoryPiece, HistoryRequest, PieceBatch};
 use crate::dispatch_log::{Posting, ReadPostings};
 use crate::error::Result;
@@ -19,9 +19,10 @@ use crate::units::{Location, ReadyNumber, SubjectNumber};
 /// Where a reader goes on behind its last piece.
 #[derive(Debug)]
 pub(in crate::store) struct Continuation {
-    number: ReadyNumber,
+    /// The number of the next message.
+    pub(in crate::store) number: ReadyNumber,
     from: Location,
-    passed: Passed,
+    places: PayloadPlaces,
 }
 
 impl HistoryRequest {
@@ -37,16 +38,16 @@ impl HistoryRequest {
         let known = nearest(state, subject, first);
         let is_behind = |place: Location| known.is_none_or(|(_, known)| place >= known);
         let before = before.filter(|before| before.number <= first && is_behind(before.from));
-        let (from, number, passed) = match (before, known) {
-            (Some(before), _) => (before.from, Some(before.number), Some(before.passed)),
-            (None, Some((number, place))) => (place, Some(number), None),
+        let (from, number, places) = match (before, known) {
+            (Some(before), _) => (before.from, Some(before.number), before.places),
+            (None, Some((number, place))) => (place, Some(number), PayloadPlaces::default()),
             (None, None) => {
                 let start = state.segments.first().map_or(Location::NOWHERE, |start| start.position.end);
-                (start, None, None)
+                (start, None, PayloadPlaces::default())
             }
         };
         let (number, is_known) = (number.unwrap_or(first), number.is_some());
-        Self { kept, subject, from, number, is_known, first, count, passed }
+        Self { kept, subject, from, number, is_known, first, count, places }
     }
 }
 
@@ -84,7 +85,7 @@ impl HistoryPiece {
         }
         let number = numbering.number;
         state.history_places.note(self.subject, number, from);
-        (numbering.found, Continuation { number, from, passed: self.passed })
+        (numbering.found, Continuation { number, from, places: self.places })
     }
 }
 

@@ -1,104 +1,148 @@
 //! The payloads of entries that became ready by a later fact than the one that made them.
 //!
-//! Most were made a short time before, so the reader remembers the entries that it passed. Older ones are in a schedule
-//! run, whose rows are sorted by due time as the ready facts are. All others are searched in the log, which is slow.
+//! An entry that was pending at a checkpoint has a row in a schedule run. Those rows are sorted by due time, and so are
+//! the facts that make entries ready. All other entries were made a short time before they became ready: their facts are
+//! found by an index of the segment, which is made when it is first needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ready_facts::{NamedEntry, PayloadOf};
+use super::segment_index::SegmentIndex;
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::schedule_log::{Entry, RowLookups};
+use crate::store::query::log_lookup::KeptLog;
 use crate::store::recovery::rescue::{KeptFacts, entries_from_log};
 use crate::units::{DueKey, Location, Sequence, SubjectNumber};
 
-/// So many entries are remembered, 64 bytes each. The oldest one is forgotten first.
-const PASSED_MAX: usize = 1 << 17;
+/// The indexes of a reader take so many bytes together, or there is only one.
+const INDEX_BYTES_MAX: usize = 16 << 20;
 
-/// The payload of an entry: its sequence, its place, and the bytes of its body.
+/// The payload of an entry: its sequence, its place, and the bytes of its body if they are known.
 type Payload = (Sequence, Location, Option<u32>);
 
-/// The entries that a reader passed, which became ready later or never.
+/// What a reader has read to find payloads.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
-    entries: BTreeMap<Sequence, Entry>,
-    lookups: RowLookups,
-    /// Where the reader began, if it did not look at the facts before that place. It does when an entry is missing.
-    pub(super) begun: Option<Location>,
+pub(super) struct PayloadPlaces {
+    rows: RowLookups,
+    /// By the first sequence of their segments.
+    indexes: BTreeMap<Sequence, SegmentIndex>,
+    /// How often an index was used.
+    uses: u64,
 }
 
-impl Passed {
-    /// The entries of a reader that begins at this place: none.
-    pub(super) fn from(begun: Location) -> Self {
-        Self { begun: Some(begun), ..Self::default() }
-    }
-
-    /// Adds the entries of an earlier reader.
-    pub(super) fn join(&mut self, before: Self) {
-        self.entries.extend(before.entries);
-        while self.entries.len() > PASSED_MAX {
-            self.entries.pop_first();
-        }
-    }
-
-    /// Notes an entry that waits.
-    pub(super) fn note(&mut self, named: &NamedEntry, subject: SubjectNumber) {
-        let (sequence, attempt) = (named.key.sequence, named.attempt);
-        let entry = match named.payload {
-            PayloadOf::Fact(location, size) => {
-                Some(Entry::new(named.key, attempt, sequence, location, subject).with_size(size))
+impl PayloadPlaces {
+    /// Finds the payloads of entries. An entry that cannot be found keeps its place, which is nowhere: it is voided when
+    /// its payload is read.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn resolve(
+        &mut self,
+        unresolved: &[(usize, NamedEntry)],
+        found: &mut [Entry],
+        kept: &KeptFacts,
+        subject: SubjectNumber,
+    ) -> Result<()> {
+        self.indexes.retain(|_, index| index.is_current(&kept.log));
+        let mut left = Vec::new();
+        for (place, named) in unresolved {
+            match self.row_or_known_place(named, kept)? {
+                Some(payload) => put(found, *place, payload),
+                None => left.push((named, *place)),
             }
-            // The move may have come too late: its target stays.
-            PayloadOf::Moved(target) => self.entries.get(&target.sequence).map(|entry| entry.moved_to(named.key)),
-            PayloadOf::Entry | PayloadOf::Message(_) => None,
+        }
+        // One segment after the other.
+        left.sort_unstable_by_key(|(named, _)| named.key.sequence);
+        let mut missing: BTreeMap<Sequence, usize> = BTreeMap::new();
+        for (named, place) in left {
+            match self.place_in_log(named, kept, subject)? {
+                Some(payload) => put(found, place, payload),
+                None => drop(missing.insert(named.key.sequence, place)),
+            }
+        }
+        search(&missing, found, kept)
+    }
+
+    /// Looks where nothing has to be read but blocks of runs.
+    fn row_or_known_place(&mut self, named: &NamedEntry, kept: &KeptFacts) -> Result<Option<Payload>> {
+        let key = match named.payload {
+            PayloadOf::Entry => named.key,
+            PayloadOf::Moved(target) => target,
+            PayloadOf::Fact(location, size) => return Ok(Some((named.key.sequence, location, size))),
+            PayloadOf::Message(_) => return Ok(None),
         };
-        self.entries.extend(entry.map(|entry| (sequence, entry)));
-        if self.entries.len() > PASSED_MAX {
-            self.entries.pop_first();
+        let index = self.indexes.range(..=key.sequence).next_back();
+        if let Some(PayloadOf::Fact(location, size)) = index.and_then(|(_, index)| index.payload_of(key.sequence)) {
+            return Ok(Some((key.sequence, location, size)));
+        }
+        let row = row_of(&kept.runs, &mut self.rows, key)?;
+        Ok(row.map(|row| (row.payload_sequence(), row.location(), row.size())))
+    }
+
+    /// Follows the facts of an entry through the log, by the indexes of their segments.
+    fn place_in_log(
+        &mut self,
+        named: &NamedEntry,
+        kept: &KeptFacts,
+        subject: SubjectNumber,
+    ) -> Result<Option<Payload>> {
+        let mut payload = named.payload;
+        let mut sequence = named.key.sequence;
+        loop {
+            let next = match payload {
+                PayloadOf::Fact(location, size) => return Ok(Some((sequence, location, size))),
+                PayloadOf::Entry => sequence,
+                PayloadOf::Moved(target) => {
+                    if let Some(row) = row_of(&kept.runs, &mut self.rows, target)? {
+                        return Ok(Some((row.payload_sequence(), row.location(), row.size())));
+                    }
+                    target.sequence
+                }
+                PayloadOf::Message(payload) => payload,
+            };
+            // A fact points to an earlier one, so this ends.
+            if next > sequence || (next == sequence && payload != PayloadOf::Entry) {
+                return Ok(None);
+            }
+            sequence = next;
+            let Some(index) = self.index_of(sequence, &kept.log, subject)? else { return Ok(None) };
+            let Some(found) = index.payload_of(sequence) else { return Ok(None) };
+            payload = found;
         }
     }
 
-    /// The entry that a fact made ready, with its payload, if the reader passed the fact that made the payload.
-    pub(super) fn take(&mut self, named: &NamedEntry, subject: SubjectNumber) -> Option<Entry> {
-        match named.payload {
-            PayloadOf::Fact(location, size) => {
-                Some(Entry::new(named.key, named.attempt, named.key.sequence, location, subject).with_size(size))
-            }
-            PayloadOf::Entry => self.entries.remove(&named.key.sequence),
-            PayloadOf::Moved(target) => self.entries.get(&target.sequence).map(|entry| entry.moved_to(named.key)),
-            PayloadOf::Message(_) => None,
+    /// The index that reaches a sequence. `None` if its segment is not kept.
+    fn index_of(&mut self, sequence: Sequence, log: &KeptLog, subject: SubjectNumber) -> Result<Option<&SegmentIndex>> {
+        let behind = log.segments.partition_point(|start| start.position.next_sequence <= sequence);
+        let Some(start) = behind.checked_sub(1).and_then(|place| log.segments.get(place)) else { return Ok(None) };
+        let end = log.segments.get(behind).map_or(log.end, |next| next.position.end);
+        self.uses = self.uses.saturating_add(1);
+        let first = start.position.next_sequence;
+        let index = self.indexes.entry(first).or_insert_with(|| SegmentIndex::of(log, start, end));
+        index.read_to(log, (sequence, end), subject)?;
+        index.used = self.uses;
+        while self.indexes.len() > 1 && self.bytes() > INDEX_BYTES_MAX {
+            let oldest = self.indexes.iter().min_by_key(|(_, index)| index.used).map(|(first, _)| *first);
+            oldest.and_then(|first| self.indexes.remove(&first));
         }
+        Ok(self.indexes.get(&first))
+    }
+
+    fn bytes(&self) -> usize {
+        self.indexes.values().map(SegmentIndex::bytes).fold(0, usize::saturating_add)
     }
 }
 
-/// Finds the entries whose facts the reader did not pass: first the rows of runs, then the facts in the log. An entry
-/// that cannot be found has no place: it is voided when its payload is read.
-///
-/// # Errors
-/// `Storage`.
-pub(super) fn resolve(
-    unresolved: &[(usize, NamedEntry)],
-    found: &mut [Entry],
-    passed: &mut Passed,
-    kept: &KeptFacts,
-) -> Result<()> {
-    let mut missing: BTreeMap<Sequence, usize> = BTreeMap::new();
-    for (place, named) in unresolved {
-        let wanted = match named.payload {
-            PayloadOf::Entry => Some(named.key),
-            PayloadOf::Moved(target) => Some(target),
-            PayloadOf::Fact(..) | PayloadOf::Message(_) => None,
-        };
-        let row = match wanted {
-            Some(key) => row_of(&kept.runs, &mut passed.lookups, key)?,
-            None => None,
-        };
-        match row.zip(found.get_mut(*place)) {
-            Some((row, entry)) => *entry = with_payload(entry, (row.payload_sequence(), row.location(), row.size())),
-            None => drop(missing.insert(named.key.sequence, *place)),
-        }
+fn put(found: &mut [Entry], place: usize, (sequence, location, size): Payload) {
+    if let Some(entry) = found.get_mut(place) {
+        *entry = Entry::new(entry.key(), entry.attempt(), sequence, location, entry.subject()).with_size(size);
     }
+}
+
+/// Searches everything that is kept, which is slow: facts whose rows and segments are damaged, or gone.
+fn search(missing: &BTreeMap<Sequence, usize>, found: &mut [Entry], kept: &KeptFacts) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -110,15 +154,11 @@ pub(super) fn resolve(
         Ok(entries) => entries,
     };
     for made in in_log {
-        if let Some(entry) = missing.get(&made.sequence()).and_then(|place| found.get_mut(*place)) {
-            *entry = with_payload(entry, (made.payload_sequence(), made.location(), made.size()));
+        if let Some(place) = missing.get(&made.sequence()) {
+            put(found, *place, (made.payload_sequence(), made.location(), made.size()));
         }
     }
     Ok(())
-}
-
-fn with_payload(entry: &Entry, (sequence, location, size): Payload) -> Entry {
-    Entry::new(entry.key(), entry.attempt(), sequence, location, entry.subject()).with_size(size)
 }
 
 /// The row with this key in any of these runs. A block that cannot be read has none.

@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
-use super::payload_places::{Passed, resolve};
-use super::ready_facts::{NamedEntry, each_entry};
+use super::payload_places::PayloadPlaces;
+use super::ready_facts::{NamedEntry, PayloadOf, each_entry};
 use crate::error::{Error, Result};
 use crate::message_log::{BatchReader, SEGMENT_HEADER_BYTES, ScannedBatch};
-use crate::record::Records;
-use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::schedule_log::Entry;
 use crate::store::apply::placement::BatchTime;
 use crate::store::recovery::rescue::KeptFacts;
-use crate::units::{Location, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
+use crate::units::{Location, ReadyNumber, SegmentNumber, SubjectNumber};
 
 /// A piece ends behind the batch that fills so many bytes, even if it has fewer messages than asked for.
 const PIECE_BYTES: u64 = 32 << 20;
@@ -31,8 +29,8 @@ pub(in crate::store) struct HistoryRequest {
     /// The number that is asked for, and how many messages from there on.
     pub(super) first: ReadyNumber,
     pub(super) count: u64,
-    /// The entries passed before `from`; `None` for a reader that begins here.
-    pub(super) passed: Option<Passed>,
+    /// What earlier pieces have read to find payloads.
+    pub(super) places: PayloadPlaces,
 }
 
 /// A batch of a piece.
@@ -62,7 +60,7 @@ pub(in crate::store) struct HistoryPiece {
     pub(super) ends_in_gap: bool,
     /// No fact was visible behind the piece.
     pub(super) is_last: bool,
-    pub(super) passed: Passed,
+    pub(super) places: PayloadPlaces,
     pub(super) error: Option<Error>,
 }
 
@@ -72,8 +70,7 @@ impl HistoryRequest {
     /// # Errors
     /// `Storage` if the log or a run could not be read; a later try may succeed. Damage costs only what it covers.
     pub(in crate::store) fn read(self) -> Result<HistoryPiece> {
-        let Self { kept, subject, from, number, is_known, first, count, passed } = self;
-        let passed = passed.unwrap_or_else(|| Passed::from(from));
+        let Self { kept, subject, from, number, is_known, first, count, places } = self;
         let piece = HistoryPiece {
             subject,
             number,
@@ -85,78 +82,25 @@ impl HistoryRequest {
             end: from,
             ends_in_gap: false,
             is_last: false,
-            passed,
+            places,
             error: None,
         };
         let mut unresolved = Vec::new();
         let mut piece = piece.filled(&kept, &mut unresolved)?;
-        if !unresolved.is_empty()
-            && let Some(from) = piece.passed.begun.take()
-        {
-            piece.look_before(from, &kept, &mut unresolved)?;
-        }
-        resolve(&unresolved, &mut piece.entries, &mut piece.passed, &kept)?;
+        piece.places.resolve(&unresolved, &mut piece.entries, &kept, subject)?;
         Ok(piece)
     }
 }
 
-/// Passes the segment before the one of `from`, and what comes before `from` in its own: most messages become ready a
-/// short time after they are published. Facts that cannot be read are left out.
-fn passed_before(kept: &KeptFacts, subject: SubjectNumber, from: Location) -> Result<Passed> {
-    let mut passed = Passed::default();
-    let segment = from.segment().unwrap_or_default();
-    let place = kept.log.segments.partition_point(|start| start.segment < segment);
-    let Some(start) = kept.log.segments.get(place.saturating_sub(1)) else { return Ok(passed) };
-    let mut reader = kept.log.from(start);
-    while reader.position() < from {
-        match reader.next_batch() {
-            Ok(Some(batch)) if batch.start < from => {
-                each_of(&batch, subject, &mut |named| {
-                    if named.is_ready {
-                        passed.take(&named, subject);
-                    } else {
-                        passed.note(&named, subject);
-                    }
-                });
-                reader.recycle(batch.bytes);
-            }
-            Err(error @ Error::Storage { .. }) => return Err(error),
-            Ok(_) | Err(_) => break,
-        }
-    }
-    Ok(passed)
-}
-
 /// Shows the entries of a subject that the facts of a batch name.
 fn each_of(batch: &ScannedBatch, subject: SubjectNumber, show: &mut dyn FnMut(NamedEntry)) {
-    let (time, base) = (BatchTime::of(&batch.header), Sequence(batch.header.base_sequence.get()));
-    let records = batch.start.0.saturating_add(BATCH_HEADER_BYTES as u64);
-    for (at, record) in Records::new(batch.records(), base).flatten() {
-        each_entry((&record, Location(records.saturating_add(at as u64))), time, subject, show);
+    let time = BatchTime::of(&batch.header);
+    for (location, record) in batch.facts() {
+        each_entry((&record, location), time, subject, show);
     }
 }
 
 impl HistoryPiece {
-    /// Takes the entries that were made before the reader began from there.
-    fn look_before(
-        &mut self,
-        from: Location,
-        kept: &KeptFacts,
-        unresolved: &mut Vec<(usize, NamedEntry)>,
-    ) -> Result<()> {
-        let mut before = passed_before(kept, self.subject, from)?;
-        let subject = self.subject;
-        unresolved.retain(|(place, named)| match (before.take(named, subject), self.entries.get_mut(*place)) {
-            (Some(entry), Some(found)) => {
-                *found = entry;
-                false
-            }
-            _ => true,
-        });
-        self.passed.join(before);
-        Ok(())
-    }
-
     fn filled(mut self, kept: &KeptFacts, unresolved: &mut Vec<(usize, NamedEntry)>) -> Result<Self> {
         let wanted = self.first.since(self.number).saturating_add(self.count);
         let (mut bytes, mut is_behind_gap) = (0_u64, false);
@@ -193,16 +137,20 @@ impl HistoryPiece {
     }
 
     fn take_in(&mut self, batch: &ScannedBatch, unresolved: &mut Vec<(usize, NamedEntry)>) {
-        let (subject, entries, passed) = (self.subject, &mut self.entries, &mut self.passed);
+        let (subject, entries) = (self.subject, &mut self.entries);
         each_of(batch, subject, &mut |named| {
             if !named.is_ready {
-                passed.note(&named, subject);
                 return;
             }
-            entries.push(passed.take(&named, subject).unwrap_or_else(|| {
-                unresolved.push((entries.len(), named));
-                Entry::new(named.key, named.attempt, named.key.sequence, Location::NOWHERE, subject)
-            }));
+            let (location, size) = match named.payload {
+                PayloadOf::Fact(location, size) => (location, size),
+                PayloadOf::Entry | PayloadOf::Moved(_) | PayloadOf::Message(_) => {
+                    unresolved.push((entries.len(), named));
+                    (Location::NOWHERE, None)
+                }
+            };
+            let entry = Entry::new(named.key, named.attempt, named.key.sequence, location, subject);
+            entries.push(entry.with_size(size));
         });
     }
 }

@@ -9,7 +9,7 @@ use super::verified_runs::{verify_runs, verify_unnamed_loads};
 use crate::error::{Error, Result};
 use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, Stream, segment_path};
 use crate::record::command::Void;
-use crate::record::{Fact, Records, decode};
+use crate::record::{Fact, decode};
 use crate::run::DamagedBlock;
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
@@ -159,16 +159,13 @@ fn replay(
 /// Checks the payloads of a batch, and notes the messages that its facts voided.
 fn check_batch(batch: &ScannedBatch, state: &State, found: &mut Verification) {
     found.batches += 1;
-    let first = crate::record::batch::BATCH_HEADER_BYTES as u64;
-    for record in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
-        let (at, record) = record;
+    for (location, record) in batch.facts() {
         found.records += 1;
         if record.payload_is_whole() {
             if let Some(Fact::Void(void)) = decode(&record) {
                 found.voided.push(words_of(void, state));
             }
         } else {
-            let location = Location(batch.start.0.saturating_add(first).saturating_add(at as u64));
             let path = location.segment().map(segment_path).unwrap_or_default();
             found.findings.push(format!(
                 "{path} is damaged at offset {}: the payload of sequence {} does not fit its check {:08x}",

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::message_log::{BatchReader, Holes, Stream};
-use crate::record::batch::BATCH_HEADER_BYTES;
-use crate::record::{RawRecord, Records, decode};
+use crate::record::{RawRecord, decode};
 use crate::storage::Storage;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{Location, Sequence};
@@ -57,11 +56,8 @@ pub(in crate::store) fn visit_facts(
             if base > last {
                 break;
             }
-            let records = batch.start.0.saturating_add(BATCH_HEADER_BYTES as u64);
-            for (at, record) in Records::new(batch.records(), base).flatten() {
-                if within.contains(&record.sequence) {
-                    visit(Location(records.saturating_add(at as u64)), &record);
-                }
+            for (location, record) in batch.facts().filter(|(_, record)| within.contains(&record.sequence)) {
+                visit(location, &record);
             }
             reader.recycle(batch.bytes);
         }
@@ -76,7 +72,7 @@ pub(in crate::store) fn moves(log: &KeptLog) -> Result<BTreeMap<Sequence, Sequen
     let Some(start) = log.segments.first() else { return Ok(targets) };
     let mut reader = log.from(start);
     while let Some(batch) = reader.next_batch()? {
-        for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+        for (_, record) in batch.facts() {
             if let Some(moved) = decode(&record).and_then(|fact| fact.as_move()) {
                 targets.insert(record.sequence, moved.target.sequence);
             }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::rescue::{KeptFacts, entries_from_log};
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
-use crate::record::Records;
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
 use crate::store::apply::placement::BatchTime;
@@ -124,8 +123,8 @@ fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber)
             keys.clear();
         }
         let time = BatchTime::of(&batch.header);
-        for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
-            each_entry((&record, batch.start), time, subject, &mut |named| {
+        for (location, record) in batch.facts() {
+            each_entry((&record, location), time, subject, &mut |named| {
                 if named.is_ready && state.schedule.state(named.key.sequence) == EntryState::Dispatched {
                     keys.push(named.key);
                 }

@@ -135,6 +135,47 @@ fn what_was_expired_is_not_read_again() {
 }
 
 #[test]
+fn delayed_messages_are_read_again_from_the_segments_they_were_published_in() {
+    let mut rig = Rig::new(small());
+    let first = rig.earliest("s", "first");
+    let mut bodies = Vec::new();
+    // No checkpoint: each entry is in the log alone, some segments before it became ready.
+    for number in 0..120 {
+        let body = format!("{number:->200}");
+        let receipt = rig.publish("s", 40 + number * 7 % 60, &body);
+        match number % 9 {
+            2 => drop(rig.cancel(&receipt)),
+            4 => {
+                let moved = rig.moved(&receipt, Due::After(90));
+                if number % 2 == 0 {
+                    rig.moved(&moved, Due::After(70));
+                }
+            }
+            5 => drop(rig.moved(&receipt, Due::After(0))),
+            _ => {}
+        }
+        if number % 9 != 2 {
+            bodies.push(body);
+        }
+        rig.pass(1);
+        rig.take_all(first);
+    }
+    rig.pass(200);
+    rig.take_all(first);
+    bodies.sort_unstable();
+    assert!(rig.node().owner().state().segments.len() > 3);
+    for end in [End::Kill, End::PowerCutLosesAll] {
+        rig.reopen(end);
+        let second = begin_again(&mut rig, &format!("{end:?}"));
+        let mut found = rig.take_all(second);
+        found.sort_unstable();
+        assert_eq!(found, bodies);
+        rig.checkpoint();
+    }
+    rig.compare_with_log();
+}
+
+#[test]
 fn a_group_that_is_reset_reads_again_marked_and_its_attempts_begin_anew() {
     let mut rig = Rig::new(small());
     let place = rig.earliest("s", "g");
