@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use delaymq_engine::{Due, StartAt, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{Due, Since, StartAt, Store, SubscribeOptions, Subscription};
 
 use crate::case::{Case, Failure, Figures, publish, rate, wait_applied};
 use crate::memory::{MIB, anonymous_bytes};
@@ -22,11 +22,12 @@ const PULL_WAIT: Duration = Duration::from_millis(20);
 const SILENCE: Duration = Duration::from_secs(30);
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
 
-/// Makes `groups` groups, then publishes `messages` that are due at once, all of which lie in runs at the
-/// end. The value is by how much memory is higher then; `memory_growth_bytes` by how much it was at most.
+/// Makes `groups` groups, then publishes `messages`, all of which are ready and lie in runs at the end. They are due at
+/// once, or in turn within `delay_ms_max` where that is given. The value is by how much memory is higher then; `memory_growth_bytes` by how much it was at most.
 pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let (messages, groups) = (case.count("messages")?, case.count("groups")?);
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
+    let delay_ms_max = case.count("delay_ms_max").unwrap_or(0);
     let store = case.open(|_| ())?;
     for group in 0..groups {
         subscribe(&store, group, 1)?.close()?;
@@ -38,12 +39,13 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let mut telling = Telling::of(case, "published", messages);
     while left > 0 {
         let part = left.min(LOOK_EVERY);
-        publish(&store, SUBJECT, part, (10_000, &body), |_| Due::After(0))?;
+        publish(&store, SUBJECT, part, (10_000, &body), |number| Due::After(number * 7_919 % delay_ms_max.max(1)))?;
         let now = anonymous_bytes();
         highest = highest.max(now);
         left -= part;
         telling.tell(messages.saturating_sub(left), now - empty);
     }
+    std::thread::sleep(Duration::from_millis(delay_ms_max));
     settle(&store)?;
     let full = anonymous_bytes();
     store.close()?;
@@ -58,14 +60,19 @@ pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
 }
 
 /// The same for a group that starts at the earliest message kept, where every group has finished them all. `start_ms` is
-/// the time until its start is durable, which is not in the value.
+/// the time until its start is durable, and `start_at_time_ms` that of another group, which starts now, so that its search
+/// reads the last segment; neither is in the value.
 pub(crate) fn replay(case: &Case) -> Result<Figures, Failure> {
     let store = case.open(|_| ())?;
     let started = Instant::now();
     store.start_group(SUBJECT, &name_of(case.count("group")?), StartAt::Earliest)?;
     let start_ms = started.elapsed().as_secs_f64() * 1_000.0;
+    let (now, started) = (StartAt::Due(Since::Ago(0)), Instant::now());
+    let since = format!("{}-since", name_of(case.count("group")?));
+    store.start_group(SUBJECT, &since, now)?;
+    let start_at_time_ms = started.elapsed().as_secs_f64() * 1_000.0;
     let mut figures = drain_of(case, &store)?;
-    figures.insert("start_ms", start_ms);
+    figures.extend([("start_ms", start_ms), ("start_at_time_ms", start_at_time_ms)]);
     Ok(figures)
 }
 

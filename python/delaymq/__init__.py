@@ -34,8 +34,9 @@ Store
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
-    subscribe(subject, *, group, start="unfinished", in_flight_max=256, tags=any_of(…) | all_of(…),
-              attributes={name: value | StartsWith(…) | Present()}) -> Subscription
+    subscribe(subject, *, group, in_flight_max=256, tags=any_of(…) | all_of(…),
+              attributes={name: value | StartsWith(…) | Present()}, start="unfinished" | "earliest" |
+              "latest" | time | PublishedSince(time) | receipt) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
@@ -48,8 +49,7 @@ Subscription
     get(timeout) -> Message or None          for message in subscription: …
     batches(max_messages, wait)              lists of messages: faster
     ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
-    flush(timeout)   stop()   close()        flush waits until acknowledgements are durable
-    subject   group   in_flight_max          stop() from any thread
+    flush(timeout)   stop()   close()   subject   group   in_flight_max    stop() from any thread
 
 Message
     ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; see settled
@@ -75,6 +75,7 @@ from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.recurring import Recurring
+from delaymq.starts import PublishedSince
 from delaymq.status import ClockStatus
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
@@ -117,6 +118,7 @@ __all__ = [
     "Present",
     "Progress",
     "Publish",
+    "PublishedSince",
     "Receipt",
     "Receipts",
     "Recurring",

@@ -4,10 +4,9 @@ Everything here is private to delaymq: `delaymq.Store` and `delaymq.Subscription
 Rules of the boundary:
 
 - One call carries a whole batch. Messages are tuples or ints, never callbacks.
-- Durations and times are whole milliseconds; names end in `_ms`. Python's rules for them
-  (`delaymq.durations`) hold on both sides.
-- A call that may wait releases the interpreter. On the main thread it checks for signals 25 times a
-  second, so that Ctrl-C ends it within a tenth of a second; other threads run no handlers.
+- Durations and times are whole milliseconds; names end in `_ms`. The rules of `delaymq.durations` hold on both sides.
+- A call that may wait releases the interpreter. On the main thread it checks for signals 25 times a second, so that
+  Ctrl-C ends it within a tenth of a second; other threads run no handlers.
 - `Unblocked` and its results are for an event loop: they never wait, and keep the interpreter.
 - Bodies are copied while the interpreter is held, so that no other thread can change them meanwhile.
 - Errors are the classes of `delaymq.errors`, with their attributes set.
@@ -22,6 +21,7 @@ from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
 from delaymq._core_tables import *  # noqa: F403 - and of that, tables
 from delaymq.filters import Filters
+from delaymq.starts import CoreStart as Start
 
 __version__: str
 
@@ -29,8 +29,7 @@ Body: TypeAlias = bytes | bytearray | memoryview
 
 Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes, bytes]
 """key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and the
-receipt as a server sent it, which is empty if the store is in this process
-"""
+receipt as a server sent it, which is empty if the store is in this process"""
 
 @final
 class Receipt:
@@ -134,8 +133,10 @@ class Store:
         """The values of `Outcome`, in order; ForeignReceipt, with no effect, if a receipt is of another store."""
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
         """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
-    def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, filters: Filters, /) -> Subscription:
-        """A consumer; `start` is "earliest", "unfinished" or "latest"."""
+    def subscribe(
+        self, subject: str, group: str, start: Start, in_flight_max: int, filters: Filters, /
+    ) -> Subscription:
+        """A consumer; `start` is as `delaymq.starts.start_of` returns it."""
     def status(self) -> dict[str, Any]:
         """The fields of `delaymq.Status`; also when the store is closed."""
     def next_report(self, wait_ms_max: int, /) -> tuple[str, str, str] | None:
@@ -235,8 +236,7 @@ class Server:
 
 Event: TypeAlias = tuple[int, int, Any, Any]
 """An answer: call, command, value and error, one of them None; or a delivery: -1, the number of its
-subscription, the trusted clock in milliseconds, and a list of `Delivery`.
-"""
+subscription, the trusted clock in milliseconds, and a list of `Delivery`."""
 
 @final
 class Request:
@@ -267,7 +267,7 @@ class Request:
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
     @staticmethod
     def subscribe(
-        number: int, names: tuple[str, str, str], start: str, in_flight_max: int, filters: Filters, /
+        number: int, names: tuple[str, str, str], start: Start, in_flight_max: int, filters: Filters, /
     ) -> Request:
         """A consumer without credit, of a subject, group and name. Its answer: the name, and if the group is new."""
     @staticmethod
@@ -293,9 +293,9 @@ class Request:
     def subjects(after: int, /) -> Request:
         """As `groups`, with the rows of `subjects`."""
     @staticmethod
-    def start_group(subject: str, group: str, start: str, /) -> Request: ...
+    def start_group(subject: str, group: str, start: Start, /) -> Request: ...
     @staticmethod
-    def reset_group(subject: str, group: str, start: str, /) -> Request: ...
+    def reset_group(subject: str, group: str, start: Start, /) -> Request: ...
     @staticmethod
     def remove_group(subject: str, group: str, /) -> Request: ...
     @staticmethod

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 from delaymq._core import Body, Receipt, Request, Store
+from delaymq.starts import CoreStart as Start
 
 @final
 class PendingReader:
@@ -133,10 +134,10 @@ def groups(store: Store) -> list[dict[str, Any]]:
 def subjects(store: Store) -> list[dict[str, Any]]:
     """The fields of `delaymq.Subject`, for each user's subject; expired_before_ms for its expiry."""
 
-def start_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Creates a group; `start` is "earliest", "unfinished" or "latest". An existing group is refused."""
+def start_group(store: Store, subject: str, group: str, start: Start, /) -> None:
+    """Creates a group; `start` is as `delaymq.starts.start_of` returns it. An existing group is refused."""
 
-def reset_group(store: Store, subject: str, group: str, start: str, /) -> None:
+def reset_group(store: Store, subject: str, group: str, start: Start, /) -> None:
     """Resets a group without consumers; `start` as for `start_group`."""
 
 def remove_group(store: Store, subject: str, group: str, /) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
 from delaymq._store.parts import StorePart
 from delaymq.durations import Duration, delay_ms, moment
+from delaymq.starts import Start, start_of
 from delaymq.status import ClockStatus
 
 __all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
-
-if TYPE_CHECKING:
-    Start = Literal["earliest", "unfinished", "latest"]
 
 DEAD_LETTERS = 100  # default limit of a list of dead letters
 
@@ -140,8 +138,8 @@ class Administration(StorePart):
             subject: The subject to consume. It need not exist yet.
             group: The name of the group.
             start: Where the group begins: `"unfinished"` at the first message that some group has not finished,
-                `"earliest"` at the earliest message that is kept, even if all groups have finished it, or `"latest"`
-                at the next one.
+                `"earliest"` at the earliest message that is kept, even if all groups have finished it, `"latest"`
+                at the next one, or at a time or a message as `subscribe` says.
 
         Raises:
             WrongType: An argument has the wrong type.
@@ -149,7 +147,7 @@ class Administration(StorePart):
             DiskFull: There is no room for a new name.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        _core.start_group(self._core, subject, group, start)
+        _core.start_group(self._core, subject, group, start_of(start))
 
     def reset_group(self, subject: str, group: str, start: Start) -> None:
         """Resets a group to an earlier or later position. Returns when that is durable.
@@ -157,14 +155,15 @@ class Administration(StorePart):
         With `"earliest"` the group reads again all messages that are still kept, even if every group has finished
         them. Messages that it may have received before are marked as redelivered, and their attempts begin at 1. With
         `"unfinished"` it begins at the first message that some group has not finished. With `"latest"` messages that
-        are ready now are skipped. Its retries and dead letters are not affected. Other groups receive nothing again.
+        are ready now are skipped. A time or a message is as for `subscribe`. Its retries and dead letters are not
+        affected. Other groups receive nothing again.
 
         Raises:
             WrongType: An argument has the wrong type.
             InvalidArgument: `start` is refused, there is no such group, or it has consumers.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        _core.reset_group(self._core, subject, group, start)
+        _core.reset_group(self._core, subject, group, start_of(start))
 
     def remove_group(self, subject: str, group: str) -> None:
         """Removes a group for good, with its retries and dead letters.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delaymq.pending import LookedUp
     from delaymq.receipt import Moved, Outcome, Receipt, Receipts
     from delaymq.recurring import CatchUp, Recurring
-    from delaymq.store import Start
+    from delaymq.starts import Start
 
 __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
 

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
@@ -30,17 +30,14 @@ from delaymq.message import NO_TAGS, Publish, meta_of
 from delaymq.pending import PendingQueries
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.recurring import RecurringCommands
+from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
 if TYPE_CHECKING:
     from delaymq.testing import Clock
 
-__all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
-
-Start = Literal["earliest", "unfinished", "latest"]
-"""Where a group begins: with the earliest message that is kept, even if all groups have finished it; with the first one
-that some group has not finished; or with the next one that becomes ready."""
+__all__ = ["Durability", "Progress", "Status", "Store", "open_store"]
 
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
@@ -325,7 +322,9 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             subject: The subject to consume. It need not exist yet.
             group: The name of the group. A group remembers which messages its consumers have acknowledged.
             start: Where a new group begins: `"unfinished"` at the first message that some group has not finished,
-                `"earliest"` at the earliest one that is kept (`keep_finished`), or `"latest"` at the next one.
+                `"earliest"` at the earliest one that is kept (`keep_finished`), `"latest"` at the next one, a datetime
+                or a timedelta before now at the first one that was due since, `PublishedSince(…)` at the first one that
+                was published since, or a receipt at its message.
             in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535.
             tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
                 finished for the group, so all consumers of a group must have the same filters.
@@ -335,7 +334,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             WrongType, InvalidArgument, TooLarge: An argument has the wrong type or a value beyond its limits.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        core = self._core.subscribe(subject, group, start, in_flight_max, filters_of(tags, attributes))
+        core = self._core.subscribe(subject, group, start_of(start), in_flight_max, filters_of(tags, attributes))
         subscription = Subscription(core, subject, group, in_flight_max, self)
         self._subscriptions.add(subscription)
         return subscription

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from delaymq import InvalidArgument, Outcome
+import delaymq
+from delaymq import DelaymqError, InvalidArgument, Outcome, PublishedSince, Receipt
+from delaymq.starts import Start
 from delaymq.testing import Clock
 from faces import Face
 
 SUBJECT = "orders"
-Start = Literal["earliest", "unfinished", "latest"]
 # A message as its consumer sees it: the body, the attempt, and whether it is marked as redelivered.
 Seen = tuple[bytes, int, bool]
 
@@ -207,5 +208,112 @@ def test_a_start_that_is_none_names_those_that_are(kept: Kept) -> None:
         with pytest.raises(InvalidArgument) as refused:
             kept.face.call(call)
         assert refused.value.argument == "start"
-        assert str(refused.value) == 'start: expected "earliest", "unfinished" or "latest", found "new"'
+        words = '"earliest", "unfinished", "latest", a datetime, a timedelta, PublishedSince(…) or a receipt'
+        assert str(refused.value) == f"start: expected {words}, found 'new'"
     assert kept.face.call(kept.store.groups) == []
+
+
+def published_in_turn(kept: Kept) -> list[Receipt]:
+    """Four messages, one each ten seconds, of which the second is due last; all are finished by `g`."""
+    receipts = []
+    for body, delay in ((b"1", 0), (b"2", 35), (b"3", 0), (b"4", 0)):
+        receipts.append(kept.publish(body, delay=delay))
+        kept.clock.advance(10)
+    assert kept.taken("g") == first_time(b"1", b"3", b"4")
+    kept.clock.advance(10)
+    assert kept.taken("g") == first_time(b"2")
+    return receipts
+
+
+BEGIN = datetime(2027, 1, 15, 8, tzinfo=UTC)
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (BEGIN, b"1342"),
+        (BEGIN + seconds(0.001), b"342"),
+        (BEGIN + seconds(20), b"342"),
+        (BEGIN + seconds(20.0005), b"42"),
+        (BEGIN + seconds(45), b"2"),
+        (BEGIN + seconds(50), b"2"),
+        (BEGIN + seconds(50.001), b""),
+        (BEGIN - seconds(1e9), b"1342"),
+        (BEGIN + seconds(1e9), b""),
+        (seconds(30), b"342"),
+        (seconds(29.9), b"42"),
+        (seconds(0), b"2"),
+        (timedelta(days=9999), b"1342"),
+        (PublishedSince(BEGIN), b"1342"),
+        (PublishedSince(BEGIN + seconds(1)), b"342"),
+        (PublishedSince(BEGIN + seconds(20)), b"342"),
+        (PublishedSince(seconds(20)), b"42"),
+        # Behind the first one that was published since then, one that was published before became ready.
+        (PublishedSince(seconds(19)), b"2"),
+        (PublishedSince(seconds(9)), b""),
+    ],
+    ids=str,
+)
+def test_a_group_begins_at_a_time(kept: Kept, start: Start, expected: bytes) -> None:
+    published_in_turn(kept)
+    kept.restart()
+    kept.face.call(lambda: kept.store.start_group(SUBJECT, "h", start))
+    assert b"".join(bodies(kept.taken("h"))) == expected
+    # `subscribe` and `reset_group` begin at the same places.
+    assert b"".join(bodies(kept.taken("i", start))) == expected
+    kept.reset("g", start)
+    assert b"".join(bodies(kept.taken("g"))) == expected
+
+
+def test_a_group_begins_at_the_message_of_a_receipt(kept: Kept) -> None:
+    receipts = published_in_turn(kept)
+    kept.restart()
+    for group, receipt, expected in zip("abcd", receipts, (b"1342", b"2", b"342", b"42"), strict=True):
+        assert b"".join(bodies(kept.taken(group, receipt))) == expected
+    kept.reset("g", receipts[2])
+    assert kept.taken("g") == marked(b"3", b"4", b"2")
+    pending = kept.publish(b"5", delay=100)
+    assert kept.taken("pending", pending) == []
+    kept.clock.advance(200)
+    assert kept.taken("pending") == first_time(b"5")
+    # A group that is there goes on where it was, even if the message of the receipt could not be found.
+    assert kept.taken("pending", cancelled(kept)) == []
+
+
+def cancelled(kept: Kept) -> Receipt:
+    receipt: Receipt = kept.publish(b"cancelled", delay=100)
+    assert kept.face.call(lambda: kept.store.cancel(receipt)) is Outcome.DONE
+    return receipt
+
+
+def test_a_start_that_is_none_is_refused(kept: Kept, tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "other") as other:
+        foreign = other.publish(SUBJECT, b"1")
+    elsewhere = kept.face.call(lambda: kept.store.publish("elsewhere", b"1"))
+    refused: list[tuple[Any, str]] = [
+        (BEGIN.replace(tzinfo=None), "time zone"),
+        (datetime(1969, 1, 1, tzinfo=UTC), "1970"),
+        (-seconds(1), "zero or more"),
+        (PublishedSince(-seconds(1)), "zero or more"),
+        (PublishedSince("2h"), "PublishedSince"),  # type: ignore[arg-type]
+        ("new", '"earliest", "unfinished", "latest"'),
+        (17, "PublishedSince"),
+        (None, "PublishedSince"),
+        (cancelled(kept), "start: expected the receipt of a message of the subject"),
+        (elsewhere, "another subject"),
+        (foreign, "another store"),
+    ]
+    for start, said in refused:
+        for ask in (
+            lambda: kept.store.start_group(SUBJECT, "h", start),  # noqa: B023 - called at once
+            lambda: kept.store.subscribe(SUBJECT, group="h", start=start),  # noqa: B023 - called at once
+        ):
+            with pytest.raises(DelaymqError, match=said):
+                kept.face.call(ask)
+    assert kept.face.call(kept.store.groups) == []
+    kept.publish(b"1")
+    assert kept.taken("h", "earliest") == first_time(b"1")

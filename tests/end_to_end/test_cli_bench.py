@@ -107,10 +107,12 @@ def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None
 
 def test_messages_are_read_again_beside_a_backlog_of_as_many(tmp_path: Path) -> None:
     asked = ("bench", "replay", "--quick", "--scale", "30000", "--json", "--folder", str(tmp_path))
-    row = json.loads(command(*asked).stdout)
-    assert (row["bench"], row["n"], row["durability"]) == ("replay", 30_000, "disk")
-    assert row["value"] > 0 < row["limit"]
-    assert row["detail"]["start_ms"] > 0
+    rows = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+    assert [row["detail"]["delay_ms_max"] for row in rows] == [0, 4_000]
+    for row in rows:
+        assert (row["bench"], row["n"], row["durability"]) == ("replay", 30_000, "disk")
+        assert row["value"] > 0 < row["limit"]
+        assert row["detail"]["start_ms"] > 0 < row["detail"]["start_at_time_ms"]
     assert list(tmp_path.iterdir()) == []
 
 

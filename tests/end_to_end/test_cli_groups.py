@@ -92,6 +92,12 @@ STARTS = {
     "earliest": (["1", "2", "3", "4"], "at the earliest message kept"),
     "unfinished": (["4"], "at the first unfinished message"),
     "latest": ([], "at the next message"),
+    "2h": (["1", "2", "3", "4"], "at the first message that became ready within the last 2:00:00"),
+    "2020-01-01T00:00Z": (
+        ["1", "2", "3", "4"],
+        "at the first message that became ready since 2020-01-01 00:00:00+00:00",
+    ),
+    "published:2h": (["1", "2", "3", "4"], "at the first message published within the last 2:00:00"),
 }
 
 
@@ -118,7 +124,17 @@ def test_a_start_that_is_none_names_those_that_are(place: Place) -> None:
     for verb in (["groups", "start", "a", "g"], ["groups", "reset", "a", "quick"], ["consume", "a", "--group", "g"]):
         said = refused(2, *verb, "--start", "new", *place)
         assert "--start" in said
-        assert all(start in said for start in STARTS), said
+        assert all(start in said for start in ("earliest", "unfinished", "latest", "2h", "published:2h", "receipt")), (
+            said
+        )
+
+
+def test_a_group_begins_at_the_message_of_a_receipt(place: Place) -> None:
+    receipt = command("publish", "a", "5", *place).stdout.split()[-1]
+    command("publish", "a", "6", *place)
+    ended = command("groups", "start", "a", "new", "--start", receipt, *place)
+    assert (ended.returncode, ended.stdout) == (0, "group new of a begins at the message of the receipt\n")
+    assert consumed(place, "new") == [("5", False), ("6", False)]
 
 
 def consumed(place: Place, group: str, *options: str) -> list[tuple[str, bool]]:

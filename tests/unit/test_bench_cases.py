@@ -67,7 +67,8 @@ def test_the_details_that_name_a_case() -> None:
     assert values("subjects", "subjects") == [1, 100, 1000, 10_000]
     assert values("backlog", "ready") == [10_000_000, 2_000_000]
     assert values("backlog", "body_bytes") == [64, 1_024]
-    assert values("replay", "ready") == [10_000_000]
+    assert values("replay", "ready") == [10_000_000] * 2
+    assert values("replay", "delay_ms_max") == [0, 4_000]
 
 
 def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
@@ -86,7 +87,7 @@ def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
         "burst": [(1_000_000, None)] * 4,
         "hour": [(1_000_000, 1_000_000)],
         "backlog": [(1_000_000, None)],
-        "replay": [(1_000_000, None)],
+        "replay": [(1_000_000, None)] * 2,
     }
 
 
@@ -104,7 +105,7 @@ def test_what_must_be_reached_stands_in_the_cases_and_grows_with_a_burst() -> No
         *[{}] * 2,
     ]
     assert marked(planned(["forecast"], quick=False)) == [{"subject_ms": 50, "totals_ms": 1, "rested_ms": 50}]
-    assert marked(planned(["replay"], quick=False)) == [{"start_ms": 50}]
+    assert marked(planned(["replay"], quick=False)) == [{"start_ms": 50}] * 2
     assert marked(planned(["hour"], quick=False)) == [{"anonymous_bytes": 1 << 30}]
     assert marked(planned(["append"], quick=False)) == [{"value": 3_000_000}, {"value": 2_000_000}]
     assert marked(planned(["lateness"], quick=False, scale=7)) == [{"p50_ms": 1.5, "p99_ms": 10}]

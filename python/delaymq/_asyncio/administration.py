@@ -5,8 +5,8 @@ from __future__ import annotations
 from delaymq._store.parts import AsyncStorePart, part_of
 from delaymq.administration import DEAD_LETTERS, Administration, Consumer, DeadLetter, Group, Subject
 from delaymq.durations import Duration
+from delaymq.starts import Start
 from delaymq.status import ClockStatus
-from delaymq.store import Start
 
 
 class AsyncAdministration(AsyncStorePart):

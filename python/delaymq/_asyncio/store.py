@@ -36,8 +36,9 @@ from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists, id_for, terms_of
 from delaymq.message import NO_TAGS, Publish, meta_of
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
-from delaymq.store import IN_FLIGHT_MAX, Start
+from delaymq.store import IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
     from delaymq.testing import Clock
@@ -303,7 +304,7 @@ class AsyncStore(
 
         async def subscribe() -> AsyncSubscription:
             filters = filters_of(tags, attributes)
-            core = await self._call(self._core.subscribe, subject, group, start, in_flight_max, filters)
+            core = await self._call(self._core.subscribe, subject, group, start_of(start), in_flight_max, filters)
             subscription = AsyncSubscription(
                 core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
             )

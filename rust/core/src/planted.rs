@@ -215,6 +215,8 @@ faults! {
     ReadAgainHoldsNothing,
     /// One in four messages is not found by a group that reads finished messages again.
     ReadAgainSkips,
+    /// A group that starts at a time or at a receipt starts one message too late.
+    StartSkipsOne,
     /// A group that reads again receives messages that were expired or voided.
     GoneReadAgain,
     /// Retention does not count the files of messages that became ready lately.

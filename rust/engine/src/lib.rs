@@ -71,8 +71,8 @@ pub use operate::rebuild::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_op
 pub use operate::salvage::{SalvageProgress, preview_salvage, salvage_into};
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, CLOCK_ACCEPT_AFTER_MS_MIN, Due, Durability, Expires,
-    FreeMarks, IN_FLIGHT_MAX, IfExists, OnExpiry, Options, PublishTerms, SEGMENT_BYTES_MIN, StartAt, SubscribeOptions,
-    TermsLimits,
+    FreeMarks, IN_FLIGHT_MAX, IfExists, OnExpiry, Options, PublishTerms, SEGMENT_BYTES_MIN, Since, StartAt,
+    SubscribeOptions, TermsLimits,
 };
 pub use publish::batch::{PublishBatch, Receipts, Ticket};
 pub use publish::by_key::LookedUpKey;

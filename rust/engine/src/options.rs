@@ -13,7 +13,7 @@ pub use delaymq_core::message_log::{Durability, FreeMarks};
 pub use delaymq_core::record::expire::{Expires, OnExpiry};
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
-pub use delaymq_core::store::StartAt;
+pub use delaymq_core::store::{Since, StartAt};
 
 use crate::clock::system_clock::{Clock, SystemClock};
 use crate::invalid;

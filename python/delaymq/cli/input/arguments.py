@@ -12,13 +12,6 @@ from delaymq.cli.failures import UsageError
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF001 - argparse names it nowhere else
 
-STARTS = {
-    "earliest": "at the earliest message kept",
-    "unfinished": "at the first unfinished message",
-    "latest": "at the next message",
-}
-"""Where a group may begin, and how a verb says it."""
-
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """Milliseconds of each unit, the largest first."""
 

@@ -70,7 +70,8 @@ def levels(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iter
             helps += [(part.dest, part.help or "") for part in action._choices_actions]  # noqa: SLF001
         elif action.option_strings:
             takes = None if action.nargs == 0 else str(action.metavar or action.dest).upper()
-            given = tuple(map(str, action.choices or ()))
+            offered: tuple[str, ...] = getattr(action, "words", ())
+            given = tuple(map(str, action.choices or offered))
             options.append(Option(tuple(action.option_strings), takes, given, action.help or ""))
         elif action.choices:
             choices = tuple(map(str, action.choices))

@@ -10,8 +10,9 @@ from datetime import timedelta
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import STARTS, Verbs, add_verb, count, duration
+from delaymq.cli.input.arguments import Verbs, add_verb, count, duration
 from delaymq.cli.input.json_lines import line_of
+from delaymq.cli.input.starts import add_start
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.filters import Present, StartsWith, all_of
 from delaymq.message import Message
@@ -43,9 +44,7 @@ def add_to(verbs: Verbs) -> None:
     )
     verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
     verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")
-    verb.add_argument(
-        "--start", choices=STARTS, default="unfinished", help="where a new group begins (default unfinished)"
-    )
+    add_start(verb, "where a new group begins (default unfinished)")
     verb.add_argument(
         "--tag",
         action="append",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from delaymq.administration import Group
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.input.arguments import STARTS, CommandParser, Verbs, add_verb
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
+from delaymq.cli.input.starts import add_start, said
 from delaymq.cli.input.stores import add_place, folder_of, is_served, open_queue, server_of, settings_of
 from delaymq.cli.output.terminal import message_words, print_list
 from delaymq.errors import InvalidArgument
@@ -46,7 +47,7 @@ def add_to(verbs: Verbs) -> None:
     add_place(listing)
     start = add_verb(parts, "start", run_start, summary="create a group without consuming", examples=EXAMPLES[2:3])
     _add_names(start)
-    start.add_argument("--start", choices=STARTS, default="unfinished", help="where it begins (default unfinished)")
+    add_start(start, "where it begins (default unfinished)")
     reset = add_verb(
         parts,
         "reset",
@@ -57,7 +58,7 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES[3:4],
     )
     _add_names(reset)
-    reset.add_argument("--start", choices=STARTS, required=True, help="where the group begins again")
+    add_start(reset, "where the group begins again", required=True)
     remove = add_verb(
         parts,
         "remove",
@@ -128,7 +129,7 @@ def run_start(chosen: argparse.Namespace) -> int:
     """Creates a group."""
     with open_queue(chosen) as store:
         store.start_group(chosen.subject, chosen.group, chosen.start)
-    print(f"group {chosen.group} of {chosen.subject} begins {STARTS[chosen.start]}")
+    print(f"group {chosen.group} of {chosen.subject} begins {said(chosen.start)}")
     return Exit.DONE
 
 
@@ -136,7 +137,7 @@ def run_reset(chosen: argparse.Namespace) -> int:
     """Resets a group."""
     with open_queue(chosen) as store:
         store.reset_group(chosen.subject, chosen.group, chosen.start)
-    print(f"group {chosen.group} of {chosen.subject} begins again {STARTS[chosen.start]}")
+    print(f"group {chosen.group} of {chosen.subject} begins again {said(chosen.start)}")
     return Exit.DONE
 
 

@@ -20,8 +20,8 @@ from delaymq.administration import (
 from delaymq.client.commands.calls import AsyncClientPart
 from delaymq.client.threads.administration import by_subject
 from delaymq.durations import Duration, delay_ms
+from delaymq.starts import Start, start_of
 from delaymq.status import ClockStatus
-from delaymq.store import Start
 
 
 class AsyncClientAdministration(AsyncClientPart):
@@ -40,11 +40,11 @@ class AsyncClientAdministration(AsyncClientPart):
 
     async def start_group(self, subject: str, group: str, start: Start = "unfinished") -> None:
         """Creates a group without a consumer, as `delaymq.Client.start_group`."""
-        await self._call(Request.start_group(subject, group, start))
+        await self._call(Request.start_group(subject, group, start_of(start)))
 
     async def reset_group(self, subject: str, group: str, start: Start) -> None:
         """Resets a group to an earlier or later position, as `delaymq.Client.reset_group`."""
-        await self._call(Request.reset_group(subject, group, start))
+        await self._call(Request.reset_group(subject, group, start_of(start)))
 
     async def remove_group(self, subject: str, group: str) -> None:
         """Removes a group for good, as `delaymq.Client.remove_group`."""

@@ -41,8 +41,8 @@ from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.starts import Start, start_of
 from delaymq.status import Status
-from delaymq.store import Start
 
 
 class AsyncClient(
@@ -270,7 +270,7 @@ class AsyncClient(
             self._event_loop.check()
             self._session.check()
             filters = filters_of(tags, attributes)
-            wanted = SubscriptionRequest(subject, group, start, in_flight_max, filters)
+            wanted = SubscriptionRequest(subject, group, start_of(start), in_flight_max, filters)
             state = AsyncSubscriptionState(self._session, wanted, self._watchers)
             await state.open()
             self._states.add(state)

@@ -20,6 +20,7 @@ from delaymq.errors import AmbiguousError, Closed
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
     from delaymq.filters import Filters
+    from delaymq.starts import CoreStart
 
 PREFETCH = 256  # messages that are requested ahead of the consumer, at first
 CLIENT_CLOSED = "the client is closed"
@@ -32,7 +33,7 @@ class SubscriptionRequest:
 
     subject: str
     group: str
-    start: str
+    start: CoreStart
     in_flight_max: int
     filters: Filters
 

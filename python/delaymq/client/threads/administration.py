@@ -19,8 +19,8 @@ from delaymq.administration import (
 )
 from delaymq.client.commands.calls import ClientPart
 from delaymq.durations import Duration, delay_ms
+from delaymq.starts import Start, start_of
 from delaymq.status import ClockStatus
-from delaymq.store import Start
 
 
 class ClientAdministration(ClientPart):
@@ -53,7 +53,7 @@ class ClientAdministration(ClientPart):
             WrongType, InvalidArgument, DiskFull: As `delaymq.Store.start_group`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
-        self._call(Request.start_group(subject, group, start))
+        self._call(Request.start_group(subject, group, start_of(start)))
 
     def reset_group(self, subject: str, group: str, start: Start) -> None:
         """Resets a group to an earlier or later position, as `delaymq.Store.reset_group`.
@@ -62,7 +62,7 @@ class ClientAdministration(ClientPart):
             WrongType, InvalidArgument: As `delaymq.Store.reset_group`.
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
-        self._call(Request.reset_group(subject, group, start))
+        self._call(Request.reset_group(subject, group, start_of(start)))
 
     def remove_group(self, subject: str, group: str) -> None:
         """Removes a group for good, as `delaymq.Store.remove_group`.

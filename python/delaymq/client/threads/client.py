@@ -33,8 +33,8 @@ from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.starts import Start, start_of
 from delaymq.status import Status
-from delaymq.store import Start
 from delaymq.subscription import Subscription
 
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
@@ -282,7 +282,7 @@ class Client(
         self._session.check()
         filters = filters_of(tags, attributes)
         state = BlockingSubscriptionState(
-            self._session, SubscriptionRequest(subject, group, start, in_flight_max, filters)
+            self._session, SubscriptionRequest(subject, group, start_of(start), in_flight_max, filters)
         )
         state.open()
         self._states.add(state)

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::queues::tags::{AttributeRule, Filter, TagRule};
-use delaymq_engine::{Durability, Options, RecoveryProgress, StartAt, SubscribeOptions};
+use delaymq_core::units::Millis;
+use delaymq_engine::{Durability, Options, RecoveryProgress, Since, StartAt, SubscribeOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping};
 
+use crate::convert::receipt::Receipt;
 use crate::convert::{errors, text};
 use crate::embedded::clock;
 
@@ -101,8 +103,20 @@ pub(crate) fn subscription(
     Ok(SubscribeOptions { start: start_of_group, in_flight_max, filters: chosen })
 }
 
-/// The start of a group.
+/// The start of a group: a word, a receipt, or a pair of a kind and milliseconds, as `delaymq._arguments.starts` makes it.
 pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<StartAt> {
+    if let Ok(receipt) = start.cast::<Receipt>() {
+        return Ok(StartAt::Message(receipt.get().0));
+    }
+    if let Ok((kind, ms)) = start.extract::<(String, u64)>() {
+        return match kind.as_str() {
+            "due_at" => Ok(StartAt::Due(Since::At(Millis(ms)))),
+            "due_ago" => Ok(StartAt::Due(Since::Ago(ms))),
+            "published_at" => Ok(StartAt::Published(Since::At(Millis(ms)))),
+            "published_ago" => Ok(StartAt::Published(Since::Ago(ms))),
+            other => Err(errors::refused(start.py(), "start", "a known kind of time", other)),
+        };
+    }
     match text::of("start", start)?.as_ref() {
         "earliest" => Ok(StartAt::Earliest),
         "unfinished" => Ok(StartAt::Unfinished),

@@ -12,6 +12,7 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
+use crate::consume::group_start::StartOf;
 use crate::consume::member::{GroupConsumer, Member};
 use crate::drive::driver::LockedOwner;
 use crate::held;
@@ -187,10 +188,12 @@ impl Shared {
         for one in &new {
             encode_subject(&mut records, one.number, &one.name);
         }
-        let start = self.lock_owner()?.get()?.owner.group_start(subject.number, start);
-        encode_group(&mut records, subject.number, start, group);
         // The retry subject of an existing group is needed to finish what is stored.
         let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
+        // An existing group goes on where it was, even if the message of a receipt is not kept any more.
+        let start = if is_there { StartAt::Unfinished } else { start };
+        let start = self.start_of(StartOf::Subject(subject.number), start)?;
+        encode_group(&mut records, subject.number, start, group);
         let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
         self.names.submitted(&new);

@@ -2,7 +2,8 @@
 //!
 //! In: pulls and settlements of a caller. Out: deliveries with their payloads; acknowledgements and retries as proposals.
 //! Read `subscription` (the handle of a caller), then `member` (its state, shared with the owner's threads),
-//! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `ended_deliveries`
+//! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `group_start`,
+//! `ended_deliveries`
 //! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers
 //! that outlive a connection.
 
@@ -10,6 +11,7 @@ pub(crate) mod assigned_payloads;
 pub(crate) mod delivery;
 pub(crate) mod ended_deliveries;
 pub(crate) mod expiring;
+pub(crate) mod group_start;
 pub(crate) mod member;
 pub(crate) mod named;
 pub(crate) mod offset_hasher;

@@ -11,6 +11,7 @@ use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::RegisteredGroup;
+use crate::consume::group_start::StartOf;
 use crate::invalid;
 use crate::names::check_name;
 use crate::options::StartAt;
@@ -58,7 +59,7 @@ impl Store {
         let shared = self.checked(subject, group)?;
         let number = self.group_number(subject, group)?;
         let mut records = Vec::new();
-        let start = shared.lock_owner()?.get()?.owner.group_restart(number, start);
+        let start = shared.start_of(StartOf::Group(number), start)?;
         encode_group_reset(&mut records, number, start);
         judged(shared, &records, subject, group)
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Class;
 use delaymq_core::record::expire::{ExpiredBy, encode_expire};
-use delaymq_core::record::name::{GroupEnd, encode_group_end, encode_group_reset};
+use delaymq_core::record::name::{GroupEnd, GroupStart, encode_group_end, encode_group_reset};
 use delaymq_core::record::queue::ranges_of;
 use delaymq_core::record::retry::{Redrive, encode_redrive};
 use delaymq_core::schedule_log::Entry;
@@ -38,9 +38,15 @@ pub struct AskedExpiry {
 }
 
 impl Node {
+    /// The start of a group that is reset.
+    pub(super) fn restart_of(&mut self, group: GroupNumber, start: StartAt) -> Result<GroupStart> {
+        let plan = self.owner.plan_restart(group, start, self.owner.state().position.trusted)?;
+        self.owner.finish_start(plan)
+    }
+
     /// Submits the reset of a group.
     pub fn reset_group(&mut self, group: GroupNumber, start: StartAt) -> Result<Option<Sequence>> {
-        let start = self.owner.group_restart(group, start);
+        let start = self.restart_of(group, start)?;
         self.submit_one(Class::Finishing, true, |records| encode_group_reset(records, group, start))
     }
 

@@ -187,7 +187,7 @@ impl Node {
             return Ok(None);
         }
         let mut records = Vec::new();
-        let start = self.owner.group_restart(group, start);
+        let start = self.restart_of(group, start)?;
         let count = self.owner.encode_reset_with_consumers(group, start, &mut records);
         let submitted = self.submit(&records, u32::try_from(count).unwrap_or(u32::MAX), Class::Finishing, true)?;
         if submitted.is_some() {

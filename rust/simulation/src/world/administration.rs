@@ -111,7 +111,7 @@ impl World {
         let begins_again = self.chance.percent(50);
         let start = match (change.from_latest, begins_again) {
             (true, _) => StartAt::Latest,
-            (false, true) => StartAt::Earliest,
+            (false, true) => self.some_time(),
             (false, false) => StartAt::Unfinished,
         };
         let asked = self.call("reset a group", |node| node.reset_group(group, start)).flatten();

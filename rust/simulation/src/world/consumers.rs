@@ -1,7 +1,7 @@
 //! Consumers: they subscribe, pull, acknowledge, give back, and end.
 
-use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, PullRequest, retry_subject};
+use delaymq_core::store::{Since, StartAt};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use super::asked::{Ask, Assigned, Handle};
@@ -43,6 +43,16 @@ pub(super) fn group_of(outcome: Outcome) -> Option<GroupNumber> {
 }
 
 impl World {
+    /// The earliest message that is kept, or one by a time within the last ten seconds.
+    pub(super) fn some_time(&mut self) -> StartAt {
+        let since = Since::Ago(self.chance.below(10_000));
+        match self.chance.below(4) {
+            0 => StartAt::Due(since),
+            1 => StartAt::Published(since),
+            _ => StartAt::Earliest,
+        }
+    }
+
     /// Takes a handle one step towards being a consumer.
     pub(super) fn subscribe(&mut self, index: usize) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
@@ -71,7 +81,7 @@ impl World {
                 let begins_again = self.chance.percent(30);
                 let start = match (from_latest, begins_again) {
                     (true, _) => StartAt::Latest,
-                    (false, true) => StartAt::Earliest,
+                    (false, true) => self.some_time(),
                     (false, false) => StartAt::Unfinished,
                 };
                 self.with_handle(index, |handle| handle.from_latest = from_latest);

@@ -6,7 +6,7 @@
 //! which facts counted. Read `ready_facts` (what a fact makes ready), then `reading` (a piece of the log, without the
 //! owner), `payload_places` and
 //! `segment_index` (where the payloads are), then `numbering` (the owner gives the numbers).
-//! `start` says where a group begins.
+//! `start` says where a group begins, and `start_search` finds that place by a time or a receipt.
 
 mod numbering;
 mod payload_places;
@@ -16,6 +16,7 @@ mod segment_index;
 #[cfg(test)]
 mod segment_index_tests;
 pub(super) mod start;
+pub(super) mod start_search;
 
 use crate::error::Result;
 use crate::schedule_log::Entry;

@@ -34,7 +34,6 @@ impl HistoryRequest {
         (subject, first, count): (SubjectNumber, ReadyNumber, u64),
         before: Option<Continuation>,
     ) -> Self {
-        let kept = KeptFacts::of(storage, state);
         let known = nearest(state, subject, first);
         let is_behind = |place: Location| known.is_none_or(|(_, known)| place >= known);
         let before = before.filter(|before| before.number <= first && is_behind(before.from));
@@ -47,8 +46,21 @@ impl HistoryRequest {
             }
         };
         let (number, is_known) = (number.unwrap_or(first), number.is_some());
-        Self { kept, subject, from, number, is_known, first, count, places }
+        Self { kept: KeptFacts::of(storage, state), subject, from, number, is_known, first, count, places }
     }
+}
+
+/// The request for the next `count` messages of a subject from a place on, where its next message has this number, or an
+/// unknown one.
+pub(super) fn from_place(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    (subject, count): (SubjectNumber, u64),
+    (known, from): (Option<ReadyNumber>, Location),
+) -> HistoryRequest {
+    let (kept, places) = (KeptFacts::of(storage, state), PayloadPlaces::default());
+    let (number, is_known) = (known.unwrap_or_default(), known.is_some());
+    HistoryRequest { kept, subject, from, number, is_known, first: number, count, places }
 }
 
 /// The last place in the log that is known to come before the message of a ready number, and the number of the
@@ -65,18 +77,11 @@ impl HistoryPiece {
     /// facts cannot be read are returned as damaged.
     pub(in crate::store) fn numbered(self, state: &mut State) -> (ReadPostings, Continuation) {
         let (error, listed_from) = (self.error.clone(), state.dispatch.listed_from(self.subject));
-        let mut numbering = Numbering {
-            subject: self.subject,
-            // A piece ends behind a batch. Messages beyond the count are not read a second time.
-            wanted: self.first..listed_from,
-            lost_below: self.first.plus(self.count).min(listed_from),
-            number: self.number,
-            is_known: self.is_known,
-            found: ReadPostings { error, ..ReadPostings::default() },
-        };
-        for (place, batch) in self.batches.iter().enumerate() {
-            let end = self.batches.get(place.saturating_add(1)).map_or(self.entries.len(), |next| next.entries_before);
-            let entries = self.entries.get(batch.entries_before..end).unwrap_or_default();
+        // A piece ends behind a batch. Messages beyond the count are not read a second time.
+        let mut numbering = Numbering::of(&self, self.first..listed_from);
+        numbering.lost_below = self.first.plus(self.count).min(listed_from);
+        numbering.found.error = error;
+        for (batch, entries) in self.batches() {
             numbering.batch(state, batch, entries);
         }
         let mut from = self.end;
@@ -90,28 +95,49 @@ impl HistoryPiece {
 }
 
 /// Numbers the messages of a piece, batch by batch.
-struct Numbering {
+pub(super) struct Numbering {
     subject: SubjectNumber,
+    /// The numbers whose messages are returned.
     wanted: Range<ReadyNumber>,
     /// Lost numbers are returned as damaged up to here.
     lost_below: ReadyNumber,
-    /// The number of the next message.
-    number: ReadyNumber,
+    /// The number of the next message, or a lower one if `is_known` is false.
+    pub(super) number: ReadyNumber,
     /// False behind facts that could not be read, up to the next segment that says a number.
-    is_known: bool,
+    pub(super) is_known: bool,
     found: ReadPostings,
 }
 
 impl Numbering {
-    fn batch(&mut self, state: &mut State, batch: &PieceBatch, entries: &[Entry]) {
+    /// Begins with a piece.
+    pub(super) fn of(piece: &HistoryPiece, wanted: Range<ReadyNumber>) -> Self {
+        let (subject, number, is_known, lost_below) = (piece.subject, piece.number, piece.is_known, wanted.end);
+        Self { subject, wanted, lost_below, number, is_known, found: ReadPostings::default() }
+    }
+
+    /// Comes to a batch.
+    pub(super) fn enter(&mut self, state: &mut State, batch: &PieceBatch) {
         self.is_known &= !batch.is_behind_gap;
         if let Some(first) = first_of_segment(state, self.subject, batch.start) {
             self.go_on_with(first);
         }
+        if self.is_known {
+            state.history_places.note(self.subject, self.number, batch.start);
+        }
+    }
+
+    /// Passes a message.
+    pub(super) fn pass(&mut self) {
+        if self.is_known {
+            self.number = self.number.next();
+        }
+    }
+
+    fn batch(&mut self, state: &mut State, batch: &PieceBatch, entries: &[Entry]) {
+        self.enter(state, batch);
         if !self.is_known {
             return;
         }
-        state.history_places.note(self.subject, self.number, batch.start);
         for entry in entries {
             if state.schedule.state(entry.sequence()) != EntryState::Dispatched {
                 continue;
@@ -121,7 +147,7 @@ impl Numbering {
                 let entry = if skips { entry.with_location(Location::NOWHERE) } else { *entry };
                 self.found.entries.push((self.number, entry));
             }
-            self.number = self.number.next();
+            self.pass();
         }
     }
 

@@ -10,7 +10,7 @@ use crate::message_log::{BatchReader, SEGMENT_HEADER_BYTES, ScannedBatch};
 use crate::schedule_log::Entry;
 use crate::store::apply::placement::BatchTime;
 use crate::store::recovery::rescue::KeptFacts;
-use crate::units::{Location, ReadyNumber, SegmentNumber, SubjectNumber};
+use crate::units::{Location, Millis, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
 /// A piece ends behind the batch that fills so many bytes, even if it has fewer messages than asked for.
 const PIECE_BYTES: u64 = 32 << 20;
@@ -41,6 +41,10 @@ pub(super) struct PieceBatch {
     pub(super) entries_before: usize,
     /// Facts before it could not be read.
     pub(super) is_behind_gap: bool,
+    /// Its trusted time.
+    pub(super) trusted: Millis,
+    /// Its first sequence.
+    pub(super) base_sequence: Sequence,
 }
 
 /// A piece of the log, read.
@@ -70,6 +74,18 @@ impl HistoryRequest {
     /// # Errors
     /// `Storage` if the log or a run could not be read; a later try may succeed. Damage costs only what it covers.
     pub(in crate::store) fn read(self) -> Result<HistoryPiece> {
+        let (kept, subject) = (self.kept.clone(), self.subject);
+        let (mut piece, unresolved) = self.scanned()?;
+        piece.places.resolve(&unresolved, &mut piece.entries, &kept, subject)?;
+        Ok(piece)
+    }
+
+    /// Reads the piece without looking for payloads. Returns the entries that have none yet as well, with their places in
+    /// the piece.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn scanned(self) -> Result<(HistoryPiece, Vec<(usize, NamedEntry)>)> {
         let Self { kept, subject, from, number, is_known, first, count, places } = self;
         let piece = HistoryPiece {
             subject,
@@ -86,9 +102,8 @@ impl HistoryRequest {
             error: None,
         };
         let mut unresolved = Vec::new();
-        let mut piece = piece.filled(&kept, &mut unresolved)?;
-        piece.places.resolve(&unresolved, &mut piece.entries, &kept, subject)?;
-        Ok(piece)
+        let piece = piece.filled(&kept, &mut unresolved)?;
+        Ok((piece, unresolved))
     }
 }
 
@@ -110,7 +125,13 @@ impl HistoryPiece {
                 Ok(Some(batch)) => {
                     is_behind_gap |= batch.behind_hole;
                     let entries_before = self.entries.len();
-                    self.batches.push(PieceBatch { start: batch.start, entries_before, is_behind_gap });
+                    self.batches.push(PieceBatch {
+                        start: batch.start,
+                        entries_before,
+                        is_behind_gap,
+                        trusted: Millis(batch.header.trusted_ms.get()),
+                        base_sequence: Sequence(batch.header.base_sequence.get()),
+                    });
                     is_behind_gap = false;
                     bytes = bytes.saturating_add(batch.bytes.len() as u64);
                     self.take_in(&batch, unresolved);
@@ -134,6 +155,15 @@ impl HistoryPiece {
         }
         (self.end, self.ends_in_gap) = (reader.position(), is_behind_gap);
         Ok(self)
+    }
+
+    /// Its batches, each with its entries.
+    pub(super) fn batches(&self) -> impl Iterator<Item = (&PieceBatch, &[Entry])> {
+        self.batches.iter().enumerate().map(|(place, batch)| {
+            let next = self.batches.get(place.saturating_add(1));
+            let end = next.map_or(self.entries.len(), |next| next.entries_before);
+            (batch, self.entries.get(batch.entries_before..end).unwrap_or_default())
+        })
     }
 
     fn take_in(&mut self, batch: &ScannedBatch, unresolved: &mut Vec<(usize, NamedEntry)>) {

@@ -1,13 +1,37 @@
 //! Where a user lets a group start, and the number that its fact says.
 
+use super::start_search::{StartPlan, Wanted, no_start};
+use crate::error::Result;
+use crate::planted::{Planted, is_on};
 use crate::record::limits::group_subject;
 use crate::record::name::GroupStart;
+use crate::schedule_log::EntryState;
+use crate::store::names::receipt::Receipt;
 use crate::store::owner::Owner;
 use crate::store::retention::kept_files::first_kept;
-use crate::units::{GroupNumber, SubjectNumber};
+use crate::units::{GroupNumber, Millis, ReadyNumber, SubjectNumber};
 
 /// A message that is kept for less than this from now on is not read again: its files may go before the group starts.
 const MARGIN_MS: u64 = 100;
+
+/// A time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Since {
+    /// This time.
+    At(Millis),
+    /// So many milliseconds before now.
+    Ago(u64),
+}
+
+impl Since {
+    /// The time, if it is `now`.
+    pub fn at(self, now: Millis) -> Millis {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(ms) => Millis(now.0.saturating_sub(ms)),
+        }
+    }
+}
 
 /// Where a group starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,34 +43,103 @@ pub enum StartAt {
     Unfinished,
     /// At the next message that becomes ready.
     Latest,
+    /// At the first kept message that became ready at this time or later. No message that was due then or later is
+    /// left out.
+    Due(Since),
+    /// At the first kept message to become ready among those that were published at this time or later. None of these
+    /// is left out.
+    Published(Since),
+    /// At this message. If it is still pending, at the next message that becomes ready.
+    Message(Receipt),
 }
 
 impl Owner {
     /// The start that the fact of a group says. Retries and dead letters are never read again: they belong to a group.
-    pub fn group_start(&self, subject: SubjectNumber, at: StartAt) -> GroupStart {
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `start` for the receipt of a message of another subject or store, or of one that is
+    /// neither pending nor dispatched; naming `receipt` for one that this store never gave out.
+    pub fn plan_start(&self, subject: SubjectNumber, at: StartAt, now: Millis) -> Result<StartPlan> {
         match at {
-            StartAt::Unfinished => GroupStart::Unfinished,
-            StartAt::Latest => GroupStart::Latest,
-            StartAt::Earliest => self.earliest(subject),
+            StartAt::Unfinished => Ok(StartPlan::Found(GroupStart::Unfinished)),
+            StartAt::Latest => Ok(StartPlan::Found(GroupStart::Latest)),
+            StartAt::Earliest => Ok(StartPlan::Found(self.earliest(subject))),
+            StartAt::Due(_) | StartAt::Published(_) if !self.is_read_again(subject) => {
+                Ok(StartPlan::Found(GroupStart::Unfinished))
+            }
+            StartAt::Due(since) => Ok(self.search(subject, Wanted::Ready(since.at(now)))),
+            StartAt::Published(since) => {
+                Ok(self.search(subject, Wanted::Published { since: since.at(now), from: None }))
+            }
+            StartAt::Message(receipt) => self.plan_start_at(subject, &receipt),
         }
     }
 
     /// The same for the reset of a group; a group that does not exist keeps what is not finished.
-    pub fn group_restart(&self, group: GroupNumber, at: StartAt) -> GroupStart {
-        let group = self.state.groups.get(&group);
-        group.map_or(GroupStart::Unfinished, |group| self.group_start(group.subject, at))
+    ///
+    /// # Errors
+    /// As [`Self::plan_start`].
+    pub fn plan_restart(&self, group: GroupNumber, at: StartAt, now: Millis) -> Result<StartPlan> {
+        match self.state.groups.get(&group) {
+            Some(group) => self.plan_start(group.subject, at, now),
+            None => Ok(StartPlan::Found(GroupStart::Unfinished)),
+        }
+    }
+
+    /// Reads all that a plan needs. This is slow; an owner that others wait for reads one piece after the other without
+    /// its lock, with [`super::start_search::StartSearch::read`] and [`Self::go_on_with_start`].
+    ///
+    /// # Errors
+    /// As [`Self::plan_start`]; `Storage`.
+    pub fn finish_start(&mut self, mut plan: StartPlan) -> Result<GroupStart> {
+        loop {
+            match plan {
+                StartPlan::Found(start) => return Ok(start),
+                StartPlan::Read(search) => plan = self.go_on_with_start(search.read()?)?,
+            }
+        }
+    }
+
+    fn plan_start_at(&self, subject: SubjectNumber, receipt: &Receipt) -> Result<StartPlan> {
+        if !self.receipt_book().may_be_here(receipt)? {
+            return Err(no_start("one of another store"));
+        }
+        if receipt.subject != subject {
+            return Err(no_start("one of another subject"));
+        }
+        match self.state.schedule.state(receipt.key.sequence) {
+            EntryState::Pending => {
+                Ok(StartPlan::Found(self.bounded(subject, self.state.dispatch.next_number(subject))))
+            }
+            EntryState::Dispatched => Ok(self.search(subject, Wanted::Message(receipt.key))),
+            EntryState::Cancelled => Err(no_start("one that was cancelled")),
+            EntryState::Nothing => Err(no_start("one that is not kept, or was moved")),
+        }
+    }
+
+    /// The start at a number that was found in the log, or at the earliest message that is still kept.
+    pub(super) fn bounded(&self, subject: SubjectNumber, found: ReadyNumber) -> GroupStart {
+        let earliest = match self.earliest(subject) {
+            GroupStart::Number(number) => number,
+            GroupStart::Unfinished | GroupStart::Latest => self.state.dispatch.finished_below(subject),
+        };
+        let skipped = u64::from(is_on(Planted::StartSkipsOne));
+        GroupStart::Number(found.max(earliest).plus(skipped))
     }
 
     /// The first message of the first segment that is young enough for the subject.
     fn earliest(&self, subject: SubjectNumber) -> GroupStart {
-        let state = &self.state;
-        let known = state.subjects.get(subject);
-        if known.is_none_or(|known| group_subject(&known.name).is_some()) {
+        if !self.is_read_again(subject) {
             return GroupStart::Unfinished;
         }
         let keeping = self.keeping_in(MARGIN_MS);
-        let first = first_kept(&state.segments, subject, &keeping);
-        let finished_below = state.dispatch.finished_below(subject);
+        let first = first_kept(&self.state.segments, subject, &keeping);
+        let finished_below = self.state.dispatch.finished_below(subject);
         first.filter(|first| *first < finished_below).map_or(GroupStart::Unfinished, GroupStart::Number)
+    }
+
+    /// True for the subjects of users: retries and dead letters belong to a group.
+    fn is_read_again(&self, subject: SubjectNumber) -> bool {
+        self.state.subjects.get(subject).is_some_and(|known| group_subject(&known.name).is_none())
     }
 }

@@ -65,6 +65,11 @@ impl SegmentReady {
         first.get(place).map(|(_, number)| *number)
     }
 
+    /// False if the segment made messages of too many subjects ready: it does not say of which.
+    pub(in crate::store) fn is_known(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// The files with the payloads and the rows of the messages, without the segment itself.
     pub(in crate::store) fn files(&self) -> impl Iterator<Item = LocationFile> + '_ {
         self.files.iter().map(|code| file_of(*code))

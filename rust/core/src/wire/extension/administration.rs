@@ -10,8 +10,7 @@
 //! | EXPIRE | `str subject | older_than_ms u64` | `expired u64` |
 //!
 //! Lists come in pieces. The first request has `after` 0, each further one has the `next` of the last answer. A
-//! `next` of 0 means that there are no more pieces. A `start` is 0 for the earliest message kept and 1 for the next
-//! one.
+//! `next` of 0 means that there are no more pieces. A `start` is as in [`super::start`].
 //!
 //! | bytes | field of a group |
 //! |---|---|
@@ -28,7 +27,7 @@
 
 use bytes::BufMut;
 
-use super::consume::{put_start, read_start};
+use super::start::{put_start, read_start};
 use crate::error::Result;
 use crate::store::StartAt;
 use crate::store::{GroupListed, SubjectListed};

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 4 | `subscription` |
 //! | str each | `subject`, `group`, `consumer`; an empty consumer is named by the server |
-//! | 1 | `start` of a group that is new: 0 unfinished, 1 latest, 2 earliest |
+//! | … | the start of a group that is new: see [`super::start`] |
 //! | 1 | `broadcast`: 0 or 1 |
 //! | 4 | `in_flight_max` |
 //! | 4 | `credit` |
@@ -42,6 +42,7 @@ use bytes::BufMut;
 
 use super::filters::{put_filters, read_filters};
 use super::proof::Proof;
+use super::start::{put_start, read_start};
 use crate::error::Result;
 use crate::queues::tags::Filter;
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most};
@@ -111,28 +112,6 @@ impl<'a> Subscribe<'a> {
         out.put_u32(self.credit);
         put_filters(out, &self.filters)
     }
-}
-
-/// Reads the start of a group.
-///
-/// # Errors
-/// `Malformed` naming `start`.
-pub fn read_start(reader: &mut Reader<'_>) -> Read<StartAt> {
-    match reader.u8("start")? {
-        0 => Ok(StartAt::Unfinished),
-        1 => Ok(StartAt::Latest),
-        2 => Ok(StartAt::Earliest),
-        other => Err(Malformed::Value { field: "start", expected: "0 to 2", found: i64::from(other) }),
-    }
-}
-
-/// Appends the start of a group.
-pub fn put_start(out: &mut Vec<u8>, start: StartAt) {
-    out.put_u8(match start {
-        StartAt::Unfinished => 0,
-        StartAt::Latest => 1,
-        StartAt::Earliest => 2,
-    });
 }
 
 fn read_in_flight_max(reader: &mut Reader<'_>) -> Read<u32> {

@@ -5,7 +5,8 @@
 
 use bytes::BufMut;
 
-use crate::store::{RECEIPT_BYTES, Receipt};
+use super::publish::read_receipt;
+use crate::store::Receipt;
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::Reader;
 
@@ -32,8 +33,8 @@ impl KeyFate {
     pub fn read(body: &[u8]) -> Read<Self> {
         let mut reader = Reader::new(body);
         let fate = match reader.u8("fate")? {
-            PENDING => Self::Pending(read_receipt(&mut reader)?),
-            DISPATCHED => Self::Dispatched(read_receipt(&mut reader)?),
+            PENDING => Self::Pending(read_receipt(&mut reader, "receipt")?),
+            DISPATCHED => Self::Dispatched(read_receipt(&mut reader, "receipt")?),
             NOT_FOUND => Self::NotFound,
             found => return Err(Malformed::Value { field: "fate", expected: "0, 1 or 3", found: i64::from(found) }),
         };
@@ -52,13 +53,6 @@ impl KeyFate {
             out.put_slice(&receipt.to_bytes());
         }
     }
-}
-
-fn read_receipt(reader: &mut Reader<'_>) -> Read<Receipt> {
-    let bytes = reader.bytes("receipt", RECEIPT_BYTES)?;
-    let version = bytes.first().copied().map_or(0, i64::from);
-    let wrong = Malformed::Value { field: "receipt", expected: "a receipt of version 1", found: version };
-    Receipt::from_bytes(bytes).ok_or(wrong)
 }
 
 #[cfg(test)]

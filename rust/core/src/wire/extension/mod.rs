@@ -24,6 +24,7 @@ pub mod publish;
 pub mod recurring;
 pub mod request;
 pub mod settle;
+pub mod start;
 pub mod status;
 pub mod terms;
 

@@ -13,7 +13,7 @@
 
 use bytes::BufMut;
 
-use super::publish::DueTime;
+use super::publish::{DueTime, read_receipt};
 use crate::error::Result;
 use crate::record::limits::BATCH_MESSAGES_MAX;
 use crate::store::{RECEIPT_BYTES, Receipt};
@@ -68,7 +68,7 @@ pub fn read_moves(reader: &mut Reader<'_>) -> Read<Vec<(Receipt, DueTime)>> {
             1 => DueTime::At(Millis(due_ms)),
             found => return Err(Malformed::Value { field: "due", expected: "0 or 1", found: i64::from(found) }),
         };
-        moves.push((read_receipt(reader)?, due));
+        moves.push((read_receipt(reader, "receipts")?, due));
     }
     Ok(moves)
 }
@@ -102,7 +102,7 @@ pub fn read_moved(body: &[u8]) -> Read<Vec<Moved>> {
     let mut moved = Vec::with_capacity(count);
     for _ in 0..count {
         moved.push(match reader.u8("outcomes")? {
-            0 => Moved::Done(read_receipt(&mut reader)?),
+            0 => Moved::Done(read_receipt(&mut reader, "receipts")?),
             1 => Moved::AlreadyDispatched,
             2 => Moved::NotFound,
             found => {
@@ -111,11 +111,4 @@ pub fn read_moved(body: &[u8]) -> Read<Vec<Moved>> {
         });
     }
     reader.finish("outcomes").map(|()| moved)
-}
-
-fn read_receipt(reader: &mut Reader<'_>) -> Read<Receipt> {
-    let bytes = reader.bytes("receipts", RECEIPT_BYTES)?;
-    let version = bytes.first().copied().map_or(0, i64::from);
-    let wrong = Malformed::Value { field: "receipts", expected: "a receipt of version 1", found: version };
-    Receipt::from_bytes(bytes).ok_or(wrong)
 }

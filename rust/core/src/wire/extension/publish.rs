@@ -249,12 +249,20 @@ pub fn read_receipts(reader: &mut Reader<'_>) -> Read<Vec<Receipt>> {
     let count = reader.count(FIELD, BATCH_MESSAGES_MAX, RECEIPT_BYTES)?;
     let mut receipts = Vec::with_capacity(count);
     for _ in 0..count {
-        let bytes = reader.bytes(FIELD, RECEIPT_BYTES)?;
-        let version = bytes.first().copied().map_or(0, i64::from);
-        let wrong = Malformed::Value { field: FIELD, expected: "a receipt of version 1", found: version };
-        receipts.push(Receipt::from_bytes(bytes).ok_or(wrong)?);
+        receipts.push(read_receipt(reader, FIELD)?);
     }
     Ok(receipts)
+}
+
+/// Reads one receipt.
+///
+/// # Errors
+/// `Malformed` naming `field`.
+pub(super) fn read_receipt(reader: &mut Reader<'_>, field: &'static str) -> Read<Receipt> {
+    let bytes = reader.bytes(field, RECEIPT_BYTES)?;
+    let version = bytes.first().copied().map_or(0, i64::from);
+    let wrong = Malformed::Value { field, expected: "a receipt of version 1", found: version };
+    Receipt::from_bytes(bytes).ok_or(wrong)
 }
 
 /// The outcome of a cancel.

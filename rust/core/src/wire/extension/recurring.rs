@@ -30,12 +30,13 @@
 
 use bytes::BufMut;
 
+use super::publish::read_receipt;
 use crate::error::Result;
 use crate::record::expire::{ExpiresAfter, OnExpiry};
 use crate::record::limits::{at_most, check_name};
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
-use crate::store::{RECEIPT_BYTES, Receipt, SERIES_BYTES_MAX};
+use crate::store::{Receipt, SERIES_BYTES_MAX};
 use crate::units::Millis;
 use crate::wire::fields::{put_blob, put_count, put_text};
 use crate::wire::malformed::{Malformed, Read};
@@ -247,7 +248,7 @@ impl<'a> SeriesTold<'a> {
             let (number, subject, name) = (reader.u64("number")?, reader.text("subject")?, reader.text("name")?);
             let (rule, zone, catch_up) = (reader.text("rule")?, reader.text("zone")?, read_catch_up(reader)?);
             let expires_after = read_expires_after(reader)?;
-            let pending = if reader.flag("is_pending")? { Some(read_receipt(reader)?) } else { None };
+            let pending = if reader.flag("is_pending")? { Some(read_receipt(reader, "receipt")?) } else { None };
             rows.push(SeriesRow { number, subject, name, rule, zone, catch_up, expires_after, pending });
         }
         reader.finish("series").map(|()| Self { next, rows })
@@ -275,11 +276,4 @@ impl<'a> SeriesTold<'a> {
         }
         Ok(())
     }
-}
-
-fn read_receipt(reader: &mut Reader<'_>) -> Read<Receipt> {
-    let bytes = reader.bytes("receipt", RECEIPT_BYTES)?;
-    let version = bytes.first().copied().map_or(0, i64::from);
-    let wrong = Malformed::Value { field: "receipt", expected: "a receipt of version 1", found: version };
-    Receipt::from_bytes(bytes).ok_or(wrong)
 }

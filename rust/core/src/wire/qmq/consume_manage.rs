@@ -50,7 +50,7 @@ pub fn put_consume_manage(out: &mut Vec<u8>, request: &ConsumeManage<'_>) -> Res
     out.put_i32(match request.start {
         Some(StartAt::Latest) => 1,
         Some(StartAt::Earliest) => 2,
-        Some(StartAt::Unfinished) | None => 0,
+        Some(_) | None => 0,
     });
     Ok(())
 }

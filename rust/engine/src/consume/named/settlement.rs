@@ -11,6 +11,7 @@ use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::submission;
+use crate::consume::group_start::StartOf;
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::NamedConsumer;
 use crate::drive::driver::LockedOwner;
@@ -258,6 +259,7 @@ impl Shared {
         subject: &str,
         name: &str,
     ) -> Result<Option<Range<Sequence>>> {
+        let start = self.start_of(StartOf::Group(group), start)?;
         let seen = self.room.count();
         let mut guard = self.lock_owner()?;
         let locked = guard.get()?;
@@ -267,7 +269,6 @@ impl Shared {
         }
         if self.sends_all(locked)? {
             let mut records = Vec::new();
-            let start = locked.owner.group_restart(group, start);
             let count = locked.owner.encode_reset_with_consumers(group, start, &mut records);
             let submission = Submission { must_sync: true, ..submission(&records, count, Class::Finishing) };
             let range = self.try_submit_expected(submission, CommitUrgency::URGENT)?;

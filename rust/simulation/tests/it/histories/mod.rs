@@ -12,4 +12,5 @@ mod pending;
 mod qmq;
 mod queues;
 mod read_again;
+mod starts;
 mod trouble;

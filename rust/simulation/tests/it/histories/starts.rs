@@ -1,0 +1,140 @@
+//! Histories of groups that start at a time, or at a message.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+
+use crate::rig::keyed::tried;
+use crate::rig::{Rig, START, sees, small};
+use delaymq_core::error::Error;
+use delaymq_core::planted::Planted;
+use delaymq_core::store::{Outcome, Receipt, Since, StartAt};
+use delaymq_core::units::Millis;
+use delaymq_simulation::disk::End;
+
+struct Sent {
+    receipt: Receipt,
+    published: Millis,
+    due: Millis,
+    body: String,
+}
+
+/// Finished messages in several segments, and all bodies in the order in which they became ready.
+fn filled() -> (Rig, Vec<Sent>, Vec<String>) {
+    let mut rig = Rig::new(small());
+    let first = rig.earliest("s", "first");
+    rig.publish("other", 0, "of another subject");
+    let mut published = Vec::new();
+    for number in 0..90_u64 {
+        let (body, delay_ms) = (format!("{number:->200}"), number * 7 % 40);
+        let receipt = rig.publish("s", delay_ms, &body);
+        published.push(Sent { receipt, published: receipt_time(&rig), due: receipt.key.due, body });
+        rig.pass(2);
+        rig.take_all(first);
+        if number % 30 == 29 {
+            rig.checkpoint();
+        }
+    }
+    for _ in 0..50 {
+        rig.pass(2);
+        rig.take_all(first);
+    }
+    rig.reopen(End::PowerCutLosesAll);
+    assert!(rig.node().owner().state().segments.len() > 3);
+    let everything = started(&mut rig, "everything", StartAt::Earliest);
+    assert_eq!(everything.len(), 90);
+    (rig, published, everything)
+}
+
+fn receipt_time(rig: &Rig) -> Millis {
+    rig.clock.read().wall
+}
+
+fn started(rig: &mut Rig, group: &str, start: StartAt) -> Vec<String> {
+    let fact = tried(rig, |node| node.subscribe("s", group, start).unwrap());
+    rig.settle();
+    let Some(Outcome::Group(group)) = rig.node().take_outcome(fact) else { panic!("no group") };
+    let consumer = rig.consumer(group, "c");
+    let mut found = Vec::new();
+    // A pull returns nothing where the segment is full.
+    for _ in 0..20 {
+        found.extend(rig.take_all((group, consumer)));
+        rig.node().commit().unwrap();
+        rig.node().prepare().unwrap();
+    }
+    found
+}
+
+/// The messages before those of a group, which must be the last ones.
+fn left_out<'a>(everything: &'a [String], found: &[String]) -> &'a [String] {
+    let short = |bodies: &[String]| bodies.iter().map(|body| body.trim_matches('-').to_owned()).collect::<Vec<_>>();
+    assert!(everything.ends_with(found), "{:?} of {:?}", short(found), short(everything));
+    &everything[..everything.len() - found.len()]
+}
+
+fn of<'a>(published: &'a [Sent], body: &str) -> &'a Sent {
+    published.iter().find(|one| one.body == body).unwrap()
+}
+
+#[test]
+fn a_group_starts_with_the_first_message_that_was_due_since_a_time() {
+    let (mut rig, published, everything) = filled();
+    for after_ms in (0..220).step_by(11) {
+        let since = START.plus(after_ms);
+        let found = started(&mut rig, &format!("due {after_ms}"), StartAt::Due(Since::At(since)));
+        assert!(left_out(&everything, &found).iter().all(|body| of(&published, body).due < since));
+        // A message becomes ready within the two milliseconds that the clock goes on at once.
+        assert!(found.first().is_none_or(|body| of(&published, body).due.plus(4) >= since), "{after_ms}");
+    }
+    let ago = receipt_time(&rig).since(START.plus(55));
+    let found = started(&mut rig, "ago", StartAt::Due(Since::Ago(ago)));
+    assert!(left_out(&everything, &found).iter().all(|body| of(&published, body).due < START.plus(56)));
+    assert_eq!(started(&mut rig, "future", StartAt::Due(Since::At(START.plus(1_000_000)))), [""; 0]);
+    assert_eq!(started(&mut rig, "past", StartAt::Due(Since::At(Millis(1)))), everything);
+}
+
+#[test]
+fn a_group_starts_with_the_first_message_that_was_published_since_a_time() {
+    let (mut rig, published, everything) = filled();
+    for after_ms in (0..220).step_by(11) {
+        let since = START.plus(after_ms);
+        let found = started(&mut rig, &format!("published {after_ms}"), StartAt::Published(Since::At(since)));
+        assert!(left_out(&everything, &found).iter().all(|body| of(&published, body).published < since));
+        assert!(found.first().is_none_or(|body| of(&published, body).published >= since), "{after_ms}");
+    }
+}
+
+#[test]
+fn a_group_starts_with_the_message_of_a_receipt() {
+    let (mut rig, published, everything) = filled();
+    for number in (0..90).step_by(7) {
+        let one = &published[number];
+        let found = started(&mut rig, &format!("receipt {number}"), StartAt::Message(one.receipt));
+        assert_eq!(found.first(), Some(&one.body));
+        left_out(&everything, &found);
+    }
+    let pending = rig.publish("s", 50, "pending");
+    let refused = rig.publish("s", 50, "cancelled");
+    rig.cancel(&refused);
+    let moved = rig.publish("s", 50, "moved");
+    let again = rig.moved(&moved, delaymq_simulation::node::Due::After(60));
+    let elsewhere = rig.publish("other", 0, "elsewhere");
+    for receipt in [refused, moved, elsewhere] {
+        let start = rig.node().subscribe("s", "no group", StartAt::Message(receipt));
+        assert!(matches!(start, Err(Error::InvalidArgument { argument: "start", .. })), "{start:?}");
+    }
+    let forged = Receipt { check: pending.check ^ 1, ..pending };
+    let start = rig.node().subscribe("s", "no group", StartAt::Message(forged));
+    assert!(matches!(start, Err(Error::InvalidArgument { argument: "receipt", .. })), "{start:?}");
+    assert_eq!(started(&mut rig, "pending", StartAt::Message(pending)), [""; 0]);
+    rig.pass(100);
+    for (group, receipt, expected) in
+        [("no longer pending", pending, &["pending", "moved"][..]), ("moved", again, &["moved"])]
+    {
+        assert_eq!(started(&mut rig, group, StartAt::Message(receipt)), expected);
+    }
+}
+
+#[test]
+fn a_start_that_skips_the_first_message_is_seen() {
+    sees(Planted::StartSkipsOne, a_group_starts_with_the_first_message_that_was_due_since_a_time);
+    sees(Planted::StartSkipsOne, a_group_starts_with_the_first_message_that_was_published_since_a_time);
+    sees(Planted::StartSkipsOne, a_group_starts_with_the_message_of_a_receipt);
+}
