@@ -35,8 +35,8 @@ Store
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
     subscribe(subject, *, group, in_flight_max=256, tags=any_of(…) | all_of(…),
-              attributes={name: value | StartsWith(…) | Present()}, start="unfinished" | "earliest" |
-              "latest" | time | PublishedSince(time) | receipt) -> Subscription
+              attributes={name: value | StartsWith(…) | Present()}, start="unfinished" | "latest" |
+              "earliest" | time | PublishedSince(time) | receipt) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
