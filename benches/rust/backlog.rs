@@ -23,7 +23,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
 
 /// Makes `groups` groups, then publishes `messages`, all of which are ready and lie in runs at the end. They are due at
-/// once, or in turn within `delay_ms_max` where that is given. The value is by how much memory is higher then; `memory_growth_bytes` by how much it was at most.
+/// once, or in turn within `delay_ms_max` where that is given. The value is by how much memory is higher then;
+/// `memory_growth_bytes` by how much it was at most.
 pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let (messages, groups) = (case.count("messages")?, case.count("groups")?);
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
@@ -59,17 +60,18 @@ pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
     drain_of(case, &store)
 }
 
-/// The same for a group that starts at the earliest message kept, where every group has finished them all. `start_ms` is
-/// the time until its start is durable, and `start_at_time_ms` that of another group, which starts now, so that its search
-/// reads the last segment; neither is in the value.
+/// The same for a group that starts at the earliest message kept, where every group has finished them all. `start_ms`
+/// is the time until its start is durable, and `start_at_time_ms` that of another group, whose start is the last message,
+/// so that its search reads the last segment; neither is in the value.
 pub(crate) fn replay(case: &Case) -> Result<Figures, Failure> {
     let store = case.open(|_| ())?;
     let started = Instant::now();
     store.start_group(SUBJECT, &name_of(case.count("group")?), StartAt::Earliest)?;
     let start_ms = started.elapsed().as_secs_f64() * 1_000.0;
-    let (now, started) = (StartAt::Due(Since::Ago(0)), Instant::now());
+    let ago_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(5);
+    let (last, started) = (StartAt::Due(Since::Ago(ago_ms)), Instant::now());
     let since = format!("{}-since", name_of(case.count("group")?));
-    store.start_group(SUBJECT, &since, now)?;
+    store.start_group(SUBJECT, &since, last)?;
     let start_at_time_ms = started.elapsed().as_secs_f64() * 1_000.0;
     let mut figures = drain_of(case, &store)?;
     figures.extend([("start_ms", start_ms), ("start_at_time_ms", start_at_time_ms)]);

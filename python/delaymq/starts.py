@@ -18,7 +18,8 @@ class PublishedSince:
     """The first message that was published at a time or later.
 
     The group begins where the first of these messages became ready. No later one is left out. Messages that were
-    published before, and that became ready behind that place, come as well.
+    published before, and that became ready behind that place, come as well. A moved message counts as published when it
+    was moved.
 
     Attributes:
         time: The time, with its zone, or for how long before now, by the clock of the store.

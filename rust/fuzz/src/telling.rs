@@ -171,7 +171,8 @@ fn reset(body: &[u8]) -> Read<String> {
     let start: u8 = match asked.start {
         Some(StartAt::Latest) => 1,
         Some(StartAt::Earliest) => 2,
-        Some(_) | None => 0,
+        Some(StartAt::Unfinished) | None => 0,
+        Some(_) => 3,
     };
     Ok(List::default().text(asked.subject).text(asked.group).number(start).end())
 }

@@ -150,7 +150,7 @@ def duration(text: str) -> timedelta:
     return found
 
 
-def expiry(text: str) -> timedelta | datetime:
+def moment_or_delay(text: str) -> timedelta | datetime:
     """Parses a duration as `delay` does, or a time as `moment` does.
 
     Raises:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import delay, expiry, moment
+from delaymq.cli.input.arguments import delay, moment, moment_or_delay
 from delaymq.message import Message, Publish
 
 
@@ -85,7 +85,7 @@ OPTIONAL: dict[str, Callable[[object, str], Any]] = {
     "if_exists": WORD,
     "deduplicate": _reader("true or false", lambda value: isinstance(value, bool)),
     "jitter": partial(_parsed, delay),
-    "expires": partial(_parsed, expiry),
+    "expires": partial(_parsed, moment_or_delay),
     "on_expiry": WORD,
 }
 READ_NAMES = ("subject", "body", "body_base64", *OPTIONAL)

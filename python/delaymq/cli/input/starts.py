@@ -6,7 +6,7 @@ import argparse
 from datetime import datetime, timedelta
 from typing import cast
 
-from delaymq.cli.input.arguments import CommandParser, delay, moment
+from delaymq.cli.input.arguments import CommandParser, moment_or_delay
 from delaymq.errors import InvalidArgument
 from delaymq.receipt import Receipt
 from delaymq.starts import PublishedSince, Start
@@ -52,7 +52,7 @@ def start(text: str) -> Start:
 
 def _time(text: str) -> datetime | timedelta:
     try:
-        return moment(text) if "T" in text else delay(text)
+        return moment_or_delay(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"expected {SHAPES}, found {text!r} ({error})") from None
 

@@ -21,7 +21,7 @@ from delaymq.cli.input.arguments import (
     attributes_of,
     count,
     delay,
-    expiry,
+    moment_or_delay,
 )
 from delaymq.cli.input.json_lines import message_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
@@ -67,7 +67,7 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--jitter", type=delay, metavar="TIME", help="add a random part of this time to the due time")
     verb.add_argument(
         "--expires",
-        type=expiry,
+        type=moment_or_delay,
         metavar="TIME",
         help="the message is of use for so long after its due time (30m), or until then (2030-12-31T18:00:00Z)",
     )

@@ -103,7 +103,7 @@ pub(crate) fn subscription(
     Ok(SubscribeOptions { start: start_of_group, in_flight_max, filters: chosen })
 }
 
-/// The start of a group: a word, a receipt, or a pair of a kind and milliseconds, as `delaymq._arguments.starts` makes it.
+/// The start of a group: a word, a receipt, or a pair of a kind and milliseconds, as `delaymq.starts.start_of` makes it.
 pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<StartAt> {
     if let Ok(receipt) = start.cast::<Receipt>() {
         return Ok(StartAt::Message(receipt.get().0));

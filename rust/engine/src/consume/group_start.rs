@@ -7,7 +7,7 @@ use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::shared::Shared;
 
-/// Whose start is looked for.
+/// The group, or the subject of a new group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StartOf {
     /// That of a new group of the subject.
@@ -25,7 +25,7 @@ impl Shared {
     /// store gave out; `Storage`.
     pub(crate) fn start_of(&self, of: StartOf, at: StartAt) -> Result<GroupStart> {
         if !matches!(at, StartAt::Earliest | StartAt::Unfinished | StartAt::Latest) {
-            // What a caller has published before is seen.
+            // All facts that were accepted before are looked at.
             self.catch_up()?;
         }
         let (now, _) = self.now();

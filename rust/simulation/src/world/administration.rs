@@ -110,8 +110,8 @@ impl World {
         let Some((group, change)) = self.group_change(index, false) else { return };
         let begins_again = self.chance.percent(50);
         let start = match (change.from_latest, begins_again) {
-            (true, _) => StartAt::Latest,
-            (false, true) => self.some_time(),
+            (true, _) => self.late_start(),
+            (false, true) => StartAt::Earliest,
             (false, false) => StartAt::Unfinished,
         };
         let asked = self.call("reset a group", |node| node.reset_group(group, start)).flatten();

@@ -43,13 +43,14 @@ pub(super) fn group_of(outcome: Outcome) -> Option<GroupNumber> {
 }
 
 impl World {
-    /// The earliest message that is kept, or one by a time within the last ten seconds.
-    pub(super) fn some_time(&mut self) -> StartAt {
+    /// A start behind messages that some group has not finished: the next message, or one by a time within the last ten
+    /// seconds.
+    pub(super) fn late_start(&mut self) -> StartAt {
         let since = Since::Ago(self.chance.below(10_000));
         match self.chance.below(4) {
             0 => StartAt::Due(since),
             1 => StartAt::Published(since),
-            _ => StartAt::Earliest,
+            _ => StartAt::Latest,
         }
     }
 
@@ -80,8 +81,8 @@ impl World {
                 let from_latest = self.chance.percent(20);
                 let begins_again = self.chance.percent(30);
                 let start = match (from_latest, begins_again) {
-                    (true, _) => StartAt::Latest,
-                    (false, true) => self.some_time(),
+                    (true, _) => self.late_start(),
+                    (false, true) => StartAt::Earliest,
                     (false, false) => StartAt::Unfinished,
                 };
                 self.with_handle(index, |handle| handle.from_latest = from_latest);

@@ -116,13 +116,10 @@ impl Numbering {
     }
 
     /// Comes to a batch.
-    pub(super) fn enter(&mut self, state: &mut State, batch: &PieceBatch) {
+    pub(super) fn enter(&mut self, state: &State, batch: &PieceBatch) {
         self.is_known &= !batch.is_behind_gap;
         if let Some(first) = first_of_segment(state, self.subject, batch.start) {
             self.go_on_with(first);
-        }
-        if self.is_known {
-            state.history_places.note(self.subject, self.number, batch.start);
         }
     }
 
@@ -138,6 +135,7 @@ impl Numbering {
         if !self.is_known {
             return;
         }
+        state.history_places.note(self.subject, self.number, batch.start);
         for entry in entries {
             if state.schedule.state(entry.sequence()) != EntryState::Dispatched {
                 continue;

@@ -17,12 +17,12 @@ use crate::store::recovery::rescue::{KeptFacts, entries_from_log};
 use crate::units::{DueKey, Location, Sequence, SubjectNumber};
 
 /// The indexes of a reader take so many bytes together, or there is only one.
-const INDEX_BYTES_MAX: usize = 16 << 20;
+const INDEX_BYTES_MAX: usize = 8 << 20;
 
 /// The payload of an entry: its sequence, its place, and the bytes of its body if they are known.
 type Payload = (Sequence, Location, Option<u32>);
 
-/// What a reader has read to find payloads.
+/// The rows and indexes that a reader has read to find payloads.
 #[derive(Debug, Default)]
 pub(super) struct PayloadPlaces {
     rows: RowLookups,
@@ -73,12 +73,15 @@ impl PayloadPlaces {
             PayloadOf::Fact(location, size) => return Ok(Some((named.key.sequence, location, size))),
             PayloadOf::Message(_) => return Ok(None),
         };
-        let index = self.indexes.range(..=key.sequence).next_back();
-        if let Some(PayloadOf::Fact(location, size)) = index.and_then(|(_, index)| index.payload_of(key.sequence)) {
-            return Ok(Some((key.sequence, location, size)));
+        // A row comes first: the payload may have been copied since, and its segment removed.
+        if let Some(row) = row_of(&kept.runs, &mut self.rows, key)? {
+            return Ok(Some((row.payload_sequence(), row.location(), row.size())));
         }
-        let row = row_of(&kept.runs, &mut self.rows, key)?;
-        Ok(row.map(|row| (row.payload_sequence(), row.location(), row.size())))
+        let index = self.indexes.range(..=key.sequence).next_back();
+        Ok(match index.and_then(|(_, index)| index.payload_of(key.sequence)) {
+            Some(PayloadOf::Fact(location, size)) => Some((key.sequence, location, size)),
+            _ => None,
+        })
     }
 
     /// Follows the facts of an entry through the log, by the indexes of their segments.

@@ -29,7 +29,7 @@ pub(in crate::store) struct HistoryRequest {
     /// The number that is asked for, and how many messages from there on.
     pub(super) first: ReadyNumber,
     pub(super) count: u64,
-    /// What earlier pieces have read to find payloads.
+    /// The rows and indexes that earlier pieces have read to find payloads.
     pub(super) places: PayloadPlaces,
 }
 
@@ -43,8 +43,8 @@ pub(super) struct PieceBatch {
     pub(super) is_behind_gap: bool,
     /// Its trusted time.
     pub(super) trusted: Millis,
-    /// Its first sequence.
-    pub(super) base_sequence: Sequence,
+    /// The sequence behind its last one.
+    pub(super) end_sequence: Sequence,
 }
 
 /// A piece of the log, read.
@@ -130,7 +130,8 @@ impl HistoryPiece {
                         entries_before,
                         is_behind_gap,
                         trusted: Millis(batch.header.trusted_ms.get()),
-                        base_sequence: Sequence(batch.header.base_sequence.get()),
+                        end_sequence: Sequence(batch.header.base_sequence.get())
+                            .plus(u64::from(batch.header.count.get())),
                     });
                     is_behind_gap = false;
                     bytes = bytes.saturating_add(batch.bytes.len() as u64);

@@ -9,7 +9,7 @@ use crate::schedule_log::EntryState;
 use crate::store::names::receipt::Receipt;
 use crate::store::owner::Owner;
 use crate::store::retention::kept_files::first_kept;
-use crate::units::{GroupNumber, Millis, ReadyNumber, SubjectNumber};
+use crate::units::{GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// A message that is kept for less than this from now on is not read again: its files may go before the group starts.
 const MARGIN_MS: u64 = 100;
@@ -67,9 +67,9 @@ impl Owner {
             StartAt::Due(_) | StartAt::Published(_) if !self.is_read_again(subject) => {
                 Ok(StartPlan::Found(GroupStart::Unfinished))
             }
-            StartAt::Due(since) => Ok(self.search(subject, Wanted::Ready(since.at(now)))),
+            StartAt::Due(since) => self.search(subject, Wanted::Ready(since.at(now))),
             StartAt::Published(since) => {
-                Ok(self.search(subject, Wanted::Published { since: since.at(now), from: None }))
+                self.search(subject, Wanted::Published { since: since.at(now), from: Sequence(0) })
             }
             StartAt::Message(receipt) => self.plan_start_at(subject, &receipt),
         }
@@ -91,7 +91,7 @@ impl Owner {
     ///
     /// # Errors
     /// As [`Self::plan_start`]; `Storage`.
-    pub fn finish_start(&mut self, mut plan: StartPlan) -> Result<GroupStart> {
+    pub fn finish_start(&self, mut plan: StartPlan) -> Result<GroupStart> {
         loop {
             match plan {
                 StartPlan::Found(start) => return Ok(start),
@@ -111,7 +111,7 @@ impl Owner {
             EntryState::Pending => {
                 Ok(StartPlan::Found(self.bounded(subject, self.state.dispatch.next_number(subject))))
             }
-            EntryState::Dispatched => Ok(self.search(subject, Wanted::Message(receipt.key))),
+            EntryState::Dispatched => self.search(subject, Wanted::Message(receipt.key)),
             EntryState::Cancelled => Err(no_start("one that was cancelled")),
             EntryState::Nothing => Err(no_start("one that is not kept, or was moved")),
         }

@@ -9,32 +9,32 @@ use crate::error::{Error, Result};
 use crate::record::name::GroupStart;
 use crate::schedule_log::{Entry, EntryState};
 use crate::store::owner::Owner;
-use crate::store::state::State;
+use crate::store::state::{SegmentStart, State};
 use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// A piece ends behind so many messages.
-const PIECE_MESSAGES: u64 = 1 << 16;
+const PIECE_MESSAGES: u64 = 1 << 12;
 
 /// The message that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
     /// The first one that became ready at this time or later.
     Ready(Millis),
-    /// The first one to become ready among those that were published at this time or later. Their sequences are from
-    /// `from` on, once that is known.
-    Published { since: Millis, from: Option<Sequence> },
+    /// The first one to become ready among those that were published at this time or later: all with lower sequences
+    /// than `from` were published before.
+    Published { since: Millis, from: Sequence },
     /// The one with this key.
     Message(DueKey),
 }
 
 impl Wanted {
-    /// True if the wanted message is the next one, because a batch of this time comes. Notes which sequences are wanted.
+    /// True if the wanted message is the next one, because a batch of this time comes.
     fn is_reached(&mut self, batch: &PieceBatch) -> bool {
         match self {
             Self::Ready(since) => batch.trusted >= *since,
             Self::Published { since, from } => {
-                if from.is_none() && batch.trusted >= *since {
-                    *from = Some(batch.base_sequence);
+                if batch.trusted < *since {
+                    *from = batch.end_sequence.max(*from);
                 }
                 false
             }
@@ -45,7 +45,7 @@ impl Wanted {
     fn is(&self, entry: &Entry) -> bool {
         match self {
             Self::Ready(_) => false,
-            Self::Published { from, .. } => from.is_some_and(|from| entry.sequence() >= from),
+            Self::Published { from, .. } => entry.sequence() >= *from,
             Self::Message(key) => entry.sequence() == key.sequence,
         }
     }
@@ -101,41 +101,86 @@ impl Owner {
     ///
     /// # Errors
     /// `InvalidArgument` naming `start` if the message of a receipt is not in the log any more.
-    pub fn go_on_with_start(&mut self, found: StartPiece) -> Result<StartPlan> {
+    pub fn go_on_with_start(&self, found: StartPiece) -> Result<StartPlan> {
         let StartPiece { piece, mut wanted, next_number } = found;
         let (subject, is_last) = (piece.subject, piece.is_last);
-        let number = match piece.search(&mut self.state, &mut wanted) {
+        let number = match piece.search(&self.state, &mut wanted) {
             Found::Number(number) => number,
-            Found::GoesOn(number, from) if !is_last => return Ok(self.read_from(subject, wanted, (number, from))),
-            Found::GoesOn(..) if matches!(wanted, Wanted::Message(_)) => return Err(no_start("one that is not kept")),
-            Found::GoesOn(Some(_), _) => next_number,
+            Found::GoesOn(number, from) if !is_last => return self.search_on(subject, wanted, (number, from)),
+            Found::GoesOn(Some(_), _) => return self.search_ends(subject, wanted, next_number),
             // Facts before the end cannot be read.
-            Found::GoesOn(None, _) => ReadyNumber(0),
+            Found::GoesOn(None, _) => return self.search_ends(subject, wanted, ReadyNumber(0)),
         };
-        Ok(StartPlan::Found(self.bounded(subject, number)))
+        let start = self.bounded(subject, number);
+        let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
+        let is_kept = !is_gone && start == GroupStart::Number(number);
+        match wanted {
+            Wanted::Message(_) if !is_kept => Err(no_start("one that is not kept")),
+            _ => Ok(StartPlan::Found(start)),
+        }
     }
 
     /// Begins a search in the last segment that begins before the wanted message became ready.
-    pub(super) fn search(&self, subject: SubjectNumber, wanted: Wanted) -> StartPlan {
+    pub(super) fn search(&self, subject: SubjectNumber, wanted: Wanted) -> Result<StartPlan> {
         let segments = &self.state.segments;
         let mut behind = segments.partition_point(|start| start.position.trusted < wanted.not_before());
         if let Wanted::Message(key) = wanted {
             behind = behind.max(segments.partition_point(|start| start.position.next_sequence <= key.sequence));
         }
         let first = behind.saturating_sub(1);
-        let Some(segment) = segments.get(first) else {
-            return StartPlan::Found(self.bounded(subject, self.state.dispatch.next_number(subject)));
+        let is_future = self.state.position.trusted < wanted.not_before();
+        let Some(segment) = segments.get(first).filter(|_| !is_future) else {
+            return self.search_ends(subject, wanted, self.state.dispatch.next_number(subject));
         };
-        let is_there = segment.ready.first(subject).is_some() || !segment.ready.is_known();
-        match (self.number_at(subject, first), wanted) {
-            (Some(number), Wanted::Ready(_)) if !is_there => StartPlan::Found(self.bounded(subject, number)),
-            (Some(number), _) => self.read_from(subject, wanted, (Some(number), segment.position.end)),
-            (None, _) => {
-                let earlier = segments.get(..first).unwrap_or_default().iter().rev();
-                let mut known =
-                    earlier.filter_map(|start| Some((Some(start.ready.first(subject)?), start.position.end)));
-                self.read_from(subject, wanted, known.next().unwrap_or((None, segment.position.end)))
+        let wanted = match wanted {
+            // Messages whose facts are not in the log any more may have been published since then.
+            Wanted::Published { since, .. } if behind > 0 => {
+                Wanted::Published { since, from: segment.position.next_sequence }
             }
+            other => other,
+        };
+        let number = self.number_at(subject, first);
+        if number.is_some() {
+            return self.search_on(subject, wanted, (number, segment.position.end));
+        }
+        let mut earlier = segments.get(..first).unwrap_or_default().iter().rev();
+        let known = earlier.find_map(|start| Some((Some(start.ready.first(subject)?), start.position.end)));
+        Ok(self.read_from(subject, wanted, known.unwrap_or((None, segment.position.end))))
+    }
+
+    /// Goes on at a place, where the subject's next message has this number. Segments that made no message of the
+    /// subject ready are not read, unless the time of the search is in them.
+    fn search_on(
+        &self,
+        subject: SubjectNumber,
+        wanted: Wanted,
+        (number, from): (Option<ReadyNumber>, Location),
+    ) -> Result<StartPlan> {
+        let segments = &self.state.segments;
+        let here = segments.partition_point(|start| start.position.end <= from).saturating_sub(1);
+        let may_have = |start: &SegmentStart| start.ready.first(subject).is_some() || !start.ready.is_known();
+        let is_read = |place: usize, start: &SegmentStart| {
+            let next_begins = segments.get(place.saturating_add(1)).map(|next| next.position.trusted);
+            let has_time = matches!(wanted, Wanted::Published { since, .. } if next_begins.is_none_or(|next| next >= since)
+                && start.position.trusted < since);
+            may_have(start) || has_time
+        };
+        let mut left = segments.iter().enumerate().skip(here);
+        match left.find(|(place, start)| is_read(*place, start)) {
+            Some((place, _)) if place == here => Ok(self.read_from(subject, wanted, (number, from))),
+            Some((_, start)) => match (number, wanted) {
+                (Some(number), Wanted::Ready(_)) => Ok(StartPlan::Found(self.bounded(subject, number))),
+                _ => Ok(self.read_from(subject, wanted, (number, start.position.end))),
+            },
+            None => self.search_ends(subject, wanted, self.state.dispatch.next_number(subject)),
+        }
+    }
+
+    /// The wanted message is not in the log: the group starts with the next one, of this number.
+    fn search_ends(&self, subject: SubjectNumber, wanted: Wanted, next: ReadyNumber) -> Result<StartPlan> {
+        match wanted {
+            Wanted::Message(_) => Err(no_start("one that is not kept")),
+            _ => Ok(StartPlan::Found(self.bounded(subject, next))),
         }
     }
 
@@ -168,7 +213,7 @@ enum Found {
 }
 
 impl HistoryPiece {
-    fn search(self, state: &mut State, wanted: &mut Wanted) -> Found {
+    fn search(self, state: &State, wanted: &mut Wanted) -> Found {
         let mut numbering = Numbering::of(&self, ReadyNumber(u64::MAX)..ReadyNumber(u64::MAX));
         for (batch, entries) in self.batches() {
             numbering.enter(state, batch);

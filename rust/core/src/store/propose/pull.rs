@@ -21,6 +21,9 @@ use crate::store::history::{Continuation, HistoryRequest};
 use crate::store::state::State;
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber};
 
+/// So many readers of the log keep what they have read to find payloads, at most 8 MiB each.
+const READERS_MAX: usize = 16;
+
 /// One message on its way to a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
@@ -64,7 +67,7 @@ pub(in crate::store) struct Deciding {
     groups: BTreeMap<GroupNumber, GroupDeciding>,
     loaded: Loaded,
     /// Where the groups that read the log again go on.
-    reading: BTreeMap<GroupNumber, Continuation>,
+    reading: BTreeMap<GroupNumber, Vec<Continuation>>,
 }
 
 /// What a number is looked up in.
@@ -72,7 +75,7 @@ struct Views<'a> {
     storage: &'a Arc<dyn Storage>,
     state: &'a State,
     loaded: &'a Loaded,
-    reading: &'a mut BTreeMap<GroupNumber, Continuation>,
+    reading: &'a mut BTreeMap<GroupNumber, Vec<Continuation>>,
 }
 
 #[derive(Debug, Default)]
@@ -157,7 +160,11 @@ impl Deciding {
 
     /// Keeps where a group goes on that reads the log again.
     pub(in crate::store) fn goes_on(&mut self, group: GroupNumber, next: Continuation) {
-        self.reading.insert(group, next);
+        let all: usize = self.reading.values().map(Vec::len).sum();
+        if all >= READERS_MAX {
+            self.reading.pop_first();
+        }
+        self.reading.entry(group).or_default().push(next);
     }
 
     /// Looks up the posting of a number that a consumer holds.
@@ -389,7 +396,7 @@ impl Views<'_> {
                 Found::Load(LoadRequest { group, subject, source })
             }
             Posting::InLog => {
-                let (asked, before) = ((subject, first, rows.max(1)), self.reading.remove(&group));
+                let (asked, before) = ((subject, first, rows.max(1)), self.reading.get_mut(&group).and_then(Vec::pop));
                 let request = HistoryRequest::of(self.storage, self.state, asked, before);
                 Found::Load(LoadRequest { group, subject, source: LoadSource::Log(Box::new(request)) })
             }

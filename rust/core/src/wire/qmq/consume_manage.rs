@@ -5,7 +5,7 @@
 
 use bytes::BufMut;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::StartAt;
 use crate::wire::fields::put_text;
 use crate::wire::malformed::Read;
@@ -50,7 +50,11 @@ pub fn put_consume_manage(out: &mut Vec<u8>, request: &ConsumeManage<'_>) -> Res
     out.put_i32(match request.start {
         Some(StartAt::Latest) => 1,
         Some(StartAt::Earliest) => 2,
-        Some(_) | None => 0,
+        Some(StartAt::Unfinished) | None => 0,
+        Some(other) => {
+            let (expected, found) = ("\"latest\" or \"earliest\"".to_owned(), format!("{other:?}"));
+            return Err(Error::InvalidArgument { argument: "start", expected, found });
+        }
     });
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Histories of groups that start at a time, or at a message.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
+use super::read_again::{pass, two_seconds};
 use crate::rig::keyed::tried;
 use crate::rig::{Rig, START, sees, small};
 use delaymq_core::error::Error;
@@ -110,13 +111,17 @@ fn a_group_starts_with_the_message_of_a_receipt() {
         assert_eq!(found.first(), Some(&one.body));
         left_out(&everything, &found);
     }
+    let withdrawn = rig.publish("s", 0, "withdrawn");
+    let (subject, now) = (rig.node().subject_number("s").unwrap(), receipt_time(&rig));
+    rig.node().expire(subject, now.plus(1)).unwrap().unwrap();
+    rig.settle();
     let pending = rig.publish("s", 50, "pending");
     let refused = rig.publish("s", 50, "cancelled");
     rig.cancel(&refused);
     let moved = rig.publish("s", 50, "moved");
     let again = rig.moved(&moved, delaymq_simulation::node::Due::After(60));
     let elsewhere = rig.publish("other", 0, "elsewhere");
-    for receipt in [refused, moved, elsewhere] {
+    for receipt in [refused, moved, elsewhere, withdrawn] {
         let start = rig.node().subscribe("s", "no group", StartAt::Message(receipt));
         assert!(matches!(start, Err(Error::InvalidArgument { argument: "start", .. })), "{start:?}");
     }
@@ -129,6 +134,57 @@ fn a_group_starts_with_the_message_of_a_receipt() {
         [("no longer pending", pending, &["pending", "moved"][..]), ("moved", again, &["moved"])]
     {
         assert_eq!(started(&mut rig, group, StartAt::Message(receipt)), expected);
+    }
+}
+
+#[test]
+fn a_message_whose_segment_was_removed_is_among_those_published_since() {
+    let mut rig = Rig::new(two_seconds());
+    let first = rig.earliest("s", "first");
+    for number in 0..40 {
+        rig.publish("s", 10_000, &format!("{number:->200}"));
+    }
+    rig.reopen(End::Kill);
+    let first = (first.0, rig.consumer(first.0, "after the restart"));
+    pass(&mut rig, 9_000);
+    rig.pass(2_000);
+    assert_eq!(rig.take_all(first).len(), 40);
+    pass(&mut rig, 1_000);
+    let segments = &rig.node().owner().state().segments;
+    assert!(segments[0].position.trusted >= START.plus(5_000), "the segments of the facts are gone");
+    let everything = started(&mut rig, "everything", StartAt::Earliest);
+    assert_eq!(everything.len(), 40);
+    assert_eq!(started(&mut rig, "since", StartAt::Published(Since::Ago(20_000))), everything);
+}
+
+#[test]
+fn a_start_behind_damage_is_too_early_and_never_too_late() {
+    let (rig, published, everything) = filled();
+    for number in 1..4 {
+        let path = format!("log/{number:010}.segment");
+        for offset in [4_200, 5_600, 7_000] {
+            let mut rig = rig.fork(End::Kill, 1);
+            rig.disk.storage().damage(&path, offset, 0xFF);
+            if rig.try_open().is_err() {
+                continue;
+            }
+            for after_ms in (0..220).step_by(20) {
+                let since = START.plus(after_ms);
+                for (group, start) in
+                    [("due", StartAt::Due(Since::At(since))), ("published", StartAt::Published(Since::At(since)))]
+                {
+                    let group = format!("{group} {after_ms}");
+                    let all = started(&mut rig, &format!("all {group}"), StartAt::Earliest);
+                    let found = started(&mut rig, &group, start);
+                    let left_out = all.iter().filter(|body| !found.contains(body)).map(|body| of(&published, body));
+                    let time = |one: &Sent| if group.starts_with("due") { one.due } else { one.published };
+                    for one in left_out {
+                        assert!(time(one) < since, "{group}: {}", one.body);
+                    }
+                    assert!(all.len() <= everything.len());
+                }
+            }
+        }
     }
 }
 
