@@ -61,8 +61,8 @@ pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
 }
 
 /// The same for a group that starts at the earliest message kept, where every group has finished them all. `start_ms`
-/// is the time until its start is durable, and `start_at_time_ms` that of another group, whose start is the last message,
-/// so that its search reads the last segment; neither is in the value.
+/// is the time until its start is durable, and `start_at_time_ms` that of another group, whose start is the last
+/// message, so that its search reads the last segment; neither is in the value.
 pub(crate) fn replay(case: &Case) -> Result<Figures, Failure> {
     let store = case.open(|_| ())?;
     let started = Instant::now();

@@ -101,7 +101,7 @@ fn hole_punched_before_both_checkpoints_is_found() {
 
 #[test]
 fn run_hole_punched_before_both_checkpoints_is_found() {
-    is_found(Planted::RunHolePunchedBeforeBothCheckpoints, 400);
+    is_found(Planted::RunHolePunchedBeforeBothCheckpoints, 1_200);
 }
 
 #[test]
