@@ -10,6 +10,7 @@ mod changes;
 mod client;
 mod commit;
 mod consuming;
+mod filters;
 mod forecast;
 mod frames;
 mod hostile;
@@ -33,6 +34,7 @@ mod limits {
     pub(crate) mod burst;
     pub(crate) mod commit;
     pub(crate) mod consumer;
+    pub(crate) mod filters;
     pub(crate) mod forecast;
     pub(crate) mod group;
     pub(crate) mod heap;
@@ -68,6 +70,9 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "commit_limit" => limits::commit::run(case),
         "consuming" => consuming::run(case),
         "consuming_limit" => limits::consumer::run(case),
+        "filters" => filters::run(case),
+        "filters_limit" => limits::filters::run(case),
+        "filters_served" => filters::served(case),
         "forecast" => forecast::run(case),
         "forecast_limit" => limits::forecast::run(case),
         "held" => standing::held(case),

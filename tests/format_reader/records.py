@@ -100,6 +100,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
         ),
     ),
     24: ("occurrence", Layout(("series", 8), ("after_ms", 8))),
+    25: ("pass_over", RANGES),
 }
 
 
@@ -157,7 +158,7 @@ def _fields(
         fields |= _message(header["flags"], fields.pop("meta_length"), payload)
     elif name == "ready":
         fields = {"entries": _entries(fields["count"], payload, offset)}
-    elif name in {"assign", "acknowledge", "expire"}:
+    elif name in {"assign", "acknowledge", "pass_over", "expire"}:
         fields["ranges"] = _pairs(payload)
     elif layout is RETRY:
         fields |= _destination(fields.pop("destination"), payload, offset)

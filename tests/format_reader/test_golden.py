@@ -152,6 +152,7 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
+    "record_pass_over": ("pass_over", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
     "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
     "record_retry": ("retry", RETRY | {"payload_sequence": 7, "size": 121, "destination": "again", "reason": ""}),
     "record_retry_dead_letter": (

@@ -105,6 +105,27 @@ def test_a_listener_is_given_only_the_tags_it_wants(client: JavaClient, subject:
     client.stop(subject)
 
 
+def test_a_listener_gets_the_one_message_of_a_hundred_whose_tag_it_wants(
+    client: JavaClient, served: QmqServed, subject: str
+) -> None:
+    listen(client, subject, tags=("rare",))
+    names = [f"m{number}" for number in range(2_000)]
+    rare = names[99::100]
+    for name in names:
+        client.send(subject, name, tags=("rare",) if name in rare else ("common",))
+    assert {client.sent() for _ in names} == {(name, True) for name in names}
+    found = heard(client, set(rare))
+    assert sorted(one.name for one in found) == sorted(rare), "each of them once"
+    assert {(one.tags, one.times) for one in found} == {(("rare",), 1)}
+    client.stop(subject)
+    # The others are finished for the group, and so are these: the listener acknowledges what it was given.
+    with delaymq.connect(served.url) as operator:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(group.lag for group in operator.groups() if group.subject == subject):
+            assert time.monotonic() < deadline, operator.groups()
+            time.sleep(0.05)
+
+
 def test_a_consumer_that_pulls_gets_each_message_once(client: JavaClient, subject: str) -> None:
     assert client.pull(subject, "group", 1, 100) == [], "a group that is new begins at the latest message"
     names = {f"m{number}" for number in range(100)}

@@ -244,6 +244,70 @@ def test_2_3_tags_are_judged_by_the_server(
     assert everything(client, Pull(filtering)) == set()
 
 
+RARE = (TagFilter(ANY_OF, ("rare",)),)
+
+
+def with_rare(subject: str, count: int) -> list[Message]:
+    """So many messages, of which every hundredth has a tag."""
+    return [Message(subject, f"m{at}", tags=("rare",) if at % 100 == 99 else ("common",)) for at in range(count)]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_2_3_an_answer_is_full_though_one_message_of_a_hundred_passes(
+    served: QmqServed, version: int, subject: str
+) -> None:
+    with served.connected(version=version) as client:
+        consumer, plain = Consumer(subject, "filtering", "one"), Consumer(subject, "plain", "one")
+        join(client, consumer, plain)
+        send(client, *with_rare(subject, 3_000))
+        assert len(taken(client, plain, 3_000)) == 3_000, "all are ready"
+        for first in (0, 10, 20):
+            pulled = client.pull(Pull(consumer, count=10, last_received=first - 1, hold_ms=HOLD_MS, filters=RARE))
+            assert pulled is not None
+            assert (pulled.first, pulled.last) == (first, first + 9), "full, and without a gap"
+            assert ids(pulled) == [f"m{at * 100 + 99}" for at in range(first, first + 10)]
+        assert client.pull(Pull(consumer, last_received=29, filters=RARE)) is None
+        assert client.acknowledge(consumer, 0, 29) == frame.SUCCESS
+        assert client.pull(Pull(consumer, filters=RARE)) is None, "nothing is left to come again"
+        # What did not pass is done with, and nothing of it is a retry.
+        retries = Consumer(f"%RETRY%{subject}%filtering", "filtering", "one")
+        assert client.pull(Pull(retries, hold_ms=0)) is None
+        assert everything(client, Pull(consumer, last_received=29)) == set()
+
+
+def test_2_3_filtered_messages_have_no_offset(client: Connection, consumer: Consumer) -> None:
+    join(client, consumer)
+    mine = (TagFilter(ANY_OF, ("a",)),)
+    offset = -1
+    for round_ in range(3):
+        send(client, *messages_of(consumer.subject, 20, prefix=f"x{round_}.", tags=("other",)))
+        send(client, Message(consumer.subject, f"mine{round_}", tags=("a",)))
+        pulled = client.pull(Pull(consumer, last_received=offset, hold_ms=HOLD_MS, filters=mine))
+        assert pulled is not None
+        assert (ids(pulled), pulled.first) == ([f"mine{round_}"], round_)
+        offset = pulled.last
+    # A lost answer comes again, whole.
+    again = client.pull(Pull(consumer, hold_ms=HOLD_MS, filters=mine))
+    assert again is not None
+    assert (ids(again), again.first) == (["mine0", "mine1", "mine2"], 0)
+    assert client.acknowledge(consumer, 0, 2) == frame.SUCCESS
+
+
+def test_2_3_consumers_of_a_group_share_what_passes(client: Connection, subject: str) -> None:
+    consumers = [Consumer(subject, "group", name) for name in ("one", "two")]
+    join(client, *consumers)
+    send(client, *with_rare(subject, 2_000))
+    found: dict[Consumer, list[str]] = {consumer: [] for consumer in consumers}
+    while sum(map(len, found.values())) < 20:
+        for consumer, got in found.items():
+            pulled = client.pull(Pull(consumer, count=3, last_received=len(got) - 1, hold_ms=100, filters=RARE))
+            if pulled is not None:
+                assert pulled.first == len(got), "each counts its own, without a gap"
+                got.extend(ids(pulled))
+    assert sorted(name for got in found.values() for name in got) == sorted(f"m{at}" for at in range(99, 2_000, 100))
+    assert all(found.values())
+
+
 def test_2_3_a_filter_holds_back_nothing_that_comes_behind(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     send(client, *messages_of(consumer.subject, 500, tags=("other",)), Message(consumer.subject, "mine", tags=("a",)))

@@ -143,6 +143,8 @@ def _of_delivery(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0
             return _held(fields) | said | _span("offset", range(first, first + said["count"]))
         case "acknowledge":
             return _held(fields) | _ranged("offset", fields)
+        case "pass_over":
+            return _held(fields) | _ranged("number", fields)
         case "retry":
             return _held(fields) | _of_retry(fields)
         case "redrive":

@@ -274,6 +274,17 @@ class Deliveries(Replay):
             given.outcome, given.ended = outcome, self._now
         return given
 
+    def _pass_over(self, record: Record) -> None:
+        fields = record.fields
+        if fields["group"] not in self.groups:
+            return
+        queue, subject = self.queues[fields["group"]], self.groups[fields["group"]][0]
+        for first, count in fields["ranges"]:
+            for number in range(first, min(first + count, self._numbers.get(subject, 0))):
+                if number >= queue.start and number not in queue.done and not queue.has(number):
+                    self._finish(fields["group"], number, "filtered")
+        self._settle(subject)
+
     def _acknowledge(self, record: Record) -> None:
         fields = record.fields
         if fields["group"] not in self.groups:

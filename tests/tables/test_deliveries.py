@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,17 @@ from typing import Any
 import pytest
 
 import delaymq
-from crafting import flip, place_of, until_told
+import delaymq.testing
+from crafting import flip, place_of, until_told, wait_until
 from delaymq import Corrupt, DamagedPayload, Publish, tables
 from delaymq.testing import Clock
 from format_reader.checkpoints import read_checkpoint
 from format_reader.store import numbered
+from qmq_client.bodies import ANY_OF, Consumer, Pull, TagFilter
+from qmq_client.connection import Connection
+from qmq_client.frame import SUCCESS
 from tables import oracle
+from tables.oracle_actions import actions
 from tables.oracle_deliveries import Deliveries
 from tables.worlds import Step, World
 
@@ -93,6 +99,42 @@ def test_what_expires_by_its_own_time_is_told_as_the_log_has_it(tmp_path: Path) 
     assert expiries
     assert all(row["due"] is None and row["group"] is not None for row in expiries)
     assert {row["reason"] for row in said if row["kind"] == "dead_letter"} == {"expired"}
+
+
+def test_what_filters_keep_back_is_told_as_the_log_has_it(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    wanted, one = (TagFilter(ANY_OF, ("a",)),), Consumer("quiet", "g", "one")
+    with (
+        delaymq.open(folder, durability="os") as store,
+        delaymq.testing.serve(store) as server,
+        Connection(server.url.removeprefix("delaymq://")) as client,
+    ):
+        assert client.pull(Pull(one)) is None
+        store.publish_many([Publish("quiet", b"m", tags=[tag]) for tag in ("b", "a", "b", "c", "a", "b")])
+        found = client.pull(Pull(one, count=1, hold_ms=20_000, filters=wanted))
+        assert found is not None
+        assert client.acknowledge(one, found.first, found.last) == SUCCESS
+        found = client.pull(Pull(one, last_received=found.last, hold_ms=20_000, filters=wanted))
+        assert found is not None
+        wait_until(lambda: client.pull(Pull(one, last_received=1, filters=wanted)) is None and lag(store) == 1)
+    expected = Deliveries(folder).rows()
+    with delaymq.snapshot(folder) as snapshot:
+        assert oracle.plain(snapshot.to_arrow_batches("deliveries")) == expected
+        acted = oracle.plain(snapshot.to_arrow_batches("action"))
+        assert [row | {"ranges": row["ranges"] and json.loads(row["ranges"])} for row in acted] == actions(folder)
+        assert {row["kind"] for row in actions(folder)} >= {"pass_over", "assign", "acknowledge"}
+    assert [row["outcome"] for row in expected] == [
+        "filtered",
+        "acknowledged",
+        *["filtered"] * 2,
+        "in_flight",
+        "filtered",
+    ]
+    assert {row["attempts"] for row in expected if row["outcome"] == "filtered"} == {0}
+
+
+def lag(store: delaymq.Store) -> int:
+    return sum(group.lag for group in store.groups())
 
 
 def test_every_message_has_its_rows(folder: Path) -> None:

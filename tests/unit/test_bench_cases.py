@@ -69,6 +69,7 @@ def test_the_details_that_name_a_case() -> None:
     assert values("backlog", "body_bytes") == [64, 1_024]
     assert values("replay", "ready") == [10_000_000] * 2
     assert values("replay", "delay_ms_max") == [0, 4_000]
+    assert values("filters", "consumer") == ["subscription", "qmq"]
 
 
 def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
@@ -122,7 +123,7 @@ def test_nothing_is_asked_of_a_quick_run() -> None:
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:
     through = {"listing", "lateness", "loopback", "connections", "asyncio_client", "held_pulls", "idle", "ready"}
-    through.add("neighbour")
+    through |= {"neighbour", "filters"}
     assert {case.bench for case in planned([], quick=False, served=True)} == through
     assert [case.detail["over"] for case in planned(["lateness"], quick=True, served=True)] == ["tcp"]
     assert planned(["append"], quick=True, served=True) == []

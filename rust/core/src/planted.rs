@@ -39,6 +39,14 @@ faults! {
     RebuiltRowDropped,
     /// Rebuilt runs are named by a checkpoint before their names are durable.
     RebuiltNamedUnsynced,
+    /// A message that passes the filters of its consumer is finished with those that do not.
+    PassingPassedOver,
+    /// A message that does not pass the filters of its consumer is assigned to it.
+    FilteredAssigned,
+    /// Messages that another consumer was given while filters judged them are assigned again.
+    JudgedTwice,
+    /// A pass-over leaves the cursor of its group where it was.
+    PassOverUncounted,
     /// A cancel is not marked in the run's two bits.
     CancelledBitNotSaved,
     /// A cancel leaves its subject's count of what is pending as it was.

@@ -56,6 +56,7 @@ pub use consume::named::consumer::{
     CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
     NamedOptions, PullBounds, ReadAgain, TriedRun,
 };
+pub use consume::named::judging::Judging;
 pub use consume::named::registration::Registration;
 pub use consume::named::removal::ended_of;
 pub use consume::subscription::Subscription;

@@ -11,7 +11,9 @@ use delaymq_core::record::message::encode_message;
 use delaymq_core::record::name::{
     encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset, encode_subject,
 };
-use delaymq_core::record::queue::{NumberRange, Ranges, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::queue::{
+    NumberRange, Ranges, encode_acknowledge, encode_assign, encode_pass_over, encode_reserve,
+};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{encode_redrive, encode_retry};
@@ -156,6 +158,7 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
         Fact::Assign(given) => {
             encode_assign(out, given.group, given.consumer, given.first_offset, &listed(&given.numbers));
         }
+        Fact::PassOver(one) => encode_pass_over(out, one.group, one.consumer, &listed(&one.numbers)),
         Fact::Acknowledge(done) => encode_acknowledge(out, done.group, done.consumer, &listed(&done.offsets)),
         Fact::Retry(retry) => encode_retry(out, retry),
         Fact::Redrive(redrive) => encode_redrive(out, redrive),

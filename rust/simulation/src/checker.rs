@@ -212,6 +212,8 @@ counts! {
         expired,
         /// Expired by their own time when they were to be handed over.
         expired_by_themselves,
+        /// Messages that filters kept back.
+        filtered,
         /// Groups that were reset.
         resets,
         /// Groups that were removed with what they gave back.

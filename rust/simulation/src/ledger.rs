@@ -180,6 +180,7 @@ impl Ledger {
             Fact::ConsumerEnd { group, consumer } => self.with(*group, |members| members.end_consumer(*consumer)),
             Fact::Reserve(reserve) => self.with(reserve.group, |members| members.reserve(reserve)),
             Fact::Assign(assign) => self.with(assign.group, |members| members.assign(assign)),
+            Fact::PassOver(passed_over) => self.pass_over(passed_over),
             Fact::Acknowledge(done) => self.with(done.group, |members| members.acknowledge(done)),
             _ => {}
         }

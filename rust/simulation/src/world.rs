@@ -255,11 +255,11 @@ impl World {
 
     fn ask_was_sent(&mut self, ask: Ask, fact: Sequence) {
         match ask {
-            Ask::Assign(assigned) => {
-                for one in assigned {
-                    if let Some(known) = self.assigned.get_mut(&one.key()) {
-                        known.fact = Some(fact);
-                    }
+            Ask::Assign(assigned) => self.was_assigned(&assigned, fact),
+            Ask::Judge { group, passed_over, assigned } => {
+                self.was_assigned(&assigned, fact);
+                for entry in passed_over {
+                    self.oracle.finished(group, entry, fact);
                 }
             }
             Ask::Finish { group, entries } => {
@@ -274,6 +274,14 @@ impl World {
             }
             Ask::EndGroup(group) => self.oracle.group_ends(group, fact),
             Ask::Nothing => {}
+        }
+    }
+
+    fn was_assigned(&mut self, assigned: &[Assigned], fact: Sequence) {
+        for one in assigned {
+            if let Some(known) = self.assigned.get_mut(&one.key()) {
+                known.fact = Some(fact);
+            }
         }
     }
 

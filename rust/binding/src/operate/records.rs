@@ -137,6 +137,11 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
             set_ranges(&fields, done.offsets)?;
             "acknowledge"
         }
+        Fact::PassOver(over) => {
+            set(&fields, &[("group", over.group.0.into()), ("consumer", over.consumer.0.into())])?;
+            set_ranges(&fields, over.numbers)?;
+            "pass_over"
+        }
         Fact::Redrive(redrive) => {
             set(&fields, &[("group", redrive.group.0.into()), ("target", redrive.target.0.into())])?;
             set(&fields, &[("number", redrive.number.0), ("due_ms", redrive.due.0)])?;

@@ -6,7 +6,7 @@ use super::consumer::Consumers;
 use super::held_runs::Held;
 use super::ranges::RangeSet;
 use crate::planted::{Planted, is_on};
-use crate::record::queue::{Acknowledge, Assign, Reserve};
+use crate::record::queue::{Acknowledge, Assign, NumberRange, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, SubjectNumber};
 
 /// The most offsets and numbers that may be reserved ahead of the assigned ones.
@@ -147,6 +147,27 @@ impl Group {
             let (first, end) = (PullOffset(range.first), PullOffset(range.first.saturating_add(range.count)));
             for (first, end) in consumer.held.take(first, end) {
                 self.done.insert_range(first.0, end.0);
+            }
+        }
+        self.done.below() > floor
+    }
+
+    /// Finishes numbers below `next` that filters did not let pass: those that were never assigned, and those that were
+    /// given back. Numbers that a consumer holds change nothing. Returns true if the floor of the finished numbers rose.
+    pub fn pass_over(&mut self, numbers: impl Iterator<Item = NumberRange>, next: ReadyNumber) -> bool {
+        let floor = self.done.below();
+        for NumberRange { first, count } in numbers {
+            let end = first.saturating_add(count).min(next.0).max(first);
+            let returned: Vec<u64> =
+                self.returned.range(ReadyNumber(first)..ReadyNumber(end)).map(|(number, _)| number.0).collect();
+            for number in returned {
+                self.returned.remove(&ReadyNumber(number));
+                self.done.insert(number);
+            }
+            self.done.insert_range(first.max(self.cursor.0), end);
+            // The reserve counts from the cursor, so the cursor does not stay behind numbers that nobody gets.
+            if !is_on(Planted::PassOverUncounted) {
+                self.cursor = ReadyNumber(self.done.end_from(self.cursor.0));
             }
         }
         self.done.below() > floor

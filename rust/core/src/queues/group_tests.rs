@@ -135,6 +135,31 @@ fn an_expiry_finishes_what_nobody_holds_and_leaves_what_is_in_a_hand() {
     assert_eq!((found, group.returned.len(), group.done.below()), (vec![(2, 4)], 0, 6));
 }
 
+fn ranges(numbers: &[(u64, u64)]) -> impl Iterator<Item = NumberRange> {
+    numbers.iter().map(|(first, count)| NumberRange { first: *first, count: *count })
+}
+
+#[test]
+fn what_filters_keep_back_is_finished_unless_a_consumer_has_it() {
+    let mut group = group();
+    reserve(&mut group, 8, 8);
+    assign(&mut group, 0, &[(0, 2)]);
+    let next = ReadyNumber(9);
+    // 0 and 1 are held, and 9 is not ready yet.
+    assert!(!group.pass_over(ranges(&[(0, 4), (6, u64::MAX)]), next));
+    assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 0), (2, 4), (6, 9)]);
+    // What belongs to nobody is not passed.
+    assert_eq!((group.cursor, group.in_flight()), (ReadyNumber(4), 2));
+    assign(&mut group, 2, &[(4, 2)]);
+    assert!(!group.pass_over(ranges(&[(8, 1)]), next));
+    assert_eq!((group.cursor, group.in_flight()), (ReadyNumber(9), 4));
+    // What was given back is no consumer's.
+    group.end_consumer(CONSUMER, Millis(7));
+    assert!(group.pass_over(ranges(&[(0, 2), (5, 1), (7, 1)]), next));
+    assert_eq!(group.returned.keys().map(|number| number.0).collect::<Vec<_>>(), [4]);
+    assert_eq!((group.done.below(), group.unfinished(next)), (4, 1));
+}
+
 #[test]
 fn a_retry_of_what_another_holds_changes_nothing() {
     let mut group = group();

@@ -14,8 +14,8 @@ use super::name::{
     decode_consumer, decode_consumer_end, decode_group, decode_group_end, decode_group_reset, decode_subject,
 };
 use super::queue::{
-    Acknowledge, Assign, KIND_ACKNOWLEDGE, KIND_ASSIGN, KIND_RESERVE, Reserve, decode_acknowledge, decode_assign,
-    decode_reserve,
+    Acknowledge, Assign, KIND_ACKNOWLEDGE, KIND_ASSIGN, KIND_PASS_OVER, KIND_RESERVE, PassOver, Reserve,
+    decode_acknowledge, decode_assign, decode_pass_over, decode_reserve,
 };
 use super::ready::{KIND_READY, ReadyList, decode_ready};
 use super::recurring::{KIND_OCCURRENCE, KIND_RECUR, Occurrence, Recur, decode_occurrence, decode_recur};
@@ -41,6 +41,7 @@ pub enum Fact<'a> {
     Reserve(Reserve),
     Assign(Assign<'a>),
     Acknowledge(Acknowledge<'a>),
+    PassOver(PassOver<'a>),
     Retry(Retry<'a>),
     Redrive(Redrive),
     Expire(Expire<'a>),
@@ -109,6 +110,7 @@ facts_by_kind! { record:
     KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
     KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
     KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),
+    KIND_PASS_OVER => decode_pass_over(record).map(Fact::PassOver),
     KIND_RETRY => decode_retry(record).map(Fact::Retry),
     KIND_REDRIVE => decode_redrive(record).map(Fact::Redrive),
     KIND_EXPIRE => decode_expire(record).map(Fact::Expire),

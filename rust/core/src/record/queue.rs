@@ -1,5 +1,5 @@
-//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12). Facts that end one delivery and begin
-//! another are in [`super::retry`].
+//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12), pass over (25). Facts that end one delivery and
+//! begin another are in [`super::retry`].
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -14,6 +14,8 @@ pub const KIND_RESERVE: u8 = 10;
 pub const KIND_ASSIGN: u8 = 11;
 /// The kind byte of an acknowledgement.
 pub const KIND_ACKNOWLEDGE: u8 = 12;
+/// The kind byte of a pass-over.
+pub const KIND_PASS_OVER: u8 = 25;
 /// Bytes of one range in a payload.
 pub const RANGE_BYTES: usize = 16;
 
@@ -123,8 +125,8 @@ pub fn add_to_ranges(ranges: &mut Vec<NumberRange>, number: u64) {
     }
 }
 
-/// Fixed part of assign and acknowledge: `group u32 | consumer u32 | first_offset u64` (zero in an
-/// acknowledgement).
+/// Fixed part of assign, acknowledge and pass over: `group u32 | consumer u32 | first_offset u64` (zero except in an
+/// assignment).
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RangesFixed {
@@ -192,6 +194,31 @@ pub fn decode_acknowledge<'a>(record: &RawRecord<'a>) -> Option<Acknowledge<'a>>
         group: GroupNumber(fixed.group.get()),
         consumer: ConsumerNumber(fixed.consumer.get()),
         offsets: Ranges::new(record.payload)?,
+    })
+}
+
+/// Numbers that the filters of a consumer did not let pass before they were assigned. They are finished for the group.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "said above")]
+pub struct PassOver<'a> {
+    pub group: GroupNumber,
+    pub consumer: ConsumerNumber,
+    pub numbers: Ranges<'a>,
+}
+
+/// Appends a pass-over of these numbers.
+pub fn encode_pass_over(out: &mut Vec<u8>, group: GroupNumber, consumer: ConsumerNumber, numbers: &[NumberRange]) {
+    let fixed = RangesFixed { group: U32::new(group.0), consumer: U32::new(consumer.0), first_offset: U64::ZERO };
+    encode_record(out, KIND_PASS_OVER, 0, fixed.as_bytes(), &[&range_bytes(numbers)]);
+}
+
+/// Reads a pass-over.
+pub fn decode_pass_over<'a>(record: &RawRecord<'a>) -> Option<PassOver<'a>> {
+    let fixed: RangesFixed = read_struct(record.fixed)?;
+    Some(PassOver {
+        group: GroupNumber(fixed.group.get()),
+        consumer: ConsumerNumber(fixed.consumer.get()),
+        numbers: Ranges::new(record.payload)?,
     })
 }
 

@@ -42,6 +42,7 @@ pub use options::{OwnerOptions, WINDOW_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 pub use owner::{Owner, VisibleBatch};
 pub use propose::broadcast_end::BroadcastEnd;
 pub use propose::due_series::Owed;
+pub use propose::judged_pull::{Candidate, JudgedPull, Offer};
 pub use propose::load_request::{LoadRequest, LoadedPostings};
 pub use propose::proposals::{Proposal, Proposals};
 pub use propose::pull::{Delivery, Pull, PullRequest};

@@ -12,7 +12,9 @@ use delaymq_core::record::name::{
     GroupEnd, GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset,
     encode_subject,
 };
-use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::queue::{
+    NumberRange, Reserve, encode_acknowledge, encode_assign, encode_pass_over, encode_reserve,
+};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{CatchUp, NewSeries, Occurrence, Recur, encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
@@ -251,6 +253,7 @@ fn queues() -> Outcome {
     compare_record("record_reserve", |out| encode_reserve(out, reserve))?;
     compare_record("record_assign", |out| encode_assign(out, group, consumer, PullOffset(100), &ranges))?;
     compare_record("record_acknowledge", |out| encode_acknowledge(out, group, consumer, &ranges))?;
+    compare_record("record_pass_over", |out| encode_pass_over(out, group, consumer, &ranges))?;
     compare_record("record_expire", |out| {
         let by = ExpiredBy::Operator { due_before: Millis(1_700_000_600_000) };
         encode_expire(out, SubjectNumber(3), by, &ranges);
@@ -306,6 +309,7 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::Reserve(_) => "record_reserve",
         Fact::Assign(_) => "record_assign",
         Fact::Acknowledge(_) => "record_acknowledge",
+        Fact::PassOver(_) => "record_pass_over",
         Fact::Retry(_) => "record_retry",
         Fact::Redrive(_) => "record_redrive",
         Fact::Expire(_) => "record_expire",

@@ -8,8 +8,10 @@ use crate::support::{bodies, collect, consume, eventually, open, options, taken}
 use delaymq_core::error::Error;
 use delaymq_core::queues::tags::{AttributeRule, FILTERS_MAX, Filter, TagRule};
 use delaymq_core::record::message::{Meta, encode_meta};
+use delaymq_core::units::PullOffset;
 use delaymq_engine::{
-    DeliveryKey, Due, Durability, Expires, OnExpiry, PublishTerms, Pulled, Store, SubscribeOptions, Subscription,
+    ConsumerId, DeliveryKey, Due, Durability, Expires, GivenRun, Judging, NamedConsumer, NamedOptions, OnExpiry,
+    PublishTerms, PullBounds, Pulled, RetryRule, StartAt, Store, SubscribeOptions, Subscription, TriedRun,
 };
 use std::sync::Arc;
 
@@ -174,4 +176,132 @@ fn too_many_filters_and_too_long_ones_are_refused() {
         assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
     }
     assert!(store.groups().unwrap().is_empty(), "a group was registered");
+}
+
+const BOUNDS: PullBounds = PullBounds { count_max: 20, bytes_max: usize::MAX, in_flight_max: 256 };
+
+fn named(store: &Store, consumer: &str) -> Arc<NamedConsumer> {
+    let id = ConsumerId { subject: "orders", group: "billing", consumer };
+    let options = NamedOptions { start: StartAt::Unfinished, ..NamedOptions::default() };
+    store.register_named_consumer(id, options).unwrap().finish().unwrap().0
+}
+
+fn judging(filters: &[Filter]) -> Judging<'_> {
+    Judging { filters, judged_max: 1 << 16, returns_part: true }
+}
+
+fn first_run(consumer: &NamedConsumer, filters: &[Filter]) -> GivenRun {
+    let mut found = None;
+    eventually("a message", || {
+        if let TriedRun::Run(run) = consumer.pull_passing(BOUNDS, judging(filters)).unwrap() {
+            found = Some(run);
+        }
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn a_named_consumer_has_full_answers_under_dense_offsets() {
+    for durability in [Durability::Disk, Durability::Os] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), options(durability));
+        publish_rare(&store, 10_000);
+        let (consumer, rare) = (named(&store, "one"), [tags(TagRule::Any, &["rare"])]);
+        let mut given = Vec::new();
+        while given.len() < 100 {
+            let run = first_run(&consumer, &rare);
+            assert_eq!((run.first, run.messages.len()), (PullOffset(given.len() as u64), 20));
+            given.extend(bodies(&run.messages));
+        }
+        let expected: Vec<String> = (0..100).map(|number| (number * 100 + 99).to_string()).collect();
+        assert_eq!(given, expected);
+        assert!(matches!(consumer.pull_passing(BOUNDS, judging(&rare)).unwrap(), TriedRun::Nothing));
+        assert_eq!((unfinished(&store), consumer.take_passed_over(), consumer.take_passed_over()), (100, 9_900, 0));
+        let end = consumer.settle(&[PullOffset(0)..PullOffset(100)], &[], RetryRule::default()).unwrap();
+        eventually("they are finished", || store.want(end).unwrap() && unfinished(&store) == 0);
+        store.close().unwrap();
+        let store = open(folder.path(), options(durability));
+        assert_eq!(unfinished(&store), 0);
+        // A consumer without filters gets none of what was passed over.
+        assert!(named(&store, "two").pull(BOUNDS).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_pull_judges_its_share_and_the_next_one_fills_what_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    publish_rare(&store, 6_000);
+    eventually("all are ready", || unfinished(&store) == 0 && store.status().unwrap().pending == 0);
+    let (consumer, rare) = (named(&store, "one"), [tags(TagRule::Any, &["rare"])]);
+    let share = |judged_max, returns_part| {
+        consumer.pull_passing(BOUNDS, Judging { filters: &rare, judged_max, returns_part }).unwrap()
+    };
+    assert!(matches!(share(50, true), TriedRun::WouldWait), "none of fifty passes");
+    assert!(matches!(share(1_000, false), TriedRun::WouldWait), "ten do, and wait for the others");
+    let TriedRun::Run(run) = share(1, true) else { panic!("what passed does not come") };
+    assert!(run.first == PullOffset(0) && (8..=12).contains(&run.messages.len()), "{}", run.messages.len());
+    let TriedRun::Run(rest) = share(1 << 16, false) else { panic!("nothing comes") };
+    assert_eq!((rest.first, rest.messages.len()), (PullOffset(run.messages.len() as u64), 20));
+    // Its bytes bound it, too.
+    let two = PullBounds { bytes_max: 2 * rest.messages[0].payload.all().len(), ..BOUNDS };
+    let TriedRun::Run(bounded) = consumer.pull_passing(two, judging(&rare)).unwrap() else { panic!("nothing comes") };
+    assert!(bounded.messages.len() <= 2, "{}", bounded.messages.len());
+}
+
+#[test]
+fn consumers_that_judge_the_same_messages_get_each_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    publish_rare(&store, 20_000);
+    let rare = [tags(TagRule::Any, &["rare"])];
+    let found = std::sync::Mutex::new(Vec::new());
+    let passed_over = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for name in ["one", "two", "three"] {
+            let (store, found, passed_over, rare) = (&store, &found, &passed_over, &rare);
+            scope.spawn(move || {
+                let (consumer, mut next) = (named(store, name), PullOffset(0));
+                while found.lock().unwrap().len() < 200 {
+                    let tried = consumer.try_pull_passing(BOUNDS, judging(rare)).unwrap();
+                    let tried = match tried {
+                        TriedRun::WouldWait => consumer.pull_passing(BOUNDS, judging(rare)).unwrap(),
+                        tried => tried,
+                    };
+                    if let TriedRun::Run(run) = tried {
+                        assert_eq!(run.first, next);
+                        next = next.plus(run.messages.len() as u64);
+                        found.lock().unwrap().extend(bodies(&run.messages));
+                    }
+                }
+                passed_over.fetch_add(consumer.take_passed_over(), std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap();
+    found.sort_by_key(|body| body.parse::<u64>().unwrap());
+    let expected: Vec<String> = (0..200).map(|number| (number * 100 + 99).to_string()).collect();
+    assert_eq!(found, expected);
+    eventually("the others are finished", || unfinished(&store) == 200);
+    assert_eq!(passed_over.into_inner(), 19_800);
+}
+
+#[test]
+fn a_named_consumer_finishes_what_expired_and_passes_and_passes_over_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let terms = PublishTerms { expires: Some((Expires::After(1), OnExpiry::DeadLetter)), ..PublishTerms::NONE };
+    let mut batch = store.batch();
+    for tag in ["rare", "common"] {
+        batch.push_on_terms("orders", Due::After(0), (&meta(&[tag], &[]), b"x"), &terms).unwrap();
+    }
+    store.publish(&mut batch).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let (consumer, rare) = (named(&store, "one"), [tags(TagRule::Any, &["rare"])]);
+    eventually("both are finished", || {
+        assert!(!matches!(consumer.pull_passing(BOUNDS, judging(&rare)).unwrap(), TriedRun::Run(_)));
+        unfinished(&store) == 0 && consumer.take_passed_over() == 1
+    });
+    eventually("one dead letter", || store.status().unwrap().expired == 1);
 }

@@ -68,6 +68,7 @@ fn who_consumes_under_a_name_is_told_and_leaves_what_it_held_to_the_next() {
     for (durability, name) in BOTH {
         tries(&format!("named consumer, {name}"), ORDERS, durability, named_consumers::named);
         tries(&format!("named consumer that is ended, {name}"), ORDERS, durability, named_consumers::ended);
+        tries(&format!("named consumers with filters, {name}"), ORDERS / 2, durability, named_consumers::judged);
     }
 }
 

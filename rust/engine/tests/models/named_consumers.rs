@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::Error;
+use delaymq_core::queues::tags::{Filter, TagRule};
+use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::units::PullOffset;
-use delaymq_engine::{ConsumerId, Due, NamedOptions, PullBounds, RetryRule, StartAt, Store};
+use delaymq_engine::{ConsumerId, Due, Judging, NamedOptions, PullBounds, RetryRule, StartAt, Store, TriedRun};
 
 use crate::consumers::body_of;
 use crate::publishers::{answered, at_once, ended_soon};
@@ -93,4 +95,39 @@ pub(crate) fn ended(world: &Arc<World>) {
     assert_eq!(bodies, BODIES.map(str::to_owned).into());
     at_once("the next consumer");
     store.close().unwrap();
+}
+
+/// Two consumers with filters judge the same messages: each that passes comes to one of them, and what does not is
+/// finished.
+pub(crate) fn judged(world: &Arc<World>) {
+    let store = world.open();
+    let mut batch = store.batch();
+    for (body, tag) in [("one", "no"), ("two", "yes"), ("three", "no"), ("four", "yes")] {
+        let tags = vec![tag.to_owned()];
+        let meta = encode_meta(&Meta { message_id: String::new(), tags, attributes: Vec::new() }).unwrap();
+        batch.push(SUBJECT, Due::After(0), &meta, body.as_bytes()).unwrap();
+    }
+    store.publish(&mut batch).unwrap();
+    let pulls = ["one", "two"].map(|name| {
+        let store = Kept::new(Arc::clone(&store));
+        shuttle::thread::spawn(move || {
+            let id = ConsumerId { consumer: name, ..ID };
+            let consumer = Kept::new(store.register_named_consumer(id, earliest()).unwrap().finish().unwrap().0);
+            let filters = [Filter::Tags { rule: TagRule::Any, tags: vec!["yes".to_owned()] }];
+            let judging = Judging { filters: &filters, judged_max: 100, returns_part: true };
+            let mut bodies = Vec::new();
+            while let TriedRun::Run(run) = consumer.pull_passing(BOUNDS, judging).unwrap() {
+                assert_eq!(run.first, PullOffset(bodies.len() as u64));
+                bodies.extend(run.messages.iter().map(body_of));
+            }
+            bodies
+        })
+    });
+    let mut bodies: Vec<String> = pulls.into_iter().flat_map(|pull| pull.join().unwrap()).collect();
+    bodies.sort_unstable();
+    assert_eq!(bodies, ["four", "two"]);
+    let lag: u64 = store.groups().unwrap().iter().filter(|group| group.name == GROUP).map(|group| group.lag).sum();
+    assert_eq!(lag, 2, "what does not pass is finished");
+    store.close().unwrap();
+    ended_soon();
 }

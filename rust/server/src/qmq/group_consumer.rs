@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use delaymq_core::error::Result;
 use delaymq_core::queues::pull_log::PullLog;
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::record::limits::{GroupSubject, group_subject};
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{PullOffset, Sequence};
-use delaymq_engine::{GivenRun, IN_FLIGHT_MAX, NamedConsumer, NamedOptions, PullBounds, RetryRule, StartAt, TriedRun};
+use delaymq_engine::{
+    GivenRun, IN_FLIGHT_MAX, Judging, NamedConsumer, NamedOptions, PullBounds, RetryRule, StartAt, TriedRun,
+};
 use tokio::task::yield_now;
 
 use crate::blocking_pool::Work;
@@ -25,6 +28,12 @@ use crate::server_state::ServerState;
 const IN_FLIGHT_MIN: u32 = 256;
 /// How long a pull that must not wait for messages waits for facts on their way that make something ready.
 const SOON: Duration = Duration::from_millis(500);
+/// A pull with filters is answered once it has judged so many messages, if one of them passed.
+const JUDGED_MAX: usize = 1 << 16;
+/// How many it judges at once on a thread of the pool, where others wait.
+const JUDGED_AT_ONCE: usize = 1 << 13;
+/// How many it judges at once on the thread of all connections.
+const JUDGED_UNWAITING: usize = 256;
 /// A message that cannot be sent to QMQ's clients becomes a dead letter, however often it was delivered.
 const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
 
@@ -72,7 +81,7 @@ impl GroupConsumer {
             let bytes_max = bytes_max(request);
             let lost = self.lost(request);
             let run = if lost.is_empty() {
-                match self.pull(state, request.count, bytes_max, request.deadline > state.now()).await? {
+                match self.pull(state, request, bytes_max).await? {
                     None => return Ok(Gathered::Nothing),
                     some => some,
                 }
@@ -94,32 +103,55 @@ impl GroupConsumer {
         log.lost(request.received, request.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
     }
 
-    async fn pull(
-        &self,
-        state: &ServerState,
-        count_max: usize,
-        bytes_max: usize,
-        may_wait: bool,
-    ) -> Result<Option<GivenRun>> {
+    async fn pull(&self, state: &ServerState, request: &PendingPull, bytes_max: usize) -> Result<Option<GivenRun>> {
+        let (count_max, may_wait) = (request.count, request.deadline > state.now());
         let wanted = self.log.borrow().len().saturating_add(count_max);
         let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
         let bounds = PullBounds { count_max, bytes_max, in_flight_max };
-        let run = match self.consumer.try_pull(bounds)? {
+        let judging = Judging { filters: &request.filters, judged_max: JUDGED_UNWAITING, returns_part: false };
+        let tried = self.consumer.try_pull_passing(bounds, judging)?;
+        let run = match tried {
             TriedRun::Run(run) => Some(run),
             TriedRun::Nothing => None,
             // A pull that may wait is woken when there is something.
             TriedRun::Soon if may_wait => None,
             // A pull that may not wait waits a little, on no thread.
             TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => None,
-            TriedRun::Soon | TriedRun::WouldWait => {
-                let consumer = Arc::clone(&self.consumer);
-                state.pool.call(Work::Pull, move || consumer.pull(bounds)).await?
-            }
+            TriedRun::Soon | TriedRun::WouldWait => self.pull_waiting(state, request, bounds).await?,
         };
+        state.consumers.counters.filtered.add(self.consumer.take_passed_over());
         if let Some(run) = &run {
             self.log.borrow_mut().given(run.first, run.deliveries.iter().copied());
         }
         Ok(run)
+    }
+
+    /// Pulls on threads that may wait. A pull with filters goes on until it is full or nothing more is ready; once it has
+    /// judged [`JUDGED_MAX`] messages it takes what passed, or goes on while it has time.
+    async fn pull_waiting(
+        &self,
+        state: &ServerState,
+        request: &PendingPull,
+        bounds: PullBounds,
+    ) -> Result<Option<GivenRun>> {
+        let mut judged = 0_usize;
+        loop {
+            judged = judged.saturating_add(JUDGED_AT_ONCE);
+            let returns_part = judged >= JUDGED_MAX;
+            let (consumer, filters) = (Arc::clone(&self.consumer), Arc::clone(&request.filters));
+            let pull = move || {
+                let filters: &[Filter] = &filters;
+                consumer.pull_passing(bounds, Judging { filters, judged_max: JUDGED_AT_ONCE, returns_part })
+            };
+            match state.pool.call(Work::Pull, pull).await? {
+                TriedRun::Run(run) => return Ok(Some(run)),
+                TriedRun::WouldWait if !returns_part || request.deadline > state.now() => {}
+                TriedRun::Nothing | TriedRun::Soon | TriedRun::WouldWait => return Ok(None),
+            }
+            if request.responder.peer().has_left() {
+                return Ok(None);
+            }
+        }
     }
 
     async fn read_again(&self, state: &ServerState, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {

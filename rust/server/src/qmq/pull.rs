@@ -1,6 +1,7 @@
 //! PULL: messages for a consumer of QMQ, at once or when there are some.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
@@ -38,7 +39,7 @@ pub(crate) struct PendingPull {
     pub(crate) count: usize,
     pub(crate) received: Option<PullOffset>,
     is_broadcast: bool,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) filters: Arc<[Filter]>,
     version: i16,
     pub(crate) deadline: Millis,
     /// Its slot among the pulls that are parked apart.
@@ -90,7 +91,7 @@ pub(crate) fn pull(responder: Responder, request: PullRequest<'_>, version: i16)
         is_broadcast: request.is_broadcast,
         version,
         deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
-        filters: request.filters,
+        filters: request.filters.into(),
         apart: None,
     };
     let name = Name::new(&request.name, request.is_broadcast);

@@ -21,6 +21,7 @@ mod planting;
 mod prometheus;
 mod qmq;
 mod qmq_consumers;
+mod qmq_filters;
 mod quotas;
 mod stuck_disk;
 mod support;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, message_with, offsets, pull};
+use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, offsets, pull};
 use crate::support::{Served, eventually, metric, options, page, page_with, restarted, serve, serve_with};
 use delaymq_engine::{Durability, StartAt};
 use delaymq_server::{AccessOptions, ServerOptions, TokenHash};
@@ -163,59 +163,6 @@ fn a_range_is_done_with_once_and_signs_of_life_change_nothing() {
     for (subject, group, consumer) in [("", "g", "c"), ("order", "", "c"), ("order", "g", ""), ("a/b", "g", "c")] {
         assert_eq!(qmq.acknowledge(&pull(subject, group, consumer), -1, -1), 51);
     }
-}
-
-#[test]
-fn tags_and_environments_are_judged_here() {
-    let served = serve();
-    let mut qmq = client(&served);
-    let any = Pull { tags: Some((1, vec!["red", "blue"])), ..pull("order", "any", "c") };
-    let all = Pull { tags: Some((2, vec!["red", "blue"])), ..pull("order", "all", "c") };
-    let beta = Pull { environment: Some(("beta", "one")), ..pull("order", "beta", "c") };
-    for names in [&any, &all, &beta] {
-        join(&mut qmq, names);
-    }
-    let labelled = |id, environment| {
-        let attributes = [("qmq_createTime", "1"), ("qmq_env", environment), ("qmq_subEnv", "one")];
-        message_with("order", id, &["green"], None, &attributes)
-    };
-    qmq.store(&[
-        message("order", "none", &[], None),
-        message("order", "red", &["red"], None),
-        message("order", "both", &["blue", "red"], None),
-        message("order", "green", &["green"], None),
-        labelled("beta", "beta"),
-        labelled("alpha", "alpha"),
-        message("order", "last", &["red", "blue", "green"], None),
-    ]);
-    let found = qmq.take(&any, 3);
-    assert_eq!(ids(&found), ["red", "both", "last"]);
-    assert_eq!(offsets(&found), [1, 2, 6], "an answer ends where its offsets would");
-    assert_eq!(ids(&qmq.take(&all, 2)), ["both", "last"]);
-    assert_eq!(ids(&qmq.take(&beta, 6)), ["none", "red", "both", "green", "beta", "last"]);
-    // What did not pass is done with, and no acknowledgement passes over it.
-    assert_eq!((qmq.acknowledge(&any, 1, 6), qmq.acknowledge(&all, 2, 6), qmq.acknowledge(&beta, 0, 6)), (0, 0, 0));
-    assert_eq!(metric(&served, "passed_over_messages"), 0);
-    assert_eq!(metric(&served, "filtered_messages"), 4 + 5 + 1);
-    let unfinished = served.store.groups().unwrap().iter().map(|group| group.lag).sum::<u64>();
-    assert_eq!(unfinished, 0);
-}
-
-#[test]
-fn a_filter_that_nothing_passes_waits_and_holds_back_nothing() {
-    let served = serve();
-    let mut qmq = client(&served);
-    let red = Pull { tags: Some((1, vec!["red"])), ..pull("order", "g", "c") };
-    join(&mut qmq, &red);
-    let held = qmq.ask_pull(&Pull { hold_ms: 300_000, ..red.clone() });
-    let green: Vec<Vec<u8>> =
-        (0..1_000).map(|number| message("order", &format!("g{number}"), &["green"], None)).collect();
-    qmq.store(&green);
-    eventually("none passes", || metric(&served, "filtered_messages") == 1_000);
-    assert!(!qmq.has_answer(held));
-    qmq.store(&[message("order", "red", &["red"], None)]);
-    let found = qmq.pulled(held);
-    assert_eq!((ids(&found), offsets(&found)), (vec!["red"], vec![1_000]));
 }
 
 #[test]

@@ -63,6 +63,11 @@ impl Oracle {
         self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
     }
 
+    /// Filters kept so many messages back.
+    pub fn filtered(&mut self, count: usize) {
+        self.counts.filtered += count as u64;
+    }
+
     /// A message was to be handed over, and was not: it had expired.
     pub fn expired_at_hand_over(&mut self, seen: &Seen<'_>) {
         self.counts.expired_by_themselves += 1;

@@ -344,13 +344,11 @@ impl Ledger {
         }
     }
 
-    /// A consumer acknowledges offsets above all that came to it. That changes nothing unless the server ended since or
-    /// the group has a filter: offsets that were reserved or filtered then count as given, and the consumer's messages
-    /// are passed over.
+    /// A consumer acknowledges offsets above all that came to it. That changes nothing unless the server ended since:
+    /// offsets that were reserved then count as given, and the consumer's messages are passed over.
     pub(super) fn acknowledge_ahead_asked(&mut self, place: &Place, first: u64, last: u64) {
         let latest = self.taken.get(place).and_then(|taken| taken.keys.last_key_value());
-        let is_filtered = self.groups.get(&place.of).is_some_and(|group| group.wants.is_some());
-        if is_filtered || latest.is_some_and(|(_, key)| key.first_life < self.life) {
+        if latest.is_some_and(|(_, key)| key.first_life < self.life) {
             self.acknowledge_asked(place, first, last);
         }
     }

@@ -1,4 +1,6 @@
-//! The floors of subjects: everything below one is finished, until a group reads it again.
+//! The floors of subjects: everything below one is finished, until a group reads it again. And what filters finish.
+
+use delaymq_core::record::queue::PassOver;
 
 use super::group::Members;
 use super::{Ledger, Topic};
@@ -16,6 +18,13 @@ impl Ledger {
             let floor = least.min(ready).max(topic.floor);
             topic.floor = floor;
         }
+    }
+
+    /// Filters did not let messages pass that are ready.
+    pub(super) fn pass_over(&mut self, passed_over: &PassOver<'_>) {
+        let subject = self.groups.get(&passed_over.group).map(|members| members.subject);
+        let ready = subject.and_then(|subject| self.topics.get(&subject)).map_or(0, |topic| topic.ready.len());
+        self.with(passed_over.group, |members| members.pass_over(passed_over, ready as u64));
     }
 }
 

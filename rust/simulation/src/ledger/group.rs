@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::record::attach::Attach;
-use delaymq_core::record::queue::{Acknowledge, Assign, Reserve};
+use delaymq_core::record::queue::{Acknowledge, Assign, PassOver, Reserve};
 use delaymq_core::units::{ConsumerNumber, SubjectNumber};
 
 /// The furthest that numbers and offsets may be reserved ahead.
@@ -164,6 +164,24 @@ impl Members {
             let named = range.first..range.first.saturating_add(range.count);
             let finished = &mut self.finished;
             place.held.retain(|offset, (number, _)| !(named.contains(offset) && finished.insert(*number)));
+        }
+    }
+
+    /// Numbers below `ready` that belong to nobody are finished. The cursor passes those in front of it.
+    pub(super) fn pass_over(&mut self, passed_over: &PassOver<'_>, ready: u64) {
+        if !self.consumers.contains_key(&passed_over.consumer) {
+            return;
+        }
+        for range in passed_over.numbers.iter() {
+            let cursor = self.cursor;
+            for number in range.first..range.first.saturating_add(range.count).min(ready) {
+                if self.returned.remove(&number).is_some() || number >= cursor {
+                    self.finished.insert(number);
+                }
+            }
+            while self.finished.contains(&self.cursor) {
+                self.cursor += 1;
+            }
         }
     }
 

@@ -9,7 +9,9 @@ use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::decode_message;
 use delaymq_core::record::retry::Destination;
 use delaymq_core::run::{read_payload, run_path};
-use delaymq_core::store::{Delivery, Owner, Pull, PullRequest, RetryTarget, dead_letter_subject, retry_subject};
+use delaymq_core::store::{
+    Delivery, JudgedPull, Offer, Owner, Pull, PullRequest, RetryTarget, dead_letter_subject, retry_subject,
+};
 use delaymq_core::units::{
     ConsumerNumber, GroupNumber, Location, LocationFile, Millis, PullOffset, Sequence, SubjectNumber,
 };
@@ -83,6 +85,54 @@ impl Node {
             }
         }
         Ok(Pulled::Wait)
+    }
+
+    /// As [`Self::pull`], of messages that pass. Adds the entries of those that do not pass, and are finished for the
+    /// group, to `passed_over`, also if the pull fails after that.
+    pub fn pull_passing(
+        &mut self,
+        request: PullRequest,
+        ask: u64,
+        passes: fn(&[u8]) -> bool,
+        passed_over: &mut Vec<Sequence>,
+    ) -> Result<Pulled> {
+        let place = (request.group, request.consumer);
+        if let Some(unread) = self.unread.remove(&place) {
+            return self.hand_over(place, unread, request.count_max);
+        }
+        let candidates = match self.decide_offer(PullRequest { count_max: request.count_max.max(4), ..request })? {
+            Offer::Candidates(candidates) => candidates,
+            Offer::Wait | Offer::Load(_) => return Ok(Pulled::Wait),
+            Offer::Gone => return Ok(Pulled::Gone),
+        };
+        let mut judged = Vec::new();
+        for candidate in candidates {
+            let entry = candidate.entry;
+            let is_passed = match self.read_message(entry.location(), entry.payload_sequence()) {
+                Ok((_, body, _)) => passes(&body),
+                // Whoever is handed it voids it.
+                Err(Error::DamagedPayload { .. }) => true,
+                Err(error) => return Err(error),
+            };
+            judged.push((candidate, is_passed));
+        }
+        let pulled = self.owner.assign_judged(request, &judged, &mut self.proposals);
+        self.label(Label::Other);
+        let Some(JudgedPull { deliveries, passed_over: count, .. }) = pulled else { return Ok(Pulled::Gone) };
+        if let Some(last) = self.labels.back_mut().filter(|_| count > 0 || !deliveries.is_empty()) {
+            *last = Label::Asked(ask);
+        }
+        let filtered = judged.iter().filter(|(_, is_passed)| !is_passed).take(count);
+        passed_over.extend(filtered.map(|(candidate, _)| candidate.entry.sequence()));
+        let sent = self.send();
+        if deliveries.is_empty() {
+            return sent.map(|_| Pulled::Wait);
+        }
+        if sent.is_err() {
+            self.unread.insert(place, deliveries.into());
+            return sent.map(|_| Pulled::Wait);
+        }
+        self.hand_over(place, deliveries.into(), request.count_max)
     }
 
     /// True if messages were assigned that could not be read.

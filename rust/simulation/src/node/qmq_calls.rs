@@ -11,7 +11,8 @@ use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_group};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::store::{
-    Delivery, GoesOn, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement, StartAt, goes_on, sent_retry_due,
+    Candidate, Delivery, GoesOn, JudgedPull, Offer, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement,
+    StartAt, goes_on, sent_retry_due,
 };
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
@@ -104,6 +105,30 @@ impl Node {
             self.owner.loaded(loaded, &mut self.proposals)?;
             self.label(Label::Other);
         }
+    }
+
+    /// Lets the owner offer ready messages to be judged, and reads the runs that it needs.
+    pub fn decide_offer(&mut self, request: PullRequest) -> Result<Offer> {
+        loop {
+            let offer = self.owner.offer(request, &mut self.proposals)?;
+            self.label(Label::Other);
+            let Offer::Load(load) = offer else {
+                let sent = self.send();
+                return if self.commits.poison().is_some() { sent.map(|_| offer) } else { Ok(offer) };
+            };
+            let loaded = load.read()?;
+            self.owner.loaded(loaded, &mut self.proposals)?;
+            self.label(Label::Other);
+        }
+    }
+
+    /// Lets the owner assign those of the judged messages that pass; `None` if the consumer is gone.
+    pub fn decide_judged(&mut self, request: PullRequest, judged: &[(Candidate, bool)]) -> Result<Option<JudgedPull>> {
+        let pulled = self.owner.assign_judged(request, judged, &mut self.proposals);
+        self.label(Label::Other);
+        // It is decided, as a pull is.
+        let sent = self.send();
+        if self.commits.poison().is_some() { sent.map(|_| pulled) } else { Ok(pulled) }
     }
 
     /// The next offset of a consumer and all its deliveries, as applied; `None` if it has ended.

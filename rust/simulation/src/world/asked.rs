@@ -85,8 +85,21 @@ pub(super) enum Change {
 /// A request whose fact waits for room in the log's queue.
 pub(super) enum Ask {
     Assign(Vec<Assigned>),
-    Finish { group: GroupNumber, entries: Vec<Sequence> },
-    GiveBack { group: GroupNumber, entry: Sequence, again: Box<Entry> },
+    /// Filters of a group kept these back, and the others were assigned.
+    Judge {
+        group: GroupNumber,
+        passed_over: Vec<Sequence>,
+        assigned: Vec<Assigned>,
+    },
+    Finish {
+        group: GroupNumber,
+        entries: Vec<Sequence>,
+    },
+    GiveBack {
+        group: GroupNumber,
+        entry: Sequence,
+        again: Box<Entry>,
+    },
     EndGroup(GroupNumber),
     Nothing,
 }

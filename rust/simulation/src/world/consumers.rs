@@ -34,6 +34,11 @@ pub(super) fn handles_of(plan: &Plan) -> Vec<Handle> {
     handles
 }
 
+/// True if a message passes the filters of a group that has some.
+fn passes(body: &[u8]) -> bool {
+    !body.iter().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(*byte))).is_multiple_of(3)
+}
+
 /// The group of an outcome.
 pub(super) fn group_of(outcome: Outcome) -> Option<GroupNumber> {
     match outcome {
@@ -136,8 +141,19 @@ impl World {
         let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max, beside: None };
         let ask = self.ask(Ask::Nothing);
         let Some(node) = &mut self.node else { return };
-        let result = node.pull(request, ask);
-        if result.is_err() || node.has_unread() {
+        let mut passed_over = Vec::new();
+        let result = if self.plan.has_filter(&handle) {
+            node.pull_passing(request, ask, passes, &mut passed_over)
+        } else {
+            node.pull(request, ask)
+        };
+        let has_failed = result.is_err() || node.has_unread();
+        if !passed_over.is_empty() {
+            self.note(&format!("{group} {consumer} passes over {passed_over:?}"));
+            self.oracle.filtered(passed_over.len());
+            self.asks.insert(ask, Ask::Judge { group, passed_over, assigned: Vec::new() });
+        }
+        if has_failed {
             self.a_pull_failed = true;
             self.oracle.hand_over_failed();
         }
@@ -179,6 +195,9 @@ impl World {
             ));
             let seen = handle.seen((group, consumer), subject, reading, &handed);
             self.oracle.handed_over(&seen);
+            if self.plan.has_filter(handle) && !passes(&handed.body) {
+                self.oracle.blame(format!("does not pass the filters of its group: {seen:?}"));
+            }
             let one = Assigned { group, consumer, handle: index, delivery, handed, fact: None, is_done: false };
             self.assigned.insert(one.key(), one.clone());
             assigned.push(one);
@@ -188,7 +207,12 @@ impl World {
         if held > self.plan.in_flight_max as usize {
             self.oracle.blame(format!("{group} {consumer} holds {held}, more than {}", self.plan.in_flight_max));
         }
-        self.asks.insert(ask, Ask::Assign(assigned));
+        let judged = self.asks.remove(&ask);
+        let ask_for = match judged {
+            Some(Ask::Judge { group, passed_over, .. }) => Ask::Judge { group, passed_over, assigned },
+            _ => Ask::Assign(assigned),
+        };
+        self.asks.insert(ask, ask_for);
     }
 
     /// Acknowledges some deliveries of a consumer.

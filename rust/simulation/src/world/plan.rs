@@ -3,6 +3,7 @@
 use delaymq_core::message_log::{Durability, FreeMarks, SEGMENT_BYTES_MIN};
 use delaymq_core::store::OwnerOptions;
 
+use super::asked::Handle;
 use crate::chance::Chance;
 use crate::node::{KeptApart, NodeOptions};
 use crate::options::{Options, Slot, Slots, slots};
@@ -81,6 +82,8 @@ pub struct Plan {
     /// Upper limit on three constants of the forecast, which short histories do not reach: the recent ended cells,
     /// the ended cells of a run, and the rows from which a run is rewritten if its ended cells were dropped.
     pub ended_cells_max: u64,
+    /// True if the consumers of the first group of each subject have filters.
+    pub filters: bool,
     /// True if the drain redrives dead letters.
     pub redrives_at_the_end: bool,
     /// True if the drain begins with a restart.
@@ -99,6 +102,7 @@ impl Plan {
         let mut rebuilding = Chance::new(last.clone().next_number());
         let mut pacing = Chance::new(rebuilding.clone().next_number());
         let mut expiring = Chance::new(pacing.clone().next_number());
+        let mut filtering = Chance::new(expiring.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
@@ -149,8 +153,14 @@ impl Plan {
             rebuild_percent: rebuilding.one_of(&[0, 0, 0, 25, 60]),
             ended_cells_max: rebuilding.one_of(&[u64::MAX, u64::MAX, 0, 1, 3]),
             expiring_percent: expiring.one_of(&[0, 0, 20, 60]),
+            filters: filtering.percent(25),
         };
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
+    }
+
+    /// True if this consumer's group has filters.
+    pub(super) fn has_filter(&self, handle: &Handle) -> bool {
+        self.filters && handle.retries_of.is_none() && handle.group == "group-0"
     }
 
     /// Changes the plan: many messages are pending in runs for long, and few finish between two checkpoints.
@@ -192,7 +202,7 @@ impl Options for Plan {
         let mut all = slots![self: operations, faults, lasting_percent, fills, unreadable_percent,
             fault_in_open_percent, crash_in_open_percent, crash_percent, restart_before_drain,
             drain_checkpoint_percent, rebuild_percent, ended_cells_max, clock_steps, wrong_boots, wall_rate, pauses,
-            wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, expiring_percent, subjects,
+            wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, expiring_percent, filters, subjects,
             far_percent, pieces, terms_percent, id_window_ms, recurring_percent, loads_percent, groups, consumers,
             in_flight_max, settle_percent, body_bytes_max];
         let of_node: [(_, &mut dyn Slot); 6] = [

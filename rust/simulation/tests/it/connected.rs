@@ -116,6 +116,11 @@ fn a_sign_of_life_that_acknowledges_is_found() {
 }
 
 #[test]
+fn what_is_judged_for_one_consumer_while_another_is_given_it_and_assigned_twice_is_found() {
+    is_found(Planted::JudgedTwice, 600);
+}
+
+#[test]
 fn r1_what_was_passed_over_and_counted_as_done_is_found() {
     // Nobody finishes it, and nobody gets it.
     is_found_by(Planted::PassedOverIsDone, 600, &["nothing comes to its end", "lost: message"]);

@@ -14,7 +14,9 @@ use delaymq_core::record::name::{
     GroupEnd, GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset,
     encode_subject,
 };
-use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::queue::{
+    NumberRange, Reserve, encode_acknowledge, encode_assign, encode_pass_over, encode_reserve,
+};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
 use delaymq_core::store::{InspectedGroup, InspectedSubject, KeepFinished, Outcome, inspect};
@@ -98,6 +100,9 @@ fn what_is_done_for_a_group_that_is_not_there_changes_nothing() {
         changes_nothing(rig, None, "reserve", &|out| encode_reserve(out, reserve));
         changes_nothing(rig, None, "assign", &|out| encode_assign(out, group, consumer, PullOffset(4), &ranges));
         changes_nothing(rig, None, "acknowledge", &|out| encode_acknowledge(out, group, consumer, &ranges));
+        changes_nothing(rig, None, "pass over", &|out| {
+            encode_pass_over(out, group, consumer, &[NumberRange { first: 4, count: 2 }]);
+        });
         changes_nothing(rig, None, "end", &|out| encode_consumer_end(out, group, consumer));
         changes_nothing(rig, None, "retry", &|out| encode_retry(out, &retry((group, consumer), 1, 1, subject)));
     }

@@ -15,7 +15,7 @@ use delaymq_core::record::terms::{IfExists, NameHash, TermsLimits};
 use delaymq_core::record::{KINDS, Records};
 use delaymq_core::run::LoadName;
 use delaymq_core::store::StartAt;
-use delaymq_core::store::{Outcome, verify};
+use delaymq_core::store::{Offer, Outcome, PullRequest, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::ledger::StagedLine;
@@ -49,6 +49,7 @@ fn small_store() -> Rig {
     assert_eq!(rig.cancel(&cancelled), Outcome::Done);
     die_and_come_back(&mut rig, place);
     expire_and_begin_again(&mut rig);
+    keep_back(&mut rig);
     rig.node().prepare().unwrap();
     rig.pass(40);
     rig.checkpoint();
@@ -131,6 +132,17 @@ fn expire_and_begin_again(rig: &mut Rig) {
     let fact = rig.node().reset_group(group, StartAt::Unfinished).unwrap().unwrap();
     rig.settle();
     assert!(matches!(rig.node().take_outcome(fact), Some(Outcome::Group(_))));
+}
+
+/// A message that the filters of its only consumer do not let pass.
+fn keep_back(rig: &mut Rig) {
+    let (group, consumer) = rig.attach("old", "again", StartAt::Unfinished, "with filters", 8);
+    rig.publish("old", 0, "kept back");
+    let request = PullRequest { group, consumer, count_max: 1, in_flight_max: 8, beside: None };
+    let Offer::Candidates(candidates) = rig.node().decide_offer(request).unwrap() else { panic!("none is ready") };
+    let judged: Vec<_> = candidates.into_iter().map(|candidate| (candidate, false)).collect();
+    assert_eq!(rig.node().decide_judged(request, &judged).unwrap().unwrap().passed_over, 1);
+    rig.settle();
 }
 
 fn place_of(rig: &Rig, text: &[u8]) -> Option<(String, u64)> {

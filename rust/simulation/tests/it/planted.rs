@@ -339,3 +339,18 @@ fn adopts_twice_is_found() {
 fn adopted_goes_early_is_found() {
     is_found(Planted::AdoptedGoesEarly, 300);
 }
+
+#[test]
+fn what_passes_and_is_finished_with_what_does_not_is_found() {
+    is_found(Planted::PassingPassedOver, 100);
+}
+
+#[test]
+fn what_does_not_pass_and_is_assigned_is_found() {
+    is_found(Planted::FilteredAssigned, 100);
+}
+
+#[test]
+fn a_cursor_that_stays_behind_what_was_passed_over_is_found() {
+    is_found(Planted::PassOverUncounted, 100);
+}

@@ -1,6 +1,6 @@
 //! What groups got of a ledger's messages, and how that ended.
 
-use delaymq_core::record::queue::{Acknowledge, Assign};
+use delaymq_core::record::queue::{Acknowledge, Assign, PassOver};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
 use delaymq_core::schedule_log::EntryState;
 use delaymq_core::store::{State, retry_subject};
@@ -39,6 +39,23 @@ impl Ledger {
                 held.push_back((under, place));
             }
             offset = offset.plus(range.count);
+        }
+    }
+
+    /// Filters did not let numbers pass that no consumer has: they are finished for the group.
+    pub(crate) fn pass_over(&mut self, parties: &Parties, passed_over: &PassOver<'_>, at: At) {
+        let group = passed_over.group;
+        let Some((subject, name)) = parties.groups.get(&group) else { return };
+        let Some(numbers) = self.numbers.get(subject).filter(|_| !self.gone_groups.contains(&group)) else { return };
+        let (slots, deliveries) = (&mut self.slots, &mut self.deliveries);
+        for range in passed_over.numbers.iter() {
+            for (number, target) in numbers.between(range.first, range.first.saturating_add(range.count)) {
+                let place = given(slots, deliveries, parties, target, (group, name));
+                let delivery = place.and_then(|place| deliveries.get_mut(place as usize));
+                if let Some(delivery) = delivery.filter(|one| one.word == Word::Waits && one.is_under(target, number)) {
+                    delivery.ends(Word::Filtered, Time::of(at.trusted));
+                }
+            }
         }
     }
 

@@ -131,6 +131,7 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u6
     let finished = |word| Outcome { word, ended: delivery.ended };
     let waits = match delivery.word {
         Word::Acknowledged => return finished("acknowledged"),
+        Word::Filtered => return finished("filtered"),
         Word::DeadLetter => return finished("dead_letter"),
         Word::Expired => return finished("expired"),
         Word::Voided => return finished("voided"),

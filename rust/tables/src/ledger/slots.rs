@@ -76,6 +76,8 @@ pub(crate) enum Word {
     Waits,
     Held(ConsumerNumber, PullOffset),
     Acknowledged,
+    /// Its filters did not let it pass.
+    Filtered,
     DeadLetter,
     Expired,
     Voided,

@@ -368,6 +368,7 @@ impl Walk<'_> {
                 }
             }
             Fact::Assign(assign) => ledger.assign(parties, assign, at),
+            Fact::PassOver(passed_over) => ledger.pass_over(parties, passed_over, at),
             Fact::Acknowledge(acknowledge) => ledger.acknowledge(acknowledge, at),
             Fact::Retry(retry) => {
                 let subject = parties.groups.get(&retry.group).map(|(subject, _)| *subject);

@@ -7,7 +7,7 @@ use delaymq_core::record::attach::Attach;
 use delaymq_core::record::command::{Cancel, Move, Void};
 use delaymq_core::record::expire::ExpiredBy;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
-use delaymq_core::record::queue::{Acknowledge, Assign, NumberRange, Ranges, Reserve};
+use delaymq_core::record::queue::{Acknowledge, Assign, NumberRange, PassOver, Ranges, Reserve};
 use delaymq_core::record::recurring::{Occurrence, Recur};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
 use delaymq_core::record::terms::{ByKey, KeyCommand, NameHash};
@@ -185,6 +185,10 @@ impl<'a> Said<'a> {
             Fact::Acknowledge(Acknowledge { group, consumer, offsets }) => {
                 let said = held("acknowledge", group, consumer);
                 Self { offsets: Span::of(offsets), ranges: Some(offsets), count: Some(count_of(offsets)), ..said }
+            }
+            Fact::PassOver(PassOver { group, consumer, numbers }) => {
+                let said = held("pass_over", group, consumer);
+                Self { numbers: Span::of(numbers), ranges: Some(numbers), count: Some(count_of(numbers)), ..said }
             }
             Fact::Retry(retry) => Self::of_retry(&retry, held("retry", retry.group, retry.consumer)),
             Fact::Redrive(Redrive { group, target, number, due, payload_sequence }) => Self {

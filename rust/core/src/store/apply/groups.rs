@@ -5,7 +5,7 @@ use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
 use crate::record::attach::Attach;
 use crate::record::name::{GroupEnd, GroupStart};
-use crate::record::queue::{Acknowledge, Assign, Reserve};
+use crate::record::queue::{Acknowledge, Assign, PassOver, Reserve};
 use crate::store::names::subject_names::{dead_letter_subject, retry_subject};
 use crate::store::state::State;
 use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
@@ -198,4 +198,14 @@ pub(super) fn apply_acknowledge(state: &mut State, effects: &mut Effects, acknow
     }
     // The consumer may be below its limit again, so a parked pull may go on.
     effects.woken.insert(acknowledge.group);
+}
+
+pub(super) fn apply_pass_over(state: &mut State, pass_over: &PassOver<'_>) {
+    let Some(group) = state.groups.get_mut(&pass_over.group) else { return };
+    let subject = group.subject;
+    if group.consumers.contains_key(&pass_over.consumer)
+        && group.pass_over(pass_over.numbers.iter(), state.dispatch.next_number(subject))
+    {
+        state.settle(subject);
+    }
 }

@@ -30,7 +30,7 @@ use crate::units::{DueKey, Location, Sequence};
 use effects::{Effects, Outcome};
 use groups::{
     apply_acknowledge, apply_assign, apply_attach, apply_consumer, apply_group, apply_group_end, apply_group_reset,
-    apply_reserve,
+    apply_pass_over, apply_reserve,
 };
 use loads::apply_adopt;
 use pending_changes::{ends_pending_unkeyed, ends_ready};
@@ -126,6 +126,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
         Fact::Assign(assign) => apply_assign(state, assign),
         Fact::Acknowledge(_) if is_on(Planted::AcknowledgementsForgotten) => {}
         Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
+        Fact::PassOver(pass_over) => apply_pass_over(state, pass_over),
         Fact::Void(void) => apply_void(state, effects, *void),
         Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
         Fact::Terms(terms) => {

@@ -3,13 +3,12 @@
 //! saved. The messages of a decision that a crash loses were reserved before, and are redelivered with a mark.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::load_request::{LoadRequest, LoadSource, LoadedPostings};
+use super::load_request::{LoadRequest, LoadedPostings};
 use super::loaded_postings::Loaded;
 use super::proposals::Proposals;
-use crate::dispatch_log::Posting;
+use super::views::{Found, Views};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
@@ -17,7 +16,7 @@ use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
 use crate::run::RUN_FOLDER;
 use crate::schedule_log::Entry;
 use crate::storage::Storage;
-use crate::store::history::{Continuation, HistoryRequest};
+use crate::store::history::Continuation;
 use crate::store::state::State;
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber};
 
@@ -64,28 +63,21 @@ pub enum Pull {
 /// Decisions that are not applied yet.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Deciding {
-    groups: BTreeMap<GroupNumber, GroupDeciding>,
-    loaded: Loaded,
+    pub(super) groups: BTreeMap<GroupNumber, GroupDeciding>,
+    pub(super) loaded: Loaded,
     /// Where the groups that read the log again go on.
-    reading: BTreeMap<GroupNumber, Vec<Continuation>>,
-}
-
-/// What a number is looked up in.
-struct Views<'a> {
-    storage: &'a Arc<dyn Storage>,
-    state: &'a State,
-    loaded: &'a Loaded,
-    reading: &'a mut BTreeMap<GroupNumber, Vec<Continuation>>,
+    pub(super) reading: BTreeMap<GroupNumber, Vec<Continuation>>,
 }
 
 #[derive(Debug, Default)]
-struct GroupDeciding {
-    cursor: ReadyNumber,
+pub(super) struct GroupDeciding {
+    pub(super) cursor: ReadyNumber,
     number_asked: ReadyNumber,
     /// Returned numbers that are assigned again, with the consumer and its offset.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
-    /// Numbers whose damaged postings are being voided.
-    damaged: BTreeSet<ReadyNumber>,
+    /// Numbers that proposed facts finish: those whose damaged postings are being voided, and those that were given back
+    /// and did not pass filters.
+    pub(super) finishing: BTreeSet<ReadyNumber>,
     consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
     ending: bool,
 }
@@ -110,12 +102,6 @@ pub struct PullRequest {
     pub in_flight_max: u32,
     /// A consumer of another queue for the same user. The in-flight limit holds for both together.
     pub beside: Option<(GroupNumber, ConsumerNumber)>,
-}
-
-enum Found {
-    Entry(Entry),
-    Load(LoadRequest),
-    Gone,
 }
 
 /// The posting of a message that a consumer holds.
@@ -153,7 +139,7 @@ impl Deciding {
     /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
     pub(in crate::store) fn loaded(&mut self, postings: LoadedPostings) -> Vec<ReadyNumber> {
         let deciding = self.groups.entry(postings.group).or_default();
-        let damaged = postings.found.damaged.into_iter().filter(|number| deciding.damaged.insert(*number)).collect();
+        let damaged = postings.found.damaged.into_iter().filter(|number| deciding.finishing.insert(*number)).collect();
         self.loaded.keep(postings.group, postings.found.entries);
         damaged
     }
@@ -174,7 +160,7 @@ impl Deciding {
         group: &Group,
         number: ReadyNumber,
     ) -> Result<LookedUp> {
-        let is_damaged = |deciding: &GroupDeciding| deciding.damaged.contains(&number);
+        let is_damaged = |deciding: &GroupDeciding| deciding.finishing.contains(&number);
         if self.groups.get(&group.number).is_some_and(is_damaged) {
             return Ok(LookedUp::Damaged);
         }
@@ -203,6 +189,15 @@ impl Deciding {
         self.loaded.len()
     }
 
+    /// The group and the consumer of a request; `None` if one of them is gone or ends.
+    pub(super) fn pulling<'a>(&mut self, state: &'a State, request: PullRequest) -> Option<(&'a Group, &'a Consumer)> {
+        let group = state.groups.get(&request.group)?;
+        let consumer = group.consumers.get(&request.consumer)?;
+        let deciding = self.groups.entry(request.group).or_default();
+        let is_ending = deciding.consumers.entry(request.consumer).or_default().ending;
+        (!deciding.ending && !is_ending).then_some((group, consumer))
+    }
+
     /// Decides a pull, and proposes the assignment and the next reserve.
     pub(in crate::store) fn pull(
         &mut self,
@@ -210,26 +205,24 @@ impl Deciding {
         request: PullRequest,
         proposals: &mut Proposals,
     ) -> Result<Pull> {
-        let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
-        let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
+        let Some((group, consumer)) = self.pulling(state, request) else { return Ok(Pull::Gone) };
         let beside = request.beside.and_then(|(group, consumer)| {
             let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
             Some(in_flight(applied, self.next_offset(group, consumer)))
         });
         let Self { groups, loaded, reading } = self;
         let deciding = groups.entry(request.group).or_default();
-        let ending = deciding.consumers.entry(request.consumer).or_default().ending;
-        if deciding.ending || ending {
-            return Ok(Pull::Gone);
-        }
         deciding.catch_up(group, consumer);
-        deciding.propose_reserve(group, consumer, request, proposals);
+        let block = u64::from(request.in_flight_max);
+        deciding.propose_reserve(group, consumer, request, block, proposals);
         let room = deciding.room(consumer, request, beside.unwrap_or_default());
         let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
-        let load = deciding.collect(Views { storage, state, loaded, reading }, group, room, &mut found)?;
+        let asked = if is_on(Planted::PulledBeforeReserved) { deciding.number_asked } else { ReadyNumber(0) };
+        let bounds = (room, asked.max(group.reserved_number));
+        let load = deciding.collect(Views { storage, state, loaded, reading }, group, bounds, &mut found)?;
         // The cursor may have passed many numbers that are done.
-        deciding.propose_reserve(group, consumer, request, proposals);
+        deciding.propose_reserve(group, consumer, request, block, proposals);
         if let Some(load) = load {
             return Ok(Pull::Load(load));
         }
@@ -255,27 +248,36 @@ fn no_posting(group: &Group, number: ReadyNumber) -> Error {
 }
 
 impl GroupDeciding {
-    fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
+    pub(super) fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
         self.cursor = self.cursor.max(group.cursor);
         self.taken.retain(|_, (holder, offset)| {
             group.consumers.get(holder).is_some_and(|holder| holder.next_offset <= *offset)
         });
-        self.damaged.retain(|number| !group.done.contains(number.0));
+        self.finishing.retain(|number| !group.done.contains(number.0));
         let deciding = self.consumers.entry(consumer.number).or_default();
         deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
     }
 
     /// Proposes the next block of offsets and numbers when half of the last block is used. At most `in_flight_max`
-    /// offsets and numbers are reserved ahead of the assigned ones.
-    fn propose_reserve(&mut self, group: &Group, consumer: &Consumer, request: PullRequest, proposals: &mut Proposals) {
+    /// offsets and `number_block` numbers are reserved ahead of the assigned ones.
+    pub(super) fn propose_reserve(
+        &mut self,
+        group: &Group,
+        consumer: &Consumer,
+        request: PullRequest,
+        number_block: u64,
+        proposals: &mut Proposals,
+    ) {
         let block = u64::from(request.in_flight_max.max(1));
         let cursor = self.cursor;
         let deciding = self.consumers.entry(consumer.number).or_default();
         let offset_known = deciding.offset_asked.max(consumer.reserved_offset);
         let number_known = self.number_asked.max(group.reserved_number);
-        let low = offset_known.since(deciding.next_offset) <= block / 2 || number_known.since(cursor) <= block / 2;
+        let number_block = number_block.max(block);
+        let low =
+            offset_known.since(deciding.next_offset) <= block / 2 || number_known.since(cursor) <= number_block / 2;
         let offset_end = deciding.next_offset.plus(block).max(offset_known);
-        let number_end = cursor.plus(block).max(number_known);
+        let number_end = cursor.plus(number_block).max(number_known);
         if !low || (offset_end == offset_known && number_end == number_known) {
             return;
         }
@@ -286,7 +288,7 @@ impl GroupDeciding {
     }
 
     /// Returns how many messages the consumer may get now. `beside` is its number in flight in the other queue.
-    fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
+    pub(super) fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
         let in_flight = in_flight(consumer, next).saturating_add(beside);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
@@ -297,13 +299,13 @@ impl GroupDeciding {
         usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
     }
 
-    /// Collects up to `room` messages: returned ones first, then from the cursor on. Returns a load if the posting of
-    /// the first message must be read.
-    fn collect(
+    /// Collects up to `room` messages: returned ones first, then from the cursor on, below `number_end`. Returns a load if
+    /// the posting of the first message must be read.
+    pub(super) fn collect(
         &mut self,
         mut views: Views<'_>,
         group: &Group,
-        room: usize,
+        (room, number_end): (usize, ReadyNumber),
         found: &mut Vec<(ReadyNumber, Entry, u32)>,
     ) -> Result<Option<LoadRequest>> {
         let returned_end = group.returned.last_key_value().map(|(last, _)| last.next()).unwrap_or_default();
@@ -311,7 +313,7 @@ impl GroupDeciding {
             if found.len() >= room {
                 return Ok(None);
             }
-            if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
+            if !self.is_open(group, *number) {
                 continue;
             }
             match views.find(group, *number..returned_end) {
@@ -324,10 +326,8 @@ impl GroupDeciding {
         self.cursor = self.cursor.max(ReadyNumber(group.done.below())).min(next);
         while found.len() < room && self.cursor < next {
             let number = self.cursor;
-            if !group.done.contains(number.0) && !self.damaged.contains(&number) {
-                let asked =
-                    if is_on(Planted::PulledBeforeReserved) { self.number_asked } else { group.reserved_number };
-                if number >= asked.max(group.reserved_number) {
+            if !group.done.contains(number.0) && !self.finishing.contains(&number) {
+                if number >= number_end {
                     break;
                 }
                 match views.find(group, number..next) {
@@ -345,10 +345,13 @@ impl GroupDeciding {
 
     /// True if a message is ready and not assigned.
     fn has_more(&self, state: &State, group: &Group) -> bool {
-        let is_open = |number: &ReadyNumber| {
-            !self.taken.contains_key(number) && !group.done.contains(number.0) && !self.damaged.contains(number)
-        };
-        self.cursor < state.dispatch.next_number(group.subject) || group.returned.keys().any(is_open)
+        let next = state.dispatch.next_number(group.subject);
+        self.cursor < next || group.returned.keys().any(|number| self.is_open(group, *number))
+    }
+
+    /// True if a returned message is not assigned again, and is not being finished.
+    pub(super) fn is_open(&self, group: &Group, number: ReadyNumber) -> bool {
+        !self.taken.contains_key(&number) && !group.done.contains(number.0) && !self.finishing.contains(&number)
     }
 
     fn assign(
@@ -357,6 +360,20 @@ impl GroupDeciding {
         consumer: ConsumerNumber,
         found: &[(ReadyNumber, Entry, u32)],
         proposals: &mut Proposals,
+    ) -> Vec<Delivery> {
+        let deliveries = self.deliveries(group, consumer, found);
+        let first_offset = deliveries.first().map_or(PullOffset(0), |delivery| delivery.offset);
+        let numbers = ranges_of(found.iter().map(|(number, ..)| number.0));
+        proposals.push(1, false, |bytes| encode_assign(bytes, group.number, consumer, first_offset, &numbers));
+        deliveries
+    }
+
+    /// Gives these messages the next offsets of the consumer.
+    pub(super) fn deliveries(
+        &mut self,
+        group: &Group,
+        consumer: ConsumerNumber,
+        found: &[(ReadyNumber, Entry, u32)],
     ) -> Vec<Delivery> {
         let deciding = self.consumers.entry(consumer).or_default();
         let first_offset = deciding.next_offset;
@@ -372,35 +389,6 @@ impl GroupDeciding {
             offset = offset.next();
         }
         deciding.next_offset = offset;
-        let numbers = ranges_of(found.iter().map(|(number, ..)| number.0));
-        proposals.push(1, false, |bytes| encode_assign(bytes, group.number, consumer, first_offset, &numbers));
         deliveries
-    }
-}
-
-impl Views<'_> {
-    /// Finds the posting of the first of these numbers, or the load that reads it together with some of the others.
-    fn find(&mut self, group: &Group, wanted: Range<ReadyNumber>) -> Found {
-        let first = wanted.start;
-        if let Some(entry) = self.loaded.get(group.number, first) {
-            return Found::Entry(entry);
-        }
-        let (group, subject) = (group.number, group.subject);
-        let rows = self.loaded.rows_wanted();
-        match self.state.dispatch.posting(subject, first) {
-            Posting::Entry(entry) => Found::Entry(entry),
-            Posting::InRun { run, count: there } => {
-                let wanted = there.min(wanted.end.since(first));
-                let count = wanted.min(rows).max(1);
-                let source = LoadSource::Run { first, run, count, beyond: wanted.saturating_sub(count) };
-                Found::Load(LoadRequest { group, subject, source })
-            }
-            Posting::InLog => {
-                let (asked, before) = ((subject, first, rows.max(1)), self.reading.get_mut(&group).and_then(Vec::pop));
-                let request = HistoryRequest::of(self.storage, self.state, asked, before);
-                Found::Load(LoadRequest { group, subject, source: LoadSource::Log(Box::new(request)) })
-            }
-            Posting::Gone => Found::Gone,
-        }
     }
 }

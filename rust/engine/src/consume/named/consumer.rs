@@ -2,7 +2,8 @@
 //! [`NamedConsumer::end`]. Messages that it holds come again under the offsets that they had.
 //!
 //! It consumes one subject for one group. To consume the retry subject of its group, use another named consumer. Pull
-//! offsets number its messages without gaps, except for those that a crash voided and those whose bytes are damaged.
+//! offsets number its messages without gaps, except for those that a crash voided, those whose bytes are damaged and those
+//! that had expired. Messages that do not pass its filters have none.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::invalid;
 use crate::names::Subject;
 use crate::options::StartAt;
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
 /// The longest name of a consumer, in bytes of UTF-8.
 pub const CONSUMER_NAME_BYTES_MAX: usize = 1_024;
@@ -172,13 +173,16 @@ pub struct NamedConsumer {
     pub(crate) name: Box<str>,
     pub(crate) consuming: GroupConsumer,
     pub(crate) hands: Mutex<InFlight>,
+    /// Messages that filters kept back and nobody has counted yet.
+    pub(crate) passed_over: AtomicU64,
     is_gone: AtomicBool,
 }
 
 impl NamedConsumer {
     pub(crate) fn new(shared: Arc<Shared>, subject: Subject, id: ConsumerId<'_>, consuming: GroupConsumer) -> Self {
         let (group, name) = (Box::from(id.group), Box::from(id.consumer));
-        Self { shared, subject, group, name, consuming, hands: Mutex::default(), is_gone: AtomicBool::new(false) }
+        let (hands, passed_over, is_gone) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+        Self { shared, subject, group, name, consuming, hands, passed_over, is_gone }
     }
 
     /// Its names.

@@ -5,6 +5,7 @@ use std::sync::TryLockError;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
 
@@ -12,6 +13,7 @@ use crate::consume::delivery::{Delivered, DeliveryKey};
 use crate::consume::expiring::ExpiredDelivery;
 use crate::consume::member::{GroupConsumer, MAIN};
 use crate::consume::named::consumer::{GivenRun, Holding, InFlight, NamedConsumer, PullBounds, ReadAgain, TriedRun};
+use crate::consume::named::judging::{Asked, Judging, Share};
 use crate::drive::driver::OwnerGuard;
 use crate::files::payload_reader::PayloadReader;
 use crate::held;
@@ -38,6 +40,16 @@ impl NamedConsumer {
     /// # Errors
     /// `InvalidArgument` naming `in_flight_max`; `Poisoned`, `ForkedProcess`; `Closed`, also if the consumer is gone.
     pub fn try_pull(&self, bounds: PullBounds) -> Result<TriedRun> {
+        self.try_pull_passing(bounds, Judging::NONE)
+    }
+
+    /// As [`Self::try_pull`], of messages that pass filters; the others are finished for the group, without an offset. It
+    /// goes on until it is full or nothing more is ready. [`TriedRun::WouldWait`] also if it has judged its share: what
+    /// passed so far comes with the next pull.
+    ///
+    /// # Errors
+    /// As [`Self::try_pull`].
+    pub fn try_pull_passing(&self, bounds: PullBounds, judging: Judging<'_>) -> Result<TriedRun> {
         check_in_flight(bounds.in_flight_max)?;
         self.check()?;
         let mut hands = match self.hands.try_lock() {
@@ -47,21 +59,28 @@ impl NamedConsumer {
         };
         // With a manual clock nothing arrives later by itself, and a test may wait.
         let mut is_settled = self.shared.time.activity().is_none();
-        while hands.unread.is_empty() {
+        let (mut share, near) = (Share::of(judging), Some(self.shared.nearest()));
+        while !hands.is_enough(bounds, judging.filters) {
+            if !judging.filters.is_empty() && share.left == 0 {
+                return Ok(TriedRun::WouldWait);
+            }
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(TriedRun::WouldWait) };
-            match self.ask(guard, bounds, &mut hands)? {
-                Pull::Deliveries(_) => {}
-                Pull::Load(_) => return Ok(TriedRun::WouldWait),
-                Pull::Gone => return Err(Error::Closed),
-                Pull::Wait | Pull::Soon if !is_settled => {
+            match self.ask(guard, (bounds, judging.filters, &mut share), &mut hands, near)? {
+                Asked::Given => {}
+                Asked::Load(_) | Asked::WouldWait => return Ok(TriedRun::WouldWait),
+                Asked::Gone => return Err(Error::Closed),
+                Asked::Wait if !hands.unread.is_empty() => break,
+                // Once a reserve is durable, the answer may be full.
+                Asked::Soon if !hands.unread.is_empty() => return Ok(TriedRun::WouldWait),
+                Asked::Wait | Asked::Soon if !is_settled => {
                     self.shared.settle()?;
                     is_settled = true;
                 }
-                Pull::Soon => return Ok(TriedRun::Soon),
-                Pull::Wait => return Ok(TriedRun::Nothing),
+                Asked::Soon => return Ok(TriedRun::Soon),
+                Asked::Wait => return Ok(TriedRun::Nothing),
             }
         }
-        Ok(match self.read_unread(&mut hands, bounds, Some(self.shared.nearest()))? {
+        Ok(match self.read_unread(&mut hands, bounds, near)? {
             Some(run) => TriedRun::Run(run),
             None => TriedRun::WouldWait,
         })
@@ -85,38 +104,69 @@ impl NamedConsumer {
     /// # Errors
     /// As [`Self::try_pull`]; `Storage` if payloads cannot be read now.
     pub fn pull(&self, bounds: PullBounds) -> Result<Option<GivenRun>> {
+        Ok(match self.pull_passing(bounds, Judging::NONE)? {
+            TriedRun::Run(run) => Some(run),
+            TriedRun::Nothing | TriedRun::Soon | TriedRun::WouldWait => None,
+        })
+    }
+
+    /// As [`Self::pull`], of messages that pass filters; the others are finished for the group, without an offset. It
+    /// goes on until it is full, nothing more is ready, or it has judged its share: [`TriedRun::WouldWait`] then says that
+    /// another pull may find more. [`TriedRun::Nothing`] is the only other result.
+    ///
+    /// # Errors
+    /// As [`Self::pull`].
+    pub fn pull_passing(&self, bounds: PullBounds, judging: Judging<'_>) -> Result<TriedRun> {
         check_in_flight(bounds.in_flight_max)?;
         let mut hands = held(&self.hands);
         let mut is_settled = self.shared.time.activity().is_none();
-        let mut is_hastened = false;
+        let (mut is_hastened, mut is_all) = (false, false);
+        let mut share = Share::of(judging);
         loop {
             self.check()?;
-            if !hands.unread.is_empty() {
+            let is_over = is_all || (!judging.filters.is_empty() && share.left == 0);
+            if hands.is_enough(bounds, judging.filters)
+                || (is_over && !hands.unread.is_empty() && (is_all || judging.returns_part))
+            {
                 if let Some(run) = self.read_unread(&mut hands, bounds, None)? {
-                    return Ok(Some(run));
+                    return Ok(TriedRun::Run(run));
                 }
                 // All of it was damaged or had expired, and is finished: there may be more.
-                (is_settled, is_hastened) = (self.shared.time.activity().is_none(), false);
+                (is_settled, is_hastened, is_all) = (self.shared.time.activity().is_none(), false, false);
+            } else if is_over {
+                return Ok(TriedRun::WouldWait);
             }
-            match self.ask(self.shared.lock_owner()?, bounds, &mut hands)? {
-                Pull::Deliveries(_) => {}
-                Pull::Load(load) => self.shared.load(load)?,
-                Pull::Gone => return Err(Error::Closed),
-                Pull::Wait | Pull::Soon if !is_settled => {
+            let asked = (bounds, judging.filters, &mut share);
+            match self.ask(self.shared.lock_owner()?, asked, &mut hands, None)? {
+                Asked::Given | Asked::WouldWait => is_hastened = false,
+                Asked::Load(load) => self.shared.load(load)?,
+                Asked::Gone => return Err(Error::Closed),
+                Asked::Wait if !hands.unread.is_empty() => is_all = true,
+                Asked::Wait | Asked::Soon if !is_settled => {
                     self.shared.settle()?;
                     is_settled = true;
                 }
-                Pull::Soon if !is_hastened => {
+                Asked::Soon if !is_hastened => {
                     self.shared.bring_in(PATIENCE)?;
                     is_hastened = true;
                 }
-                Pull::Wait | Pull::Soon => return Ok(None),
+                Asked::Soon if !hands.unread.is_empty() => is_all = true,
+                Asked::Wait | Asked::Soon => return Ok(TriedRun::Nothing),
             }
         }
     }
 
-    /// Lets the owner assign messages. They go to `hands`.
-    fn ask(&self, guard: OwnerGuard<'_>, bounds: PullBounds, hands: &mut InFlight) -> Result<Pull> {
+    /// Lets the owner assign messages, of those that pass the filters if there are any. They go to `hands`.
+    fn ask(
+        &self,
+        guard: OwnerGuard<'_>,
+        (bounds, filters, share): (PullBounds, &[Filter], &mut Share),
+        hands: &mut InFlight,
+        near: Option<SegmentNumber>,
+    ) -> Result<Asked> {
+        if !filters.is_empty() {
+            return self.judge_offer(guard, (bounds, filters, share), hands, near);
+        }
         let GroupConsumer { group, consumer } = self.consuming;
         let PullBounds { count_max, in_flight_max, .. } = bounds;
         let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
@@ -127,10 +177,13 @@ impl NamedConsumer {
             }
             Ok(pulled)
         })?;
-        if matches!(pulled, Pull::Gone) {
-            self.went();
-        }
-        Ok(pulled)
+        Ok(match pulled {
+            Pull::Deliveries(_) => Asked::Given,
+            Pull::Load(load) => Asked::Load(load),
+            Pull::Wait => Asked::Wait,
+            Pull::Soon => Asked::Soon,
+            Pull::Gone => self.gone(),
+        })
     }
 
     /// A run of the assigned messages, from the first on; `None` if there is none, or with `near` if that would have to

@@ -115,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// A new offset follows the one before, unless a filter left offsets out or the consumer began again. Every end of
+    /// A new offset follows the one before, also with filters, unless the consumer began again. Every end of
     /// the server may leave out offsets once. An offset may be of an earlier life of the server if its pull was.
     /// Returns the first life that it may be of.
     fn judge_order(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) -> u64 {
@@ -127,7 +127,7 @@ impl Ledger {
             return earliest;
         }
         let group = self.groups.get(&place.of);
-        let may_be_other = group.is_none_or(|group| group.wants.is_some() || group.may_have_begun_since(key.asked));
+        let may_be_other = group.is_none_or(|group| group.may_have_begun_since(key.asked));
         if offset > *before && (key.doubt != taken.doubt || may_be_other) {
             return earliest;
         }

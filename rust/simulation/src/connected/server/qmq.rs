@@ -49,6 +49,7 @@ impl Server {
             version,
             deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
             filters: request.filters,
+            judged: Vec::new(),
             hastened: None,
             is_refused: false,
         };

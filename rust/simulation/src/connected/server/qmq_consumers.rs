@@ -10,6 +10,7 @@ use delaymq_core::queues::held_pulls::{HeldId, HeldPulls};
 use delaymq_core::queues::leases::Leases;
 use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::queues::tags::Filter;
+use delaymq_core::store::Candidate;
 use delaymq_core::store::{Delivery, RetryRule};
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
@@ -46,6 +47,8 @@ pub(super) struct Pulling {
     pub(super) count: usize,
     pub(super) received: Option<PullOffset>,
     pub(super) filters: Vec<Filter>,
+    /// Ready messages that the filters have judged, and that still belong to nobody.
+    pub(super) judged: Vec<(Candidate, bool)>,
     pub(super) version: i16,
     pub(super) deadline: Millis,
     /// The end of the facts that it waits for before it looks again.

@@ -4,6 +4,7 @@ mod backlog;
 mod clock;
 mod consumers;
 mod files;
+mod filtering;
 mod forecast;
 mod judging;
 mod moves;

@@ -148,7 +148,7 @@ impl Server {
         let news = self.lasting.news_of(group);
         let options = self.lasting.options;
         let Looked { gathered, filtered } =
-            attached.look(node, &pulling, &options, peer.connection.answer_bytes_max())?;
+            attached.look(node, &mut pulling, &options, peer.connection.answer_bytes_max())?;
         if !filtered.is_empty() {
             session.owed = Some(Owed { done: filtered, passed_over: Vec::new(), asker: None, is_end: false });
         }
@@ -160,6 +160,7 @@ impl Server {
                 self.lasting.wake_next(group);
                 return Ok(Worked::Done);
             }
+            Gathered::Judged => return Ok(Worked::Waits(Job::Pull(pulling))),
             Gathered::Gone => session.standing = Standing::Detached,
             Gathered::Nothing if session.owed.is_some() => {}
             Gathered::Soon if !may_wait && pulling.hastened.is_none() => {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
-use delaymq_core::store::{Delivery, Pull, PullRequest};
+use delaymq_core::store::{Candidate as Ready, Delivery, JudgedPull, Offer, Pull, PullRequest};
 use delaymq_core::units::PullOffset;
 use delaymq_core::wire::qmq::filtering::may_pass;
 
@@ -23,6 +23,8 @@ pub(super) enum Gathered {
     Nothing,
     /// As `Nothing`, but messages become ready when facts on their way are applied.
     Soon,
+    /// Messages were judged, and the pull goes on in a later turn: meanwhile others may be given them.
+    Judged,
     /// The consumer has ended.
     Gone,
 }
@@ -38,13 +40,20 @@ impl Attached {
     pub(super) fn look(
         &mut self,
         node: &mut Node,
-        pulling: &Pulling,
+        pulling: &mut Pulling,
         options: &LastingOptions,
         bytes_max: usize,
     ) -> Result<Looked> {
         let bytes_max = ANSWER_BYTES.min(bytes_max);
         let lost = self.log.lost(pulling.received, pulling.count);
         let lost: Vec<Delivery> = lost.map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect());
+        let is_new = lost.is_empty() && self.unread.is_empty();
+        if is_new
+            && !pulling.filters.is_empty()
+            && let Some(gathered) = self.judge(node, pulling, options)?
+        {
+            return Ok(Looked { gathered, filtered: Vec::new() });
+        }
         let deliveries = if lost.is_empty() {
             match self.pull(node, pulling.count, options)? {
                 Ok(new) => new,
@@ -78,6 +87,42 @@ impl Attached {
         Ok(Looked { gathered, filtered })
     }
 
+    /// Judges ready messages before they are assigned, in two turns. `None` once some that pass are assigned.
+    fn judge(&mut self, node: &mut Node, pulling: &mut Pulling, options: &LastingOptions) -> Result<Option<Gathered>> {
+        let request = self.request(pulling.count, options);
+        if pulling.judged.is_empty() {
+            let candidates = match node.decide_offer(request)? {
+                Offer::Candidates(candidates) => candidates,
+                Offer::Wait => return Ok(Some(Gathered::Nothing)),
+                Offer::Gone => return Ok(Some(Gathered::Gone)),
+                Offer::Load(_) => return Err(Error::Closed),
+            };
+            for candidate in candidates {
+                let Ready { entry, .. } = candidate;
+                let payload = node.read_payload(entry.location(), entry.payload_sequence())?.1;
+                pulling.judged.push((candidate, may_pass(&pulling.filters, None, &payload)));
+            }
+            return Ok(Some(Gathered::Judged));
+        }
+        let judged = std::mem::take(&mut pulling.judged);
+        Ok(match node.decide_judged(request, &judged)? {
+            None => Some(Gathered::Gone),
+            Some(JudgedPull { deliveries, .. }) if !deliveries.is_empty() => {
+                self.unread.extend(deliveries);
+                None
+            }
+            Some(JudgedPull { passed_over: 0, is_held_up: true, .. }) => Some(Gathered::Soon),
+            Some(_) => Some(Gathered::Judged),
+        })
+    }
+
+    fn request(&self, count_max: usize, options: &LastingOptions) -> PullRequest {
+        let wanted = u32::try_from(self.log.len().saturating_add(count_max)).unwrap_or(u32::MAX);
+        let in_flight_max = wanted.clamp(options.in_flight_min, IN_FLIGHT_MAX);
+        let (group, consumer) = self.place;
+        PullRequest { group, consumer, count_max, in_flight_max, beside: None }
+    }
+
     /// New messages: one run of neighbouring offsets.
     fn pull(
         &mut self,
@@ -86,10 +131,7 @@ impl Attached {
         options: &LastingOptions,
     ) -> Result<std::result::Result<Vec<Delivery>, Gathered>> {
         if self.unread.is_empty() {
-            let wanted = u32::try_from(self.log.len().saturating_add(count_max)).unwrap_or(u32::MAX);
-            let in_flight_max = wanted.clamp(options.in_flight_min, IN_FLIGHT_MAX);
-            let (group, consumer) = self.place;
-            match node.decide_pull(PullRequest { group, consumer, count_max, in_flight_max, beside: None })? {
+            match node.decide_pull(self.request(count_max, options))? {
                 Pull::Deliveries(deliveries) => self.unread.extend(deliveries),
                 Pull::Wait => return Ok(Err(Gathered::Nothing)),
                 Pull::Soon => return Ok(Err(Gathered::Soon)),
