@@ -34,8 +34,8 @@ Store
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
-    subscribe(subject, *, group, start="unfinished", in_flight_max=256, tags=any_of(…) | all_of(…),
-              attributes={name: value | StartsWith(…) | Present()}) -> Subscription
+    subscribe(subject | [subjects] | "prefix*", *, group, start="unfinished", in_flight_max=256,
+              tags=any_of(…) | all_of(…), attributes={name: value | StartsWith(…) | Present()})
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
@@ -49,7 +49,7 @@ Subscription
     batches(max_messages, wait)              lists of messages: faster
     ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
     flush(timeout)   stop()   close()        flush waits until acknowledgements are durable
-    subject   group   in_flight_max          stop() from any thread
+    subject   subjects   group   in_flight_max          stop() from any thread
 
 Message
     ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; see settled

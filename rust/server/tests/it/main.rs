@@ -23,4 +23,5 @@ mod qmq;
 mod qmq_consumers;
 mod quotas;
 mod stuck_disk;
+mod subjects;
 mod support;

@@ -105,8 +105,8 @@ pub struct PullRequest {
     pub count_max: usize,
     /// The consumer never holds more than this many unfinished messages.
     pub in_flight_max: u32,
-    /// A consumer of another queue for the same user. The in-flight limit holds for both together.
-    pub beside: Option<(GroupNumber, ConsumerNumber)>,
+    /// How many messages the same user has in flight in other queues. The in-flight limit holds for all together.
+    pub beside: u64,
 }
 
 enum Found {
@@ -191,6 +191,12 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
+    /// Returns how many messages this consumer has in flight, as decided; 0 if it does not exist.
+    pub(in crate::store) fn in_flight(&self, state: &State, group: GroupNumber, consumer: ConsumerNumber) -> u64 {
+        let applied = state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
+        applied.map_or(0, |applied| applied.in_flight(self.next_offset(group, consumer)))
+    }
+
     /// Returns how many postings were read from runs and not delivered yet.
     pub(in crate::store) fn loaded_count(&self) -> usize {
         self.loaded.len()
@@ -205,10 +211,6 @@ impl Deciding {
     ) -> Result<Pull> {
         let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
         let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
-        let beside = request.beside.and_then(|(group, consumer)| {
-            let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
-            Some(in_flight(applied, self.next_offset(group, consumer)))
-        });
         let Self { groups, loaded, reading } = self;
         let deciding = groups.entry(request.group).or_default();
         let ending = deciding.consumers.entry(request.consumer).or_default().ending;
@@ -217,9 +219,12 @@ impl Deciding {
         }
         deciding.catch_up(group, consumer);
         deciding.propose_reserve(group, consumer, request, proposals);
-        let room = deciding.room(consumer, request, beside.unwrap_or_default());
-        let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
+        if !deciding.has_more(state, group) {
+            return Ok(Pull::Wait);
+        }
+        let room = deciding.room(consumer, request);
+        let mut found = Vec::new();
         let load = deciding.collect(Views { storage, state, loaded, reading }, group, room, &mut found)?;
         // The cursor may have passed many numbers that are done.
         deciding.propose_reserve(group, consumer, request, proposals);
@@ -232,12 +237,6 @@ impl Deciding {
         }
         Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
     }
-}
-
-/// Returns how many messages a consumer has in flight: those that it holds, and those that were decided, up to the
-/// offset `next`, and are not applied yet.
-fn in_flight(consumer: &Consumer, next: PullOffset) -> u64 {
-    (consumer.held.len() as u64).saturating_add(next.since(consumer.next_offset))
 }
 
 /// Reports an unfinished message without a posting in memory or in any run. The views contradict the log then, and no
@@ -278,10 +277,10 @@ impl GroupDeciding {
         proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
     }
 
-    /// Returns how many messages the consumer may get now. `beside` is its number in flight in the other queue.
-    fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
+    /// Returns how many messages the consumer may get now.
+    fn room(&self, consumer: &Consumer, request: PullRequest) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
-        let in_flight = in_flight(consumer, next).saturating_add(beside);
+        let in_flight = consumer.in_flight(next).saturating_add(request.beside);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
         let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
         let hasty = is_on(Planted::PulledBeforeReserved);

@@ -89,7 +89,7 @@ impl Attached {
             let wanted = u32::try_from(self.log.len().saturating_add(count_max)).unwrap_or(u32::MAX);
             let in_flight_max = wanted.clamp(options.in_flight_min, IN_FLIGHT_MAX);
             let (group, consumer) = self.place;
-            match node.decide_pull(PullRequest { group, consumer, count_max, in_flight_max, beside: None })? {
+            match node.decide_pull(PullRequest { group, consumer, count_max, in_flight_max, beside: 0 })? {
                 Pull::Deliveries(deliveries) => self.unread.extend(deliveries),
                 Pull::Wait => return Ok(Err(Gathered::Nothing)),
                 Pull::Soon => return Ok(Err(Gathered::Soon)),
