@@ -252,7 +252,7 @@ def qmq_pull(subject: str, group: str, consumer: str, hold_ms: int) -> bytes:
 def subscribe(number: int, subject: str, group: str, in_flight_max: int, credit: int) -> bytes:
     """The body of a SUBSCRIBE, from the earliest message on and without filters."""
     names = text(subject) + text(group) + text("")
-    return struct.pack(">I", number) + names + struct.pack(">BBIIII", 0, 0, in_flight_max, credit, 0, 0)
+    return struct.pack(">II", number, 1) + names + struct.pack(">BBIIII", 0, 0, in_flight_max, credit, 0, 0)
 
 
 class Delivered(NamedTuple):
@@ -266,7 +266,7 @@ class Delivered(NamedTuple):
     body: bytes
 
 
-DELIVERED = struct.Struct(">BQBBIQQQQ13x")  # what is left of the receipt is passed over
+DELIVERED = struct.Struct(">IQBBIQQQQ13x")  # what is left of the receipt is passed over
 
 
 def deliveries(body: bytes) -> tuple[int, list[Delivered]]:
@@ -289,7 +289,7 @@ def deliveries(body: bytes) -> tuple[int, list[Delivered]]:
 
 def acknowledge(number: int, messages: Sequence[Delivered]) -> bytes:
     """The body of an ACKNOWLEDGE."""
-    rows = (struct.pack(">BQQ", message.queue, message.offset, 1) for message in messages)
+    rows = (struct.pack(">IQQ", message.queue, message.offset, 1) for message in messages)
     return struct.pack(">II", number, len(messages)) + b"".join(rows)
 
 

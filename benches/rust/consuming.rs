@@ -5,7 +5,6 @@ use delaymq_core::wire::client::caller::Heard;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Credit, Deliver, Subscribe};
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
 use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, FLUSH, SUBSCRIBE};
-use delaymq_core::wire::qmq::pull::ConsumerName;
 
 use crate::case::{Case, Failure, Figures, now_us};
 use crate::client::{Client, tell_others};
@@ -64,7 +63,9 @@ impl Taken {
 pub(crate) fn subscribe(client: &mut Client, subscription: u32, subject: &str) -> Result<(), Failure> {
     let request = Subscribe {
         subscription,
-        name: ConsumerName { subject, group: "bench", consumer: "" },
+        subjects: vec![subject],
+        group: "bench",
+        consumer: "",
         start: StartAt::Unfinished,
         is_broadcast: false,
         in_flight_max: IN_FLIGHT_MAX,

@@ -24,6 +24,7 @@ mod room;
 mod served_lateness;
 mod standing;
 mod subjects;
+mod together;
 mod wheel;
 
 /// One file a limit, at most 60 lines each.
@@ -98,6 +99,7 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "room" => room::run(case),
         "room_limit" => limits::room::run(case),
         "subjects" => subjects::run(case),
+        "subjects_together" => together::run(case),
         "subjects_limit" => limits::subjects::run(case),
         "served_lateness" => served_lateness::run(case),
         "standing_limit" => limits::memory::standing(case),

@@ -42,7 +42,9 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         publisher.join().map_err(|_| Failure("the publisher died".to_owned()))??;
         consumed
     })?;
-    consumer.flush(&store)?;
+    if let Some(subscription) = consumer.subscriptions.first() {
+        flush(&store, subscription)?;
+    }
     let time = started.elapsed();
     let pulls = consumer.pulls;
     drop(consumer);
@@ -58,12 +60,12 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
 }
 
 /// How many open files, or threads, this process has.
-fn own(folder: &str) -> f64 {
+pub(crate) fn own(folder: &str) -> f64 {
     let count = std::fs::read_dir(format!("/proc/self/{folder}")).map_or(0, Iterator::count);
     rate(count as u64, Duration::from_secs(1))
 }
 
-fn publish_in_turn(store: &Store, names: &[String], case: &Case, messages: u64) -> Result<(), Failure> {
+pub(crate) fn publish_in_turn(store: &Store, names: &[String], case: &Case, messages: u64) -> Result<(), Failure> {
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
     let batch = case.count("batch")?;
     let mut filling = store.batch();
@@ -136,14 +138,13 @@ impl Consumer {
             self.pulls = self.pulls.saturating_add(1);
         }
     }
+}
 
-    /// Waits until all acknowledgements are durable.
-    fn flush(&self, store: &Store) -> Result<(), Failure> {
-        let Some(subscription) = self.subscriptions.first() else { return Ok(()) };
-        let end = subscription.submit_flush()?;
-        while !store.want(end)? {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        Ok(())
+/// Waits until all acknowledgements of the store are durable.
+pub(crate) fn flush(store: &Store, subscription: &Subscription) -> Result<(), Failure> {
+    let end = subscription.submit_flush()?;
+    while !store.want(end)? {
+        std::thread::sleep(Duration::from_micros(100));
     }
+    Ok(())
 }

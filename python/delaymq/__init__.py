@@ -34,9 +34,9 @@ Store
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
-    subscribe(subject, *, group, in_flight_max=256, tags=any_of(…) | all_of(…),
-              attributes={name: value | StartsWith(…) | Present()}, start="unfinished" | "latest" |
-              "earliest" | time | PublishedSince(time) | receipt) -> Subscription
+    subscribe(subject | [subjects] | "prefix*", *, group, start="unfinished" | "earliest" | "latest" |
+              time | PublishedSince(time) | receipt, in_flight_max=256, tags=any_of(…) | all_of(…),
+              attributes={name: value | StartsWith(…) | Present()}) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
@@ -49,7 +49,7 @@ Subscription
     get(timeout) -> Message or None          for message in subscription: …
     batches(max_messages, wait)              lists of messages: faster
     ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
-    flush(timeout)   stop()   close()   subject   group   in_flight_max    stop() from any thread
+    flush(timeout)   stop()   close()   subject   subjects   group   in_flight_max
 
 Message
     ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; see settled

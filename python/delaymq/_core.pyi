@@ -134,9 +134,9 @@ class Store:
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
         """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
     def subscribe(
-        self, subject: str, group: str, start: Start, in_flight_max: int, filters: Filters, /
+        self, subjects: Sequence[str], group: str, start: Start, in_flight_max: int, filters: Filters, /
     ) -> Subscription:
-        """A consumer; `start` is as `delaymq.starts.start_of` returns it."""
+        """A consumer of subjects or a prefix; `start` is as `delaymq.starts.start_of` returns it."""
     def status(self) -> dict[str, Any]:
         """The fields of `delaymq.Status`; also when the store is closed."""
     def next_report(self, wait_ms_max: int, /) -> tuple[str, str, str] | None:
@@ -192,9 +192,7 @@ class Unblocked:
     def drain(self) -> tuple[int, list[int], bool]:
         """The news: the visible position, tokens of subscriptions, and whether there are reports."""
     def want(self, position: int, /) -> bool:
-        """True if the position is visible; otherwise the descriptor signals it. Only the last position is signalled.
-        Raises Poisoned or Closed if it will never be visible.
-        """
+        """True if it is visible; if not, the descriptor signals the last one asked. Poisoned or Closed if never."""
 
 @final
 class Publishing:
@@ -267,9 +265,9 @@ class Request:
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
     @staticmethod
     def subscribe(
-        number: int, names: tuple[str, str, str], start: Start, in_flight_max: int, filters: Filters, /
+        number: int, names: tuple[Sequence[str], str, str], start: Start, in_flight_max: int, filters: Filters, /
     ) -> Request:
-        """A consumer without credit, of a subject, group and name. Its answer: the name, and if the group is new."""
+        """A consumer without credit, of subjects, group and name. Its answer: the name, and if the group is new."""
     @staticmethod
     def credit(number: int, credit: int, /) -> Request: ...
     @staticmethod

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, overload, runtime_checkab
 from delaymq.message import NO_TAGS
 
 if TYPE_CHECKING:
+    from delaymq._arguments.subjects import Subjects
     from delaymq._asyncio.message import AsyncMessage
     from delaymq.durations import Duration, Expires, OnExpiry
     from delaymq.filters import AttributeConditions, Tags
@@ -32,10 +33,12 @@ __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscr
 
 @runtime_checkable
 class Consumer(Protocol):
-    """Consumes a subject for a group. `delaymq.Subscription` documents the methods."""
+    """Consumes one subject, or many, for a group. `delaymq.Subscription` documents the methods."""
 
     @property
     def subject(self) -> str: ...
+    @property
+    def subjects(self) -> tuple[str, ...]: ...
     @property
     def group(self) -> str: ...
     @property
@@ -144,7 +147,7 @@ class DelayQueue(Protocol):
     def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",
@@ -165,6 +168,8 @@ class AsyncConsumer(Protocol):
 
     @property
     def subject(self) -> str: ...
+    @property
+    def subjects(self) -> tuple[str, ...]: ...
     @property
     def group(self) -> str: ...
     @property
@@ -282,7 +287,7 @@ class AsyncDelayQueue(Protocol):
     async def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",

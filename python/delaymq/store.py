@@ -14,6 +14,7 @@ from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
 from delaymq._arguments.publishes import publish_all
+from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._store import recovery
 from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
@@ -308,7 +309,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
 
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",
@@ -316,15 +317,17 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Subscription:
-        """Adds a consumer to a group: each message of the subject goes to one consumer of the group.
+        """Adds a consumer to a group: each message of the subjects goes to one consumer of the group.
 
         Args:
-            subject: The subject to consume. It need not exist yet.
+            subject: The subject to consume, or a list of at most 10,000, which need not exist yet; or a prefix with `*`
+                at its end, for every subject that begins so, those made later included.
             group: The name of the group. A group remembers which messages its consumers have acknowledged.
             start: Where a new group begins: `"unfinished"` at the first message that some group has not finished,
                 `"earliest"` at the earliest one that is kept (`keep_finished`), `"latest"` at the next one, a datetime
                 or a timedelta before now at the first one that was due since, `PublishedSince(…)` at the first one that
-                was published since, or a receipt at its message.
+                was published since, or a receipt at its message. It reads a subject
+                that is made later from its first message.
             in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535.
             tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
                 finished for the group, so all consumers of a group must have the same filters.
@@ -334,8 +337,9 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             WrongType, InvalidArgument, TooLarge: An argument has the wrong type or a value beyond its limits.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        core = self._core.subscribe(subject, group, start_of(start), in_flight_max, filters_of(tags, attributes))
-        subscription = Subscription(core, subject, group, in_flight_max, self)
+        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
+        core = self._core.subscribe(subjects, group, start_of(start), in_flight_max, filters)
+        subscription = Subscription(core, subjects, group, in_flight_max, self)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -359,8 +363,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
     def pin(self, duration: Duration) -> Pin:
         """Keeps every file of the store for a while, or until the pin is released, for a process that reads the folder.
 
-        The store works on, but removes no file meanwhile. A copy of the folder made under a pin is not a
-        backup, since its files are of different moments; close the store to copy it.
+        A copy of the folder under a pin is no backup: its files are of different moments. Close the store to copy it.
 
         Raises:
             WrongType, InvalidArgument: `duration` is refused.
@@ -383,9 +386,8 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
         lifecycle = getattr(self, "_lifecycle", None)
         if lifecycle is not None and not lifecycle.stopped and lifecycle.is_here:
             try:
-                warnings.warn(
-                    f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2
-                )
+                words = f"{self!r} was not closed: use it in a `with`"
+                warnings.warn(words, ResourceWarning, source=self, stacklevel=2)
             finally:
                 with contextlib.suppress(StoreError):
                     self.close()

@@ -1,4 +1,4 @@
-"""Subscriptions: a consumer takes the messages of a subject for one group, and settles them."""
+"""Subscriptions: a consumer takes the messages of one subject, or of many, for one group, and settles them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from delaymq._arguments.argument_errors import checked_int
 from delaymq._arguments.batches import checked_messages, checked_reason
+from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._store.closing import Closing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.message import Message, Settling
@@ -57,7 +58,7 @@ class Openable(Protocol):
 
 
 class Subscription(Closing):
-    """Delivers the messages of a subject to one consumer of a group, each once it is due.
+    """Delivers the messages of its subjects to one consumer of a group, each once it is due.
 
     ::
 
@@ -73,7 +74,7 @@ class Subscription(Closing):
     def __init__(
         self,
         core: DeliverySource,
-        subject: str,
+        subject: Subjects,
         group: str,
         in_flight_max: int = PULL_MESSAGES,
         store: Openable | None = None,
@@ -90,7 +91,7 @@ class Subscription(Closing):
         self._in_flight_max = in_flight_max
         self._closed = False
         self._core = core
-        self._subject = subject
+        self._subjects = subjects_of(subject)
         self._group = group
         self._waiting: deque[Message] = deque()
         self._pulling = threading.Lock()
@@ -98,8 +99,13 @@ class Subscription(Closing):
 
     @property
     def subject(self) -> str:
-        """The subject that is consumed."""
-        return self._subject
+        """The subject or prefix that is consumed; the first of a list. A message has its own."""
+        return self._subjects[0]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects that are consumed, or one prefix, as they were given to `subscribe`."""
+        return self._subjects
 
     @property
     def group(self) -> str:
@@ -288,7 +294,7 @@ class Subscription(Closing):
             warnings.warn(f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"Subscription(subject={self._subject!r}, group={self._group!r})"
+        return f"Subscription(subject={shown_subjects(self._subjects)}, group={self._group!r})"
 
 
 def checked_batch(max_messages: int) -> int:

@@ -266,7 +266,7 @@ def test_a_subscription_is_made_again_under_its_name(remote: Remote, served: Ser
         assert (second.body, second.attempt in (1, 2)) == (b"2", True)
         remote.call(second.ack)
         remote.call(messages.close)
-    first_name, second_name = (body[4 + 2 + 1 + 2 + 1 :][:2] for body in relay.bodies(SUBSCRIBE))
+    first_name, second_name = (body[4 + 4 + 2 + 1 + 2 + 1 :][:2] for body in relay.bodies(SUBSCRIBE))
     assert first_name == b"\0\0", "the server names it"
     assert second_name > b"\0\0"
     assert relay.connections == 2

@@ -105,7 +105,9 @@ class Bare(SubscriptionState):
 
     def __init__(self) -> None:
         self.recorded = Recorded()
-        super().__init__(cast(Session, self.recorded), SubscriptionRequest("a", "g", "earliest", 100, ([], False, [])))
+        super().__init__(
+            cast(Session, self.recorded), SubscriptionRequest(["a"], "g", "earliest", 100, ([], False, []))
+        )
         self.subscribed(NUMBER, "c")
 
     def notify(self) -> None:

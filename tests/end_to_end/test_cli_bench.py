@@ -82,7 +82,7 @@ def test_json_has_no_table_about_it() -> None:
 
 def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Path) -> None:
     ended = command("bench", "subjects", "backlog", "--quick", "--json", "--folder", str(tmp_path))
-    _, subjects, backlog, large = map(json.loads, ended.stdout.splitlines())
+    _, subjects, together, backlog, large = map(json.loads, ended.stdout.splitlines())
     assert (subjects["bench"], subjects["n"], subjects["durability"]) == ("subjects", 50_000, "disk")
     assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
     assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
@@ -94,6 +94,10 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
     told = {"unpulled_bytes", "filling_bytes", "memory_growth_bytes", "of_one_consumer_per_s"}
     assert told <= backlog["detail"].keys() == large["detail"].keys()
     assert subjects["limit"] > 0 < backlog["limit"]
+    one = together["detail"]
+    assert (together["bench"], one["subjects"], one["call"]) == ("subjects", 1000, "together")
+    assert one["messages_per_pull"] > one["apart_messages_per_pull"] >= 1
+    assert together["value"] > 0 < one["apart_per_s"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -182,7 +186,7 @@ def test_a_list_runs_beside_deliveries_and_one_subject_is_measured_as_many_are(t
     for detail in (slow, fast):
         assert detail["listed_per_s"] > 0 < detail["alone_p99_ms"]
         assert {"alone_p50_ms", "p50_ms", "p99_ms", "limit_p50_ms"} <= detail.keys()
-    assert [row["detail"]["subjects"] for row in rows if row["bench"] == "subjects"] == [1, 1000]
+    assert [row["detail"]["subjects"] for row in rows if row["bench"] == "subjects"] == [1, 1000, 1000]
 
 
 def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,18 @@ def test_what_is_not_due_waits(place: Place) -> None:
     assert consumed(place, "a", "--group", "g", "--count", "1", "--timeout", "30s") == ["soon"]
 
 
+def test_several_subjects_or_a_prefix_are_one_stream(place: Place) -> None:
+    for subject in ("order.made", "order.paid", "refund"):
+        published(place, subject, subject)
+    two_within = ("--count", "2", "--timeout", "30s")
+    two = consumed(place, "refund", "order.made", "--group", "g", *two_within)
+    assert sorted(two) == ["order.made", "refund"]
+    lines = consumed(place, "order.*", "--group", "h", "--start", "earliest", *two_within, "--jsonl")
+    assert sorted(json.loads(line)["subject"] for line in lines) == ["order.made", "order.paid"]
+    assert consumed(place, "order.*", "refund", "--group", "g", "--until-empty", code=2) == []
+    assert "subject" in refused(2, "consume", "a", "a", "--group", "g", "--until-empty", *place)
+
+
 def test_what_is_spread_is_told_in_its_receipt(place: Place) -> None:
     arguments = ("a", "x", "--at", "2030-01-01T00:00:00Z", "--jitter", "30s", "--json")
     dues = {json.loads(line)["due"] for _ in range(3) for line in published(place, *arguments)}

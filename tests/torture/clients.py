@@ -319,7 +319,7 @@ class Consumer:
                 self.kept += 1
             else:
                 done.append(message)
-        rows = b"".join(struct.pack(">BQQ", one.queue, one.offset, delay_ms) for one, delay_ms in back)
+        rows = b"".join(struct.pack(">IQQ", one.queue, one.offset, delay_ms) for one, delay_ms in back)
         lines = [{"id": name_of(one.body), "group": self.group, "delay_ms": delay_ms} for one, delay_ms in back]
         self.world.ledger.tell_all([{"kind": "returned", **line} for line in lines])
         names = [name_of(one.body) for one in done]

@@ -64,7 +64,7 @@ def test_the_details_that_name_a_case() -> None:
     assert values("burst", "consumer") == ["rust", "python", "rust", "rust", "rust"]
     assert values("burst", "subjects") == [1, 1, 6, 16, 40]
     assert values("hour", "pending") == [2_000_000]
-    assert values("subjects", "subjects") == [1, 100, 1000, 10_000]
+    assert values("subjects", "subjects") == [1, 100, 1000, 10_000, 1000]
     assert values("backlog", "ready") == [10_000_000, 2_000_000]
     assert values("backlog", "body_bytes") == [64, 1_024]
     assert values("replay", "ready") == [10_000_000] * 2

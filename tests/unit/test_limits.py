@@ -172,6 +172,10 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
     "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "subjects of a subscription, listed or selected by its prefix": lambda: [
+        constant("rust/core/src/store/names/selection.rs", "SUBJECTS_MAX"),
+        constant("rust/server/src/subscriptions/subscribe.rs", "SUBJECT_BYTES"),
+    ],
     "filters of a subscription": lambda: [
         constant(TAGS, "FILTERS_MAX"),
         constant(TAGS, "ASKED_TAGS_MAX"),

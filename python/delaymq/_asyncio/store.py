@@ -15,6 +15,7 @@ from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
 from delaymq._arguments.publishes import publish_all
+from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.keys import AsyncKeyCommands
@@ -292,7 +293,7 @@ class AsyncStore(
 
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",
@@ -303,10 +304,10 @@ class AsyncStore(
         """Adds a consumer when it is awaited or entered, as `delaymq.Store.subscribe`; WrongLoop is raised, too."""
 
         async def subscribe() -> AsyncSubscription:
-            filters = filters_of(tags, attributes)
-            core = await self._call(self._core.subscribe, subject, group, start_of(start), in_flight_max, filters)
+            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
+            core = await self._call(self._core.subscribe, subjects, group, start_of(start), in_flight_max, filters)
             subscription = AsyncSubscription(
-                core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
+                core, subjects, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
             )
             self._subscriptions.add(subscription)
             if self._closing is not None:

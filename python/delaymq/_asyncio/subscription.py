@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Self
 
 from delaymq._arguments.batches import checked_messages, checked_reason
+from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._asyncio.delivery import MessageDelivery, Settling
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
@@ -19,7 +20,7 @@ from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 
 
 class AsyncSubscription(AsyncClosing):
-    """Delivers the messages of a subject to one consumer of a group, each once it is due.
+    """Delivers the messages of its subjects to one consumer of a group, each once it is due.
 
     ::
 
@@ -35,7 +36,7 @@ class AsyncSubscription(AsyncClosing):
     def __init__(
         self,
         core: CoreSubscription,
-        subject: str,
+        subject: Subjects,
         group: str,
         *,
         in_flight_max: int,
@@ -49,7 +50,7 @@ class AsyncSubscription(AsyncClosing):
         """
         self._pull_messages = pull_messages
         self._core = core
-        self._subject = subject
+        self._subjects = subjects_of(subject)
         self._group = group
         self._in_flight_max = in_flight_max
         self._store = store
@@ -61,8 +62,13 @@ class AsyncSubscription(AsyncClosing):
 
     @property
     def subject(self) -> str:
-        """The subject that is consumed."""
-        return self._subject
+        """The subject or prefix that is consumed; the first of a list. A message has its own."""
+        return self._subjects[0]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects that are consumed, or one prefix, as they were given to `subscribe`."""
+        return self._subjects
 
     @property
     def group(self) -> str:
@@ -255,4 +261,4 @@ class AsyncSubscription(AsyncClosing):
             )
 
     def __repr__(self) -> str:
-        return f"AsyncSubscription(subject={self._subject!r}, group={self._group!r})"
+        return f"AsyncSubscription(subject={shown_subjects(self._subjects)}, group={self._group!r})"

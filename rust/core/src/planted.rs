@@ -120,6 +120,8 @@ faults! {
     PulledBeforeReserved,
     /// QMQ's R1: messages that a consumer holds count as finished when its lease ends.
     LeaseEndIsDone,
+    /// A queue that is woken takes the place of the one that was woken last, which is forgotten.
+    WokenLastForgotten,
     /// A heartbeat of QMQ's clients acknowledges the messages that they hold.
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that returns and reports that it received nothing does not get its messages again.

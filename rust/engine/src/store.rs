@@ -10,17 +10,14 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{RecoveryProgress, RecoveryReport, Verification, VerificationProgress, retry_subject};
 use delaymq_core::units::Sequence;
 
-use crate::clock::consumer_presence::ConsumerPresence;
 use crate::clock::timed_store::TimedStore;
-use crate::consume::member::{MAIN, Member};
-use crate::consume::subscription::Subscription;
+use crate::commit::submissions::Registering;
 use crate::files::storage::FileStorage;
 use crate::files::store_lock::StoreLock;
 use crate::held;
-use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::operate::rebuild::lock_closed;
-use crate::options::{Durability, Options, StartAt, SubscribeOptions};
+use crate::options::{Durability, Options, StartAt};
 use crate::publish::batch::{PublishBatch, Receipts, Ticket};
 use crate::query::report::{Report, Status};
 use crate::shared::Shared;
@@ -144,35 +141,11 @@ impl Store {
         self.shared.options.delay_ms_max
     }
 
-    /// Subscribes a group to a subject. Returns when both are durable.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `group` or `in_flight_max`; `DiskFull`, `Poisoned`,
-    /// `Closed`, `ForkedProcess`.
-    pub fn subscribe(&self, subject: &str, group: &str, options: SubscribeOptions) -> Result<Arc<Subscription>> {
-        self.shared.check()?;
-        check_name("subject", subject)?;
-        check_name("group", group)?;
-        options.check()?;
-        let shared = &self.shared;
-        let retries = shared.names.subject(&retry_subject(subject, group))?;
-        let subject = shared.names.subject(subject)?;
-        let (consuming, is_new) = shared.register_in_group(&subject, &retries, group, options.start)?;
-        // Their facts are in the log now.
-        let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let presence = ConsumerPresence::new(shared.time.activity());
-        let member = Arc::new(Member::new(subject, retries, group, options, presence));
-        member.set_consuming(MAIN, Some(consuming));
-        shared.subscribers.add(&member, consuming.group);
-        shared.find_retry_group(&member)?;
-        Ok(Arc::new(Subscription::new(Arc::clone(shared), member, is_new)))
-    }
-
     /// Registers a group that starts with the earliest message, on a subject whose name users may not choose.
     pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
         let names = &self.shared.names;
         let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
-        self.shared.register_group(&subject, &retries, group, StartAt::Unfinished).map(drop)
+        self.shared.register_group(&Registering { subject, retries }, group, StartAt::Unfinished).map(drop)
     }
 
     /// A snapshot of the store. Also of one that is poisoned or closed.

@@ -5,7 +5,8 @@ use delaymq_core::message_log::Preparing;
 use super::*;
 use crate::background::thread::HelperState;
 use crate::clock::system_clock::{Clock, ClockReading, SystemClock};
-use crate::options::{Due, Durability};
+
+use crate::options::{Due, Durability, SubscribeOptions};
 
 fn try_files_of(folder: &Path) -> std::io::Result<Vec<(std::path::PathBuf, Vec<u8>)>> {
     let mut files = Vec::new();

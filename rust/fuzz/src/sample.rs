@@ -109,7 +109,7 @@ impl Machine {
     /// The messages of three pulls; `false` if there were none.
     fn pull(&mut self, (group, consumer): Place, in_flight_max: u32) -> Result<Vec<Handed>> {
         for _ in 0..3 {
-            let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max, beside: None };
+            let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max, beside: 0 };
             let pulled = self.node.pull(request, 0)?;
             self.settle()?;
             if let Pulled::Messages(handed, ..) = pulled

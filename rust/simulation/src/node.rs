@@ -149,6 +149,8 @@ pub struct Node {
     receipts: ReceiptBook,
     outcomes: BTreeMap<Sequence, Outcome>,
     woken: BTreeSet<GroupNumber>,
+    /// The last pull found messages that are ready and that it may not have yet.
+    was_soon: bool,
     /// Assigned, and not handed over, since a payload could not be read.
     unread: BTreeMap<Place, VecDeque<Delivery>>,
     /// How often a pull had to read postings from a run.
@@ -159,6 +161,10 @@ pub struct Node {
     merge_failures: Vec<Error>,
     recovered: RecoveryReport,
     first_sequence: Sequence,
+}
+
+fn names_of(owner: &Owner) -> (SubjectDirectory, ReceiptBook) {
+    (SubjectDirectory::of(&owner.state().subjects), owner.receipt_book())
 }
 
 impl Node {
@@ -194,8 +200,7 @@ impl Node {
         commit_options.marks = options.marks;
         let mut clock = options.clock(recovered.trusted, now);
         let reading = clock.read(now.wall, now.boot_ns);
-        let names = SubjectDirectory::of(&recovered.owner.state().subjects);
-        let receipts = recovered.owner.receipt_book();
+        let (names, receipts) = names_of(&recovered.owner);
         let mut node = Self {
             storage,
             options,
@@ -220,6 +225,7 @@ impl Node {
             receipts,
             outcomes: BTreeMap::new(),
             woken: BTreeSet::new(),
+            was_soon: false,
             unread: BTreeMap::new(),
             loads: 0,
             checkpoint: None,

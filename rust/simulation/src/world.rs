@@ -10,6 +10,7 @@ mod extremes;
 mod keys;
 mod loads;
 mod machine;
+mod members;
 mod operations;
 mod plan;
 mod previews;
@@ -17,6 +18,7 @@ mod producers;
 mod rebuilds;
 mod recurring;
 mod retries;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +27,7 @@ use delaymq_core::store::{RebuildCounts, Receipt};
 use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 use self::asked::{Ask, Assigned, ByKeys, Change, Command, Handle, Kept, Keyed, Loading, Promised, Recurs};
+use self::members::Together;
 pub use self::plan::Plan;
 use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
@@ -70,6 +73,7 @@ pub struct World {
     oracle: Oracle,
     replica: Option<Replica>,
     handles: Vec<Handle>,
+    together: Together,
     /// Deliveries that consumers hold, as far as they know.
     assigned: BTreeMap<(u32, u32, u64), Assigned>,
     /// Deliveries that a crash or the end of their consumer made void.
@@ -145,6 +149,7 @@ impl World {
             node: None,
             oracle: Oracle::default(),
             replica: None,
+            together: Together::of(&consumers::handles_of(&plan)),
             handles: consumers::handles_of(&plan),
             assigned: BTreeMap::new(),
             stale: Vec::new(),
@@ -234,6 +239,7 @@ impl World {
         self.punched.run_bytes = self.punched.run_bytes.max(punched.run_bytes);
         let sent = node.take_sent();
         let applied = node.take_applied();
+        let woken = node.take_woken();
         let visible = node.commits().visible().sequence;
         for fact in sent {
             if let Label::Asked(number) = fact.label
@@ -251,6 +257,7 @@ impl World {
             }
         }
         self.hear_answers();
+        self.wake_queues(&woken);
     }
 
     fn ask_was_sent(&mut self, ask: Ask, fact: Sequence) {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.machine import anonymous_bytes
-from delaymq.bench.marks import at_most
+from delaymq.bench.marks import at_least, at_most
 from delaymq.bench.row import Case, Figures, Measurement
-from delaymq.bench.rust import in_process, measurement
+from delaymq.bench.rust import in_process, measurement, own_process
 from delaymq.message import Message, Publish
 from delaymq.store import Store
 
@@ -34,7 +34,9 @@ NEIGHBOUR_MS_MOST = 50.0
 HOUR_ANONYMOUS_BYTES_MOST = 1 << 30  # of the whole process
 TURNS = (1, 100, 1000, 10_000)  # subjects that are published to in turn
 TURNS_QUICK = (1, 1000)
+TURNS_TOGETHER = 1000  # subjects of one subscription
 TURN_BATCH = 1000
+TOGETHER_PER_S_LEAST = 800_000
 LOOK_EVERY = 20_000  # messages between two measurements of the memory
 
 
@@ -146,23 +148,41 @@ def cases_hour(quick: bool, scale: int | None = None) -> Sequence[Case]:
 
 
 def cases_subjects(quick: bool) -> Sequence[Case]:
-    """A row for each number of subjects with the same traffic; one thread consumes for all their groups."""
+    """A row for each number of subjects with the same traffic, and a subscription for each; then one for all.
+
+    One thread consumes. The last row has both forms, in turns.
+    """
     messages = 50_000 if quick else 1_000_000
     numbers = {"messages": messages, "body_bytes": len(BODY), "batch": TURN_BATCH, "disk": 1}
+
+    def together(folder: Path) -> Figures:
+        found, apart = (
+            own_process(name, _made(folder / name), subjects=TURNS_TOGETHER, **numbers)
+            for name in ("subjects_together", "subjects")
+        )
+        return {**found, "apart_per_s": apart["value"], "apart_messages_per_pull": apart["messages_per_pull"]}
+
+    each = TURNS_QUICK if quick else TURNS
+    rows: list[tuple[int, Measurement, dict[str, object]]] = [
+        (subjects, in_process("subjects", subjects=subjects, **numbers), {}) for subjects in each
+    ]
+    rows.append((TURNS_TOGETHER, together, {"call": "together"}))
     return [
         Case(
             bench="subjects",
             unit="messages/s",
             durability="disk",
             n=messages,
-            pairs=interleaved(
-                in_process("subjects", subjects=subjects, **numbers),
-                measurement("subjects_limit", subjects=subjects, **numbers),
-                quick=quick,
-            ),
+            pairs=interleaved(ours, measurement("subjects_limit", subjects=subjects, **numbers), quick=quick),
             limit_words="the messages of each batch written with a sync and read once, then as many assignments "
             "and acknowledgements written with a sync",
-            detail={"subjects": subjects, "batch": TURN_BATCH, "body_bytes": len(BODY), "from": "rust"},
+            detail={"subjects": subjects, "batch": TURN_BATCH, "body_bytes": len(BODY), "from": "rust", **more},
+            must=at_least(value=TOGETHER_PER_S_LEAST) if more else (),
         )
-        for subjects in (TURNS_QUICK if quick else TURNS)
+        for subjects, ours, more in rows
     ]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,4 +1,4 @@
-"""`delaymq consume`: prints the messages of a subject as they become due."""
+"""`delaymq consume`: prints the messages of subjects as they become due."""
 
 from __future__ import annotations
 
@@ -40,9 +40,16 @@ def add_to(verbs: Verbs) -> None:
             "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
             "delaymq consume order.timeout --group refunds --tag eu --attribute kind^=refund --store ./data",
             "delaymq consume order.timeout --group audit --start earliest --until-empty --store ./data",
+            "delaymq consume order.timeout order.refund --group billing --store ./data",
+            "delaymq consume 'order.*' --group audit --jsonl --store ./data",
         ),
     )
-    verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
+    verb.add_argument(
+        "subjects",
+        metavar="SUBJECT",
+        nargs="+",
+        help="subject to consume, several of them, or a prefix with '*' at its end, quoted for the shell",
+    )
     verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")
     add_start(verb, "where a new group begins (default unfinished)")
     verb.add_argument(
@@ -102,7 +109,7 @@ def run(chosen: argparse.Namespace) -> int:
     with (
         open_queue(chosen, settings) as store,
         store.subscribe(
-            chosen.subject,
+            chosen.subjects,
             group=group,
             start=chosen.start,
             in_flight_max=in_flight_max,

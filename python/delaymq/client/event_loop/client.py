@@ -14,6 +14,7 @@ from typing import Any, Self, cast, overload
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
+from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
@@ -253,7 +254,7 @@ class AsyncClient(
 
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",
@@ -269,14 +270,14 @@ class AsyncClient(
         async def subscribe() -> AsyncSubscription:
             self._event_loop.check()
             self._session.check()
-            filters = filters_of(tags, attributes)
-            wanted = SubscriptionRequest(subject, group, start_of(start), in_flight_max, filters)
+            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
+            wanted = SubscriptionRequest(subjects, group, start_of(start), in_flight_max, filters)
             state = AsyncSubscriptionState(self._session, wanted, self._watchers)
             await state.open()
             self._states.add(state)
             subscription = AsyncSubscription(
                 cast("_core.Subscription", state),
-                subject,
+                subjects,
                 group,
                 in_flight_max=in_flight_max,
                 store=self,

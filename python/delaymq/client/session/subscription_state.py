@@ -8,6 +8,7 @@ and settling the others is ambiguous, which `flush` reports.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ SETTLED_MAX = 256  # settled messages that are sent at once, without waiting for
 class SubscriptionRequest:
     """The arguments of `subscribe`, which are sent again on a new connection."""
 
-    subject: str
+    subjects: Sequence[str]
     group: str
     start: CoreStart
     in_flight_max: int
@@ -43,7 +44,7 @@ class SubscriptionRequest:
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.subscribe`.
         """
-        names = (self.subject, self.group, consumer)
+        names = (self.subjects, self.group, consumer)
         return _core.Request.subscribe(number, names, self.start, self.in_flight_max, self.filters)
 
 
@@ -370,7 +371,7 @@ class SubscriptionState:
         )
 
     def __repr__(self) -> str:
-        return f"the subscription of {self._wanted.subject} for {self._wanted.group}"
+        return f"the subscription of {', '.join(self._wanted.subjects[:3])} for {self._wanted.group}"
 
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.

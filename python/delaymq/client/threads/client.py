@@ -12,6 +12,7 @@ from typing import Any, Self, overload
 
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
+from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._core import Request
 from delaymq._store.closing import Closing
 from delaymq.client.commands.batches import cancels, moves, refused_move
@@ -262,7 +263,7 @@ class Client(
 
     def subscribe(
         self,
-        subject: str,
+        subject: Subjects,
         *,
         group: str,
         start: Start = "unfinished",
@@ -280,13 +281,13 @@ class Client(
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
         self._session.check()
-        filters = filters_of(tags, attributes)
+        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
         state = BlockingSubscriptionState(
-            self._session, SubscriptionRequest(subject, group, start_of(start), in_flight_max, filters)
+            self._session, SubscriptionRequest(subjects, group, start_of(start), in_flight_max, filters)
         )
         state.open()
         self._states.add(state)
-        subscription = Subscription(state, subject, group, in_flight_max, self, pull_messages=1)
+        subscription = Subscription(state, subjects, group, in_flight_max, self, pull_messages=1)
         self._subscriptions.add(subscription)
         return subscription
 

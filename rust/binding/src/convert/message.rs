@@ -8,6 +8,7 @@ use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
+use crate::convert::key::Key;
 use crate::convert::terms;
 use crate::convert::terms::Terms;
 use crate::convert::{errors, meta, qmq, text};
@@ -199,11 +200,13 @@ pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bo
     let Some(first) = delivered.first() else {
         return Ok(PyList::empty(py));
     };
-    let subject = PyString::new(py, &first.subject);
+    let (mut name, mut subject) = (&first.subject, PyString::new(py, &first.subject));
     let tuples = delivered.iter().map(|message| {
-        // A message that a QMQ consumer sent to its retry subject has the name of that subject.
-        let is_other = message.subject != first.subject;
-        tuple(if is_other { PyString::new(py, &message.subject) } else { subject.clone() }, message)
+        // Neighbours mostly have the same subject.
+        if message.subject != *name {
+            (name, subject) = (&message.subject, PyString::new(py, &message.subject));
+        }
+        tuple(subject.clone(), message)
     });
     let tuples = tuples.collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, tuples)
@@ -213,7 +216,7 @@ fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bo
     let py = subject.py();
     let (meta, body) = qmq::parts(&message.payload);
     let fields = (
-        message.key.number(),
+        Key(message.key.number()),
         subject,
         PyBytes::new(py, &body),
         message.due.0,

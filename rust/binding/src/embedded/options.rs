@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::queues::tags::{AttributeRule, Filter, TagRule};
+use delaymq_core::store::Selection;
 use delaymq_core::units::Millis;
 use delaymq_engine::{Durability, Options, RecoveryProgress, Since, StartAt, SubscribeOptions};
 use pyo3::prelude::*;
@@ -80,6 +81,12 @@ pub(crate) fn times(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<BTreeM
 /// Filters of a subscription: tags with whether all of them are wanted, and attributes with a rule of
 /// `delaymq._arguments.filters` and a value.
 pub(crate) type FilterTuple = (Vec<String>, bool, Vec<(String, u8, Vec<u8>)>);
+
+/// The subjects of a subscription.
+pub(crate) fn selection(py: Python<'_>, subjects: &[Bound<'_, PyAny>]) -> PyResult<Selection> {
+    let texts = subjects.iter().map(|subject| text::of("subject", subject)).collect::<PyResult<Vec<_>>>()?;
+    Selection::of(&texts).map_err(|error| errors::raised(py, error))
+}
 
 /// The options of a subscription.
 pub(crate) fn subscription(

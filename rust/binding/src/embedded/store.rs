@@ -105,19 +105,20 @@ impl Store {
         moves::told(py, moved.into_iter().map(terms::moved))
     }
 
-    #[pyo3(signature = (subject, group, start, in_flight_max, filters, /))]
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[pyo3(signature = (subjects, group, start, in_flight_max, filters, /))]
     fn subscribe(
         &self,
-        subject: &Bound<'_, PyAny>,
+        subjects: Vec<Bound<'_, PyAny>>,
         group: &Bound<'_, PyAny>,
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
         filters: options::FilterTuple,
     ) -> PyResult<Subscription> {
-        let py = subject.py();
-        let (name, group) = (text::of("subject", subject)?, text::of("group", group)?);
+        let py = group.py();
+        let (selection, group) = (options::selection(py, &subjects)?, text::of("group", group)?);
         let chosen = options::subscription(start, in_flight_max, filters)?;
-        let opened = py.detach(|| self.engine.subscribe(&name, &group, chosen));
+        let opened = py.detach(|| self.engine.subscribe_to(selection, &group, chosen));
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
     }
 

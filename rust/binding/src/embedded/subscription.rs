@@ -7,6 +7,7 @@ use delaymq_engine::{DeliveryKey, Pulled, Subscription as EngineSubscription};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::convert::key::Key;
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, message, text};
 use crate::embedded::waits::Wait;
@@ -46,30 +47,30 @@ impl Subscription {
     }
 
     /// Only queues, so the interpreter stays held: to release it could cost a busy process 5 ms.
-    fn acknowledge(&self, py: Python<'_>, key: u64) -> PyResult<()> {
+    fn acknowledge(&self, py: Python<'_>, key: Key) -> PyResult<()> {
         self.check_open(py)?;
-        self.engine.acknowledge(&[DeliveryKey::of_number(key)]).map_err(|error| errors::raised(py, error))
+        self.engine.acknowledge(&[DeliveryKey::of_number(key.0)]).map_err(|error| errors::raised(py, error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<u64>) -> PyResult<()> {
+    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<()> {
         self.check_open(py)?;
-        let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(*key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(key.0)).collect();
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
     /// Like `acknowledge`, this does not wait.
-    fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
+    fn give_back(&self, py: Python<'_>, key: Key, delay_ms: u64) -> PyResult<()> {
         self.check_open(py)?;
-        self.engine.give_back(DeliveryKey::of_number(key), delay_ms).map_err(|error| errors::raised(py, error))
+        self.engine.give_back(DeliveryKey::of_number(key.0), delay_ms).map_err(|error| errors::raised(py, error))
     }
 
     #[pyo3(signature = (key, reason, /))]
-    fn dead_letter(&self, key: u64, reason: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn dead_letter(&self, key: Key, reason: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reason.py();
         self.check_open(py)?;
         let reason = text::of("reason", reason)?;
-        self.engine.dead_letter(DeliveryKey::of_number(key), &reason).map_err(|error| errors::raised(py, error))
+        self.engine.dead_letter(DeliveryKey::of_number(key.0), &reason).map_err(|error| errors::raised(py, error))
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {

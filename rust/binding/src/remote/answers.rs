@@ -29,6 +29,7 @@ use delaymq_engine::{Fate, LookedUpKey};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::convert::key::Key;
 use crate::convert::receipt::Receipts;
 use crate::convert::{errors, qmq};
 use crate::embedded::key_commands::key_fate;
@@ -195,11 +196,12 @@ pub(crate) fn deliver<'py>(py: Python<'py>, stream: &[u8], body: &[u8]) -> PyRes
     let Some(first) = deliver.messages.first() else {
         return (UNASKED, deliver.subscription, deliver.now.0, PyList::empty(py)).into_pyobject(py);
     };
-    let (name, subject) = (first.subject, PyString::new(py, first.subject));
+    let (mut name, mut subject) = (first.subject, PyString::new(py, first.subject));
     let tuples = deliver.messages.iter().map(|message| {
-        let is_other = message.subject != name;
-        let subject = if is_other { PyString::new(py, message.subject) } else { subject.clone() };
-        delivery(deliver.subscription, stream, subject, message)
+        if message.subject != name {
+            (name, subject) = (message.subject, PyString::new(py, message.subject));
+        }
+        delivery(deliver.subscription, stream, subject.clone(), message)
     });
     let tuples = PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)?;
     (UNASKED, deliver.subscription, deliver.now.0, tuples).into_pyobject(py)
@@ -220,7 +222,7 @@ fn delivery<'py>(
     let (meta, body) = message.parts();
     let (meta, body) = qmq::parts_of(message.form == PayloadForm::Opaque, meta, body);
     let fields = (
-        key,
+        Key(key),
         subject,
         PyBytes::new(py, &body),
         message.due.0,

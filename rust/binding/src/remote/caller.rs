@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::convert::errors;
+use crate::convert::key::Key;
 use crate::remote::answers;
 use crate::remote::requests::Request;
 
@@ -116,7 +117,7 @@ impl Caller {
 
     #[staticmethod]
     #[pyo3(signature = (key, number, /))]
-    const fn delivered_to(key: u64, number: u32) -> bool {
-        delivery_keys::is_of(key, number)
+    const fn delivered_to(key: Key, number: u32) -> bool {
+        delivery_keys::is_of(key.0, number)
     }
 }

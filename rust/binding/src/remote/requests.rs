@@ -24,6 +24,7 @@ use delaymq_engine::Due;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
+use crate::convert::key::Key;
 use crate::convert::message::{About, Outgoing};
 use crate::convert::terms;
 use crate::convert::terms::Terms;
@@ -154,17 +155,19 @@ impl Request {
     #[pyo3(signature = (number, names, start, in_flight_max, filters, /))]
     fn subscribe(
         number: u32,
-        names: (Bound<'_, PyAny>, Bound<'_, PyAny>, String),
+        names: (Vec<Bound<'_, PyAny>>, Bound<'_, PyAny>, String),
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
         filters: options::FilterTuple,
     ) -> PyResult<Self> {
-        let (subject, group) = (text::of("subject", &names.0)?, text::of("group", &names.1)?);
+        let (subjects, group) = (options::selection(start.py(), &names.0)?.texts(), text::of("group", &names.1)?);
         let chosen = options::subscription(start, in_flight_max, filters)?;
         chosen.check().map_err(|error| errors::raised(start.py(), error))?;
         let subscribe = Subscribe {
             subscription: number,
-            name: ConsumerName { subject: &subject, group: &group, consumer: &names.2 },
+            subjects: subjects.iter().map(String::as_str).collect(),
+            group: &group,
+            consumer: &names.2,
             start: chosen.start,
             is_broadcast: false,
             in_flight_max: chosen.in_flight_max,
@@ -185,8 +188,8 @@ impl Request {
 
     #[staticmethod]
     #[pyo3(signature = (number, keys, /))]
-    fn acknowledge(py: Python<'_>, number: u32, keys: Vec<u64>) -> PyResult<Self> {
-        let mut keys: Vec<(u8, u64)> = keys.into_iter().map(delivery_keys::parts).collect();
+    fn acknowledge(py: Python<'_>, number: u32, keys: Vec<Key>) -> PyResult<Self> {
+        let mut keys: Vec<(u32, u64)> = keys.into_iter().map(|key| delivery_keys::parts(key.0)).collect();
         keys.sort_unstable();
         let mut ranges: Vec<KeyRange> = Vec::new();
         for (queue, offset) in keys {
@@ -202,9 +205,9 @@ impl Request {
 
     #[staticmethod]
     #[pyo3(signature = (number, messages, /))]
-    fn give_back(py: Python<'_>, number: u32, messages: Vec<(u64, u64)>) -> PyResult<Self> {
+    fn give_back(py: Python<'_>, number: u32, messages: Vec<(Key, u64)>) -> PyResult<Self> {
         let messages = messages.into_iter().map(|(key, delay_ms)| {
-            let (queue, offset) = delivery_keys::parts(key);
+            let (queue, offset) = delivery_keys::parts(key.0);
             GivenBack { queue, offset, delay_ms }
         });
         let request = GiveBack { subscription: number, messages: messages.collect() };
@@ -213,9 +216,9 @@ impl Request {
 
     #[staticmethod]
     #[pyo3(signature = (number, keys, reason, /))]
-    fn put_away(number: u32, keys: Vec<u64>, reason: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn put_away(number: u32, keys: Vec<Key>, reason: &Bound<'_, PyAny>) -> PyResult<Self> {
         let text = text::of("reason", reason)?;
-        let keys = keys.into_iter().map(delivery_keys::parts).collect();
+        let keys = keys.into_iter().map(|key| delivery_keys::parts(key.0)).collect();
         Self::filled(reason.py(), PUT_AWAY, |out| PutAway { subscription: number, reason: &text, keys }.put(out))
     }
 

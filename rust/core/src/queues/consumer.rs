@@ -41,6 +41,12 @@ impl Consumer {
             held: HeldRuns::default(),
         }
     }
+
+    /// How many messages it has in flight: those that it holds, and those that were decided, up to the offset `next`,
+    /// and are not applied yet.
+    pub fn in_flight(&self, next: PullOffset) -> u64 {
+        (self.held.len() as u64).saturating_add(next.since(self.next_offset))
+    }
 }
 
 /// The consumers of a group, by number and by name. Lasting consumers and those of one epoch have separate names.

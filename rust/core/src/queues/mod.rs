@@ -2,7 +2,7 @@
 //!
 //! Only `apply` changes groups, consumers and ranges, in log order. Decisions that are not applied yet (assignments
 //! under way) are in [`crate::store`] and are never saved. A server decides with the public modules: which pulls
-//! wait, which consumers live, which offsets were given, which messages pass a filter. Their state is never saved
+//! wait, which consumers live, which offsets were given, which messages pass a filter, which of many queues is next. Their state is never saved
 //! either.
 
 pub mod answer_run;
@@ -14,6 +14,7 @@ pub mod leases;
 pub mod pull_log;
 mod ranges;
 pub mod tags;
+pub mod turns;
 
 pub use consumer::{Consumer, Consumers};
 pub use group::{Group, RESERVE_MAX, Taken};

@@ -34,6 +34,7 @@ pub use names::keys::{Keys, Named, command_hash, name_hash};
 pub use names::receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use names::receipt_book::ReceiptBook;
 pub use names::recent_ids::RecentIds;
+pub use names::selection::{SUBJECTS_MAX, Selection};
 pub use names::subject_names::{
     GoesOn, consumed_at, dead_letter_subject, dead_letters_of, goes_on, is_of_users, retry_subject, sent_retry_due,
 };

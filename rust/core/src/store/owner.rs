@@ -32,7 +32,9 @@ use crate::schedule_log::Feed;
 use crate::storage::Storage;
 use crate::store::apply::placement::{Arrival, BatchTime};
 use crate::store::propose::rest::Rest;
-use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence};
+use crate::units::{
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
+};
 
 /// A visible batch: it is as durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
@@ -215,6 +217,11 @@ impl Owner {
         self.effects.take_woken(&self.state.subjects).into_iter().collect()
     }
 
+    /// Takes the subjects that were named by facts since the last call, in the order of the log.
+    pub fn take_named(&mut self) -> Vec<SubjectNumber> {
+        std::mem::take(&mut self.effects.named)
+    }
+
     /// Feeds the wheel and proposes due messages as ready, limited by the budget.
     ///
     /// # Errors
@@ -237,6 +244,12 @@ impl Owner {
         let count_max = request.count_max.min(self.options.assign_fact_numbers());
         let request = PullRequest { count_max, ..request };
         self.deciding.pull((&self.effects.storage, &self.state), request, proposals)
+    }
+
+    /// How many messages a consumer has in flight: those that it holds, and those that were decided and are not applied
+    /// yet.
+    pub fn in_flight(&self, group: GroupNumber, consumer: ConsumerNumber) -> u64 {
+        self.deciding.in_flight(&self.state, group, consumer)
     }
 
     /// Takes the postings that a load read. Messages with damaged postings are recovered from the log if it is kept.

@@ -1,6 +1,7 @@
 //! Facts whose outcome a caller waits for: submitted, made durable, applied, answered.
 
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::group_start::StartOf;
-use crate::consume::member::{GroupConsumer, Member};
+use crate::consume::member::GroupConsumer;
 use crate::drive::driver::LockedOwner;
 use crate::held;
 use crate::names::Subject;
@@ -31,6 +32,12 @@ pub(crate) struct RegisteredGroup {
     pub(crate) number: GroupNumber,
     /// False if it existed before.
     pub(crate) is_new: bool,
+}
+
+/// A subject whose group is to be registered, and the subject of the retries of that group.
+pub(crate) struct Registering {
+    pub(crate) subject: Subject,
+    pub(crate) retries: Subject,
 }
 
 /// Facts whose outcomes are expected. Dropping it drops the outcomes.
@@ -176,72 +183,96 @@ impl Shared {
     }
 
     /// Registers the group, its subject and its retry subject, as far as they do not exist.
-    pub(crate) fn register_group(
+    pub(crate) fn register_group(&self, of: &Registering, group: &str, start: StartAt) -> Result<RegisteredGroup> {
+        let found = self.register_groups(slice::from_ref(of), group, start, None)?;
+        found.first().copied().flatten().ok_or(Error::Closed)
+    }
+
+    /// The same of many subjects, by one submission. The class is [`Class::Growing`] if one of them is new.
+    fn register_groups(
         &self,
-        subject: &Subject,
-        retries: &Subject,
+        subjects: &[Registering],
         group: &str,
         start: StartAt,
-    ) -> Result<RegisteredGroup> {
-        let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
-        let mut records = Vec::new();
-        for one in &new {
-            encode_subject(&mut records, one.number, &one.name);
+        class: Option<Class>,
+    ) -> Result<Vec<Option<RegisteredGroup>>> {
+        let (mut records, mut count, mut new, mut places) = (Vec::new(), 0_usize, Vec::new(), Vec::new());
+        let mut grows = false;
+        for Registering { subject, retries } in subjects {
+            // The retry subject of an existing group is needed to finish what is stored.
+            let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
+            for one in [subject, retries].into_iter().filter(|one| one.needs_fact) {
+                encode_subject(&mut records, one.number, &one.name);
+                count = count.saturating_add(1);
+                new.push(one.clone());
+            }
+            // An existing group goes on where it was, even if the message of a receipt is not kept any more.
+            let start = if is_there { StartAt::Unfinished } else { start };
+            let start = self.start_of(StartOf::Subject(subject.number), start)?;
+            encode_group(&mut records, subject.number, start, group);
+            places.push(count);
+            count = count.saturating_add(1);
+            grows |= !is_there || subject.needs_fact;
         }
-        // The retry subject of an existing group is needed to finish what is stored.
-        let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
-        // An existing group goes on where it was, even if the message of a receipt is not kept any more.
-        let start = if is_there { StartAt::Unfinished } else { start };
-        let start = self.start_of(StartOf::Subject(subject.number), start)?;
-        encode_group(&mut records, subject.number, start, group);
-        let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
-        let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
+        let class = class.unwrap_or(if grows { Class::Growing } else { Class::Finishing });
+        let found = self.ask(&records, count, class, true)?;
         self.names.submitted(&new);
-        match found.last() {
-            Some(Some(Outcome::Group(number))) => Ok(RegisteredGroup { number: *number, is_new: true }),
-            Some(Some(Outcome::GroupThere(number))) => Ok(RegisteredGroup { number: *number, is_new: false }),
-            _ => Err(Error::Closed),
-        }
+        let registered = places.into_iter().map(|place| match found.get(place) {
+            Some(Some(Outcome::Group(number))) => Some(RegisteredGroup { number: *number, is_new: true }),
+            Some(Some(Outcome::GroupThere(number))) => Some(RegisteredGroup { number: *number, is_new: false }),
+            _ => None,
+        });
+        Ok(registered.collect())
     }
 
     /// Registers a consumer in the group of this name. Returns whether the group is new. If the group is reset or
     /// removed between the two facts, both are tried again.
-    pub(crate) fn register_in_group(
-        &self,
-        subject: &Subject,
-        retries: &Subject,
-        group: &str,
-        start: StartAt,
-    ) -> Result<(GroupConsumer, bool)> {
+    fn register_in_group(&self, of: &Registering, group: &str, start: StartAt) -> Result<(GroupConsumer, bool)> {
         for _ in 0..REGISTRATIONS_MAX {
-            let RegisteredGroup { number: group, is_new } = self.register_group(subject, retries, group, start)?;
-            match self.register_consumer(group) {
-                Err(Error::Closed) => self.check()?,
-                begun => return begun.map(|consumer| (GroupConsumer { group, consumer }, is_new)),
+            let RegisteredGroup { number: group, is_new } = self.register_group(of, group, start)?;
+            match self.register_consumers(&[group])?.first() {
+                Some(Some(consumer)) => return Ok((GroupConsumer { group, consumer: *consumer }, is_new)),
+                _ => self.check()?,
             }
         }
         Err(Error::Closed)
     }
 
-    /// Registers a consumer of a group, under a name that no other has.
-    /// Fails with `Closed` if the group does not exist any more.
-    pub(crate) fn register_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
-        let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
-        let mut records = Vec::new();
-        encode_consumer(&mut records, group, &format!("{}-{ordinal}", self.issuer.epoch));
-        match self.ask(&records, 1, Class::Finishing, false)?.first() {
-            Some(Some(Outcome::Consumer(number))) => Ok(*number),
-            _ => Err(Error::Closed),
+    /// Registers a consumer in the group of this name of each of these subjects, in two submissions. Returns whether
+    /// each group is new.
+    pub(crate) fn register_in_groups(
+        &self,
+        subjects: &[Registering],
+        group: &str,
+        start: StartAt,
+        class: Option<Class>,
+    ) -> Result<Vec<(GroupConsumer, bool)>> {
+        let registered = self.register_groups(subjects, group, start, class)?;
+        let numbers: Vec<GroupNumber> = registered.iter().flatten().map(|one| one.number).collect();
+        let mut consumers = self.register_consumers(&numbers)?.into_iter();
+        let mut begun = Vec::with_capacity(subjects.len());
+        for (of, registered) in subjects.iter().zip(registered) {
+            let consumer = if registered.is_some() { consumers.next().flatten() } else { None };
+            if let (Some(RegisteredGroup { number: group, is_new }), Some(consumer)) = (registered, consumer) {
+                begun.push((GroupConsumer { group, consumer }, is_new));
+            } else {
+                self.check()?;
+                begun.push(self.register_in_group(of, group, start)?);
+            }
         }
+        Ok(begun)
     }
 
-    /// Connects a new member with the group of its retry subject, if there is one.
-    pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
-        let mut guard = self.lock_owner()?;
-        let state = guard.get()?.owner.state();
-        if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
-            self.subscribers.joins_retries(member, group);
+    /// Registers a consumer of each of these groups, under a name that no other has; `None` for a group that does not
+    /// exist any more.
+    pub(crate) fn register_consumers(&self, groups: &[GroupNumber]) -> Result<Vec<Option<ConsumerNumber>>> {
+        let mut records = Vec::new();
+        for group in groups {
+            let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
+            encode_consumer(&mut records, *group, &format!("{}-{ordinal}", self.issuer.epoch));
         }
-        Ok(())
+        let found = self.ask(&records, groups.len(), Class::Finishing, false)?;
+        let number = |outcome| if let Some(Outcome::Consumer(number)) = outcome { Some(number) } else { None };
+        Ok(found.into_iter().map(number).collect())
     }
 }

@@ -10,6 +10,7 @@ use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 use crate::consume::delivery::{Delivered, DeliveryKey};
 use crate::consume::expiring::ExpiredDelivery;
 use crate::consume::member::Unread;
+use crate::consume::queues::place_of;
 use crate::consume::subscription::Subscription;
 use crate::files::payload_reader::Stored;
 use crate::names::Subject;
@@ -78,7 +79,7 @@ impl Subscription {
         let (mut delivered, mut bytes) = (Vec::with_capacity(unread.count_max), 0_usize);
         let (mut expired, mut passed_over, mut judged) = (Vec::new(), Vec::new(), 0_usize);
         let mut deliveries = Vec::with_capacity(unread.count_max);
-        let filters = &self.member.filters;
+        let (filters, places) = (&self.member.filters, self.member.places());
         let mut payloads = self.shared.payloads.reader();
         let mut failed = Ok(());
         while bytes < bytes_max
@@ -87,6 +88,7 @@ impl Subscription {
         {
             let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
             let entry = &delivery.entry;
+            let Some(place) = places.get(place_of(*queue)) else { break };
             if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
                 break;
             }
@@ -96,7 +98,7 @@ impl Subscription {
                     judged = judged.saturating_add(1);
                     passed_over.push(key);
                 }
-                Ok(stored) if self.shared.has_expired(&stored, &self.member.subject) => {
+                Ok(stored) if self.shared.has_expired(&stored, &place.subject) => {
                     if near.is_some() {
                         break;
                     }
@@ -105,13 +107,12 @@ impl Subscription {
                 Ok(stored) => {
                     judged = judged.saturating_add(1);
                     bytes = bytes.saturating_add(stored.payload.all().len());
-                    let subject = &self.member.subject;
                     delivered.push(self.shared.delivered(
                         key,
                         entry,
                         (delivery.attempt, delivery.is_redelivered()),
                         stored,
-                        subject,
+                        &place.subject,
                     ));
                     deliveries.push((key, *delivery));
                 }

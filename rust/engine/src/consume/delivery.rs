@@ -11,24 +11,27 @@ use crate::files::mapping::Mapping;
 /// The key of a delivery in its subscription, for acknowledging it or giving it back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeliveryKey {
-    /// 0 for the subject, 1 for the group's retry subject.
-    pub queue: u8,
+    /// Twice the place of the subject in its subscription; one more for the group's retries of that subject.
+    pub queue: u32,
     /// The pull offset in that queue.
     pub offset: u64,
 }
 
-/// The bit of a key's number for the retry subject. Offsets never reach it.
+/// The bit of a key's number for a retry subject. Offsets never reach it.
 const RETRY_BIT: u64 = 1 << 62;
 
 impl DeliveryKey {
-    /// The key as one number.
-    pub const fn number(self) -> u64 {
-        if self.queue == 0 { self.offset } else { self.offset | RETRY_BIT }
+    /// The key as one number: of the first subject, it takes 63 bits.
+    pub const fn number(self) -> u128 {
+        let retry = if self.queue & 1 == 0 { 0 } else { RETRY_BIT };
+        ((self.queue >> 1) as u128) << u64::BITS | (self.offset | retry) as u128
     }
 
     /// The key that a number stands for.
-    pub const fn of_number(number: u64) -> Self {
-        Self { queue: (number & RETRY_BIT != 0) as u8, offset: number & !RETRY_BIT }
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the number are meant")]
+    pub const fn of_number(number: u128) -> Self {
+        let (place, low) = ((number >> u64::BITS) as u32, number as u64);
+        Self { queue: place << 1 | (low & RETRY_BIT != 0) as u32, offset: low & !RETRY_BIT }
     }
 }
 
@@ -36,7 +39,7 @@ impl DeliveryKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliveryRange {
     /// As in [`DeliveryKey`].
-    pub queue: u8,
+    pub queue: u32,
     /// The first offset.
     pub first: u64,
     /// How many.
@@ -173,8 +176,11 @@ mod tests {
 
     #[test]
     fn a_key_reads_back_from_its_number() {
-        for key in [(0, 0), (1, 0), (0, 77), (1, 77)].map(|(queue, offset)| DeliveryKey { queue, offset }) {
+        for key in [(0, 0), (1, 0), (0, 77), (1, 77), (2, 77), (19_999, 77), (19_999, 0)]
+            .map(|(queue, offset)| DeliveryKey { queue, offset })
+        {
             assert_eq!(DeliveryKey::of_number(key.number()), key);
+            assert_eq!(key.number() < 1 << 63, key.queue < 2, "a key of the first subject is short");
         }
     }
 }

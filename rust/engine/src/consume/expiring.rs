@@ -67,15 +67,19 @@ fn parted<'a>(
 
 impl Subscription {
     /// Finishes assigned messages of these queues, which have expired.
-    pub(crate) fn finish_expired(&self, expired: &[(u8, ExpiredDelivery)]) -> Result<()> {
+    pub(crate) fn finish_expired(&self, expired: &[(u32, ExpiredDelivery)]) -> Result<()> {
         if expired.is_empty() {
             return Ok(());
         }
         self.shared.metrics.expired.add(expired.len() as u64);
         let (now, _) = self.shared.now();
-        for (queue, consuming) in (0_u8..2).filter_map(|queue| Some((queue, self.member.consuming(queue)?))) {
-            let of_queue = expired.iter().filter(|(of, _)| *of == queue).map(|(_, one)| one);
-            let (dropped, dead) = parted(of_queue);
+        let mut by_queue: BTreeMap<u32, Vec<&ExpiredDelivery>> = BTreeMap::new();
+        for (queue, one) in expired {
+            by_queue.entry(*queue).or_default().push(one);
+        }
+        for (queue, of_queue) in by_queue {
+            let Some(consuming) = self.member.with_queues(|queues| queues.consumer_of(queue)) else { continue };
+            let (dropped, dead) = parted(of_queue.into_iter());
             if !dropped.is_empty() {
                 self.shared.drop_expired(consuming.group, &dropped)?;
             }

@@ -2,35 +2,23 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use delaymq_core::queues::tags::Filter;
-use delaymq_core::store::Delivery;
-use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+use delaymq_core::store::{Delivery, SUBJECTS_MAX, Selection};
+use delaymq_core::units::GroupNumber;
 
 use crate::clock::consumer_presence::ConsumerPresence;
 use crate::commit::waits::EventCount;
 use crate::consume::delivery::{DeliveryKey, DeliveryRange};
 use crate::consume::ended_deliveries::{Moved, Settled};
 use crate::consume::offset_hasher::ByOffset;
+use crate::consume::queues::{Queues, Turn, place_of};
 use crate::held;
 use crate::names::Subject;
 use crate::options::SubscribeOptions;
-use crate::sync::{AtomicU32, Mutex};
+use crate::sync::Mutex;
 
-/// A consumer of a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct GroupConsumer {
-    pub(crate) group: GroupNumber,
-    pub(crate) consumer: ConsumerNumber,
-}
-
-/// A subscription consumes from two subjects.
-pub(crate) const QUEUES: usize = 2;
-/// The subject itself.
-pub(crate) const MAIN: u8 = 0;
-/// The group's retry subject.
-pub(crate) const RETRY: u8 = 1;
+pub(crate) use crate::consume::queues::{GroupConsumer, MAIN};
 
 /// The most messages that are assigned ahead for the filters to judge, in addition to those in flight.
 pub(crate) const JUDGED_AHEAD_MAX: usize = 1_024;
@@ -40,40 +28,48 @@ const PASSED_OVER_MAX: u32 = 1 << 16;
 
 #[derive(Default)]
 struct InFlight {
-    consuming: [Option<GroupConsumer>; QUEUES],
+    queues: Queues,
     /// What the user has got and not finished.
     held: HashMap<DeliveryKey, Delivery, ByOffset>,
     /// What was assigned and is not read yet.
-    unread: VecDeque<(u8, Delivery)>,
+    unread: VecDeque<(u32, Delivery)>,
     /// How many of these a thread is reading.
     reading: usize,
     /// How many of them it may hand over. Filters keep some back.
     promised: usize,
     /// How many messages filters judged lately for each that passed; 0 before the first.
     judged_for_one: usize,
-    acknowledged: [Vec<u64>; QUEUES],
-    moved: [Vec<Moved>; QUEUES],
     is_listed: bool,
-    starts_with: u8,
+    /// Subjects that were made since the subscription began, and that its prefix selects.
+    met: Vec<String>,
+    /// How many subjects its prefix selects, if these are too many.
+    too_many: Option<usize>,
+}
+
+/// A subject that a member consumes.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) subject: Subject,
+    pub(crate) retry_subject: Subject,
 }
 
 /// See the module.
 pub(crate) struct Member {
-    pub(crate) subject: Subject,
-    pub(crate) retry_subject: Subject,
+    pub(crate) selection: Selection,
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
     /// A message must pass all of these.
     pub(crate) filters: Vec<Filter>,
     pub(crate) news: EventCount,
     pub(crate) presence: ConsumerPresence,
-    retry_group: AtomicU32,
+    /// Its subjects, in the order of their queues. There may be more later, and none goes away.
+    places: Mutex<Arc<Vec<Arc<Place>>>>,
     hands: Mutex<InFlight>,
 }
 
 /// Messages that a thread reads.
 pub(crate) struct Unread {
-    pub(crate) queue: VecDeque<(u8, Delivery)>,
+    pub(crate) queue: VecDeque<(u32, Delivery)>,
     taken: usize,
     /// At most so many of them are handed over.
     pub(crate) count_max: usize,
@@ -102,9 +98,9 @@ impl InFlight {
 }
 
 impl Member {
+    /// A member without a subject.
     pub(crate) fn new(
-        subject: Subject,
-        retry_subject: Subject,
+        selection: Selection,
         group: &str,
         options: SubscribeOptions,
         presence: ConsumerPresence,
@@ -112,62 +108,105 @@ impl Member {
         let SubscribeOptions { in_flight_max, filters, .. } = options;
         let group = Arc::from(group);
         Self {
-            subject,
-            retry_subject,
+            selection,
             group,
             in_flight_max,
             filters,
             news: EventCount::default(),
             presence,
-            retry_group: AtomicU32::new(0),
+            places: Mutex::default(),
             hands: Mutex::default(),
         }
     }
 
-    /// True if this group gets the messages that this member gives back.
-    pub(crate) fn retries_in(&self, subject: SubjectNumber, group: &str) -> bool {
-        self.retry_subject.number == subject && &*self.group == group
+    /// Adds subjects, each with its consumer. Returns their queues.
+    pub(crate) fn add(&self, added: impl IntoIterator<Item = (Place, GroupConsumer)>) -> Vec<u32> {
+        let mut hands = held(&self.hands);
+        let mut places = held(&self.places);
+        let list = Arc::make_mut(&mut places);
+        let added = added.into_iter().map(|(place, consuming)| {
+            list.push(Arc::new(place));
+            hands.queues.add(consuming)
+        });
+        added.collect()
     }
 
-    /// The group of the retry subject, if it exists.
-    pub(crate) fn retry_group(&self) -> Option<GroupNumber> {
-        Some(GroupNumber(self.retry_group.load(Ordering::SeqCst))).filter(|group| group.0 > 0)
+    /// Its subjects, in the order of their queues.
+    pub(crate) fn places(&self) -> Arc<Vec<Arc<Place>>> {
+        Arc::clone(&held(&self.places))
     }
 
-    pub(crate) fn set_retry_group(&self, group: GroupNumber) {
-        self.retry_group.store(group.0, Ordering::SeqCst);
+    /// The subject that this queue belongs to.
+    pub(crate) fn place(&self, queue: u32) -> Option<Arc<Place>> {
+        held(&self.places).get(place_of(queue)).cloned()
     }
 
-    /// True if the group of the retry subject exists and this member does not consume from it yet.
-    pub(crate) fn has_retries_to_join(&self) -> bool {
-        self.retry_group().is_some() && self.consuming(RETRY).is_none()
-    }
-
-    pub(crate) fn consuming(&self, queue: u8) -> Option<GroupConsumer> {
-        held(&self.hands).consuming.get(usize::from(queue)).copied().flatten()
-    }
-
-    pub(crate) fn set_consuming(&self, queue: u8, consuming: Option<GroupConsumer>) {
-        if let Some(slot) = held(&self.hands).consuming.get_mut(usize::from(queue)) {
-            *slot = consuming;
+    /// A subject was made that the prefix selects.
+    pub(crate) fn meet(&self, name: &str) {
+        let count = held(&self.places).len().saturating_add(1);
+        let mut hands = held(&self.hands);
+        let count = count.saturating_add(hands.met.len());
+        if count > SUBJECTS_MAX {
+            hands.too_many = Some(count);
+        } else {
+            hands.met.push(name.to_owned());
         }
     }
 
-    /// How many more messages to assign for a pull of `count_max`, and which queue comes first this time. For filters
+    /// How many subjects the prefix selects, if these are too many.
+    pub(crate) fn too_many(&self) -> Option<usize> {
+        held(&self.hands).too_many
+    }
+
+    /// True if a thread that may wait must join something.
+    pub(crate) fn has_to_join(&self) -> bool {
+        let hands = held(&self.hands);
+        !hands.met.is_empty() || hands.too_many.is_some() || hands.queues.has_to_join()
+    }
+
+    /// Takes the subjects that were made since.
+    pub(crate) fn take_met(&self) -> Vec<String> {
+        std::mem::take(&mut held(&self.hands).met)
+    }
+
+    /// Calls `look` with the queues.
+    pub(crate) fn with_queues<T>(&self, look: impl FnOnce(&mut Queues) -> T) -> T {
+        look(&mut held(&self.hands).queues)
+    }
+
+    /// All consumers.
+    pub(crate) fn consuming(&self) -> Vec<GroupConsumer> {
+        self.with_queues(|queues| queues.consuming().collect())
+    }
+
+    /// The group of a retry subject, if it exists.
+    pub(crate) fn retry_group(&self, queue: u32) -> Option<GroupNumber> {
+        self.with_queues(|queues| queues.retry_group(queue))
+    }
+
+    /// The queue may have messages.
+    pub(crate) fn wake(&self, queue: u32) {
+        self.with_queues(|queues| queues.wake(queue));
+    }
+
+    /// Takes the queue whose turn it is.
+    pub(crate) fn take_turn(&self) -> Option<Turn> {
+        self.with_queues(Queues::take_turn)
+    }
+
+    /// How many more messages to assign for a pull of `count_max`. For filters
     /// that pass one message of a hundred, it is a hundred for each that is wanted, up to [`JUDGED_AHEAD_MAX`]: few that
     /// pass are left over, which would wait here while other consumers of the group have nothing.
-    pub(crate) fn room(&self, count_max: usize) -> (usize, u8) {
-        let mut hands = held(&self.hands);
-        hands.starts_with ^= 1;
+    pub(crate) fn room(&self, count_max: usize) -> usize {
+        let hands = held(&self.hands);
         let ahead = hands.unread.len().saturating_add(hands.reading);
-        let room = if self.filters.is_empty() {
+        if self.filters.is_empty() {
             let used = hands.held.len().saturating_add(ahead);
             (self.in_flight_max as usize).saturating_sub(used).min(count_max)
         } else {
             let wanted = hands.free(self.in_flight_max).min(count_max);
             wanted.saturating_mul(hands.judged_for_one.max(1)).min(JUDGED_AHEAD_MAX.max(wanted)).saturating_sub(ahead)
-        };
-        (room, hands.starts_with)
+        }
     }
 
     /// How many messages may be assigned to this member and unfinished.
@@ -176,9 +215,12 @@ impl Member {
         self.in_flight_max.saturating_add(ahead)
     }
 
-    /// These were assigned; they are read next.
-    pub(crate) fn assigned(&self, queue: u8, deliveries: Vec<Delivery>) {
-        held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
+    /// These were assigned. They are read next, and the queue may have more.
+    pub(crate) fn assigned(&self, queue: u32, deliveries: Vec<Delivery>) {
+        let mut hands = held(&self.hands);
+        hands.queues.note_assigned(queue, deliveries.len() as u64);
+        hands.unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
+        hands.queues.wake(queue);
     }
 
     /// The next ones to read, of which at most `count_max` are handed over: without filters, no more are taken. The
@@ -238,9 +280,7 @@ impl Member {
             None => hands.judged_for_one.saturating_mul(2).clamp(2, JUDGED_AHEAD_MAX),
         };
         for key in passed_over {
-            if let Some(acknowledged) = hands.acknowledged.get_mut(usize::from(key.queue)) {
-                acknowledged.push(key.offset);
-            }
+            hands.queues.note_done(key.queue, key.offset);
         }
         if passed_over.is_empty() { Noted::Nothing } else { hands.list() }
     }
@@ -250,8 +290,7 @@ impl Member {
         self.presence.is_at_work();
         let mut hands = held(&self.hands);
         let Some(delivery) = hands.held.remove(&key) else { return Noted::Nothing };
-        let Some(waiting) = hands.moved.get_mut(usize::from(key.queue)) else { return Noted::Nothing };
-        waiting.push(moved(delivery));
+        hands.queues.note_moved(key.queue, moved(delivery));
         hands.list()
     }
 
@@ -261,10 +300,8 @@ impl Member {
         let mut hands = held(&self.hands);
         let mut any = false;
         for key in keys {
-            if hands.held.remove(key).is_some()
-                && let Some(acknowledged) = hands.acknowledged.get_mut(usize::from(key.queue))
-            {
-                acknowledged.push(key.offset);
+            if hands.held.remove(key).is_some() {
+                hands.queues.note_done(key.queue, key.offset);
                 any = true;
             }
         }
@@ -301,18 +338,7 @@ impl Member {
     pub(crate) fn take_settled(&self) -> Vec<Settled> {
         let mut hands = held(&self.hands);
         hands.is_listed = false;
-        let InFlight { consuming, acknowledged, moved, .. } = &mut *hands;
-        let mut taken = Vec::new();
-        for ((acknowledged, moved), consuming) in acknowledged.iter_mut().zip(moved).zip(consuming) {
-            if let Some(GroupConsumer { group, consumer }) = *consuming
-                && !(acknowledged.is_empty() && moved.is_empty())
-            {
-                let (mut acknowledged, moved) = (std::mem::take(acknowledged), std::mem::take(moved));
-                acknowledged.sort_unstable();
-                taken.push(Settled { group, consumer, acknowledged, moved });
-            }
-        }
-        taken
+        hands.queues.take_settled()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use delaymq_core::queues::tags::AttributeRule;
 use delaymq_core::schedule_log::Entry;
-use delaymq_core::units::{DueKey, Location, Millis, PullOffset, ReadyNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, DueKey, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
 use super::*;
 
@@ -17,7 +17,11 @@ fn member_with(filters: Vec<Filter>) -> Member {
         |number, name: &str| Subject { number: SubjectNumber(number), name: Arc::from(name), needs_fact: false };
     let presence = ConsumerPresence::new(None);
     let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, filters, ..SubscribeOptions::default() };
-    Member::new(subject(1, "orders"), subject(2, "%RETRY%orders%billing"), "billing", options, presence)
+    let member = Member::new(Selection::of(&["orders"]).unwrap(), "billing", options, presence);
+    let place = Place { subject: subject(1, "orders"), retry_subject: subject(2, "%RETRY%orders%billing") };
+    let consuming = GroupConsumer { group: GroupNumber(1), consumer: ConsumerNumber(1) };
+    assert_eq!(member.add([(place, consuming)]), [MAIN]);
+    member
 }
 
 fn deliveries(first: u64, count: u64) -> Vec<Delivery> {
@@ -40,16 +44,16 @@ fn what_somebody_reads_takes_room_until_it_is_handed_over_or_back() {
     let member = member();
     member.assigned(MAIN, deliveries(0, 6));
     let mut unread = member.take_unread(5);
-    assert_eq!((unread.queue.len(), member.room(9).0), (5, 2), "one waits, and five are read");
+    assert_eq!((unread.queue.len(), member.room(9)), (5, 2), "one waits, and five are read");
     // Another puller meanwhile takes what is left, and no more.
     let one = member.take_unread(5);
     assert_eq!(one.queue.len(), 1);
-    assert_eq!(member.room(9).0, 2);
+    assert_eq!(member.room(9), 2);
     member.unread_again(Unread { queue: VecDeque::new(), ..one });
     let (queue, first) = unread.queue.pop_front().unwrap();
     member.hand_over(vec![(DeliveryKey { queue, offset: first.offset.0 }, first)]);
     member.unread_again(unread);
-    assert_eq!(member.room(9).0, 3, "one is held, four wait, and the one of the other is given up");
+    assert_eq!(member.room(9), 3, "one is held, four wait, and the one of the other is given up");
     let order: Vec<u64> = member.take_unread(9).queue.iter().map(|(_, delivery)| delivery.offset.0).collect();
     assert_eq!(order, [1, 2, 3, 4]);
 }
@@ -72,20 +76,20 @@ fn what_is_handed_back_is_news_for_who_found_nothing_meanwhile() {
 #[test]
 fn filters_look_as_far_ahead_as_few_messages_pass() {
     let member = member_with(vec![Filter::Attribute { key: "k".to_owned(), rule: AttributeRule::Present }]);
-    assert_eq!(member.room(9).0, 8);
+    assert_eq!(member.room(9), 8);
     let key = |offset| DeliveryKey { queue: MAIN, offset };
     let keys: Vec<DeliveryKey> = (0..50).map(key).collect();
     assert_eq!(member.pass_over(40, &keys[..39]), Noted::First);
-    assert_eq!((member.room(1).0, member.room(9).0), (40, 320));
+    assert_eq!((member.room(1), member.room(9)), (40, 320));
     // None passed: it looks twice as far, to a limit.
     assert_eq!(member.pass_over(40, &keys[..40]), Noted::More);
-    assert_eq!(member.room(1).0, 80);
+    assert_eq!(member.room(1), 80);
     for _ in 0..8 {
         member.pass_over(40, &keys[..40]);
     }
-    assert_eq!((member.room(1).0, member.room(9).0), (JUDGED_AHEAD_MAX, JUDGED_AHEAD_MAX));
+    assert_eq!((member.room(1), member.room(9)), (JUDGED_AHEAD_MAX, JUDGED_AHEAD_MAX));
     assert_eq!(member.pass_over(2, &[]), Noted::Nothing);
-    assert_eq!(member.room(9).0, 8);
+    assert_eq!(member.room(9), 8);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Consuming: ready messages on their way to consumers, and how their deliveries end.
 //!
 //! In: pulls and settlements of a caller. Out: deliveries with their payloads; acknowledgements and retries as proposals.
-//! Read `subscription` (the handle of a caller), then `member` (its state, shared with the owner's threads),
-//! `assigned_payloads` and `delivery` (what a pull returns), `expiring` (what no consumer receives), `group_start`,
-//! `ended_deliveries`
+//! Read `subscription` (the handle of a caller) and `joining` (how it begins), then `member` (its state, shared with the
+//! owner's threads) and `queues` (those of its subjects), `assigned_payloads` and `delivery` (what a pull returns),
+//! `expiring` (what no consumer receives), `group_start`, `ended_deliveries`
 //! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers
 //! that outlive a connection.
 
@@ -12,9 +12,11 @@ pub(crate) mod delivery;
 pub(crate) mod ended_deliveries;
 pub(crate) mod expiring;
 pub(crate) mod group_start;
+pub(crate) mod joining;
 pub(crate) mod member;
 pub(crate) mod named;
 pub(crate) mod offset_hasher;
+pub(crate) mod queues;
 pub(crate) mod retries;
 pub(crate) mod subscribers;
 pub(crate) mod subscription;

@@ -12,6 +12,8 @@ pub(crate) struct OffsetHasher(u64);
 
 /// Hash maps use the highest bits to tell entries apart that lie close together.
 const HIGHEST_BITS: u32 = 7;
+/// 2^64 divided by the golden ratio: its multiples are far apart.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Hasher for OffsetHasher {
     fn finish(&self) -> u64 {
@@ -24,13 +26,13 @@ impl Hasher for OffsetHasher {
         }
     }
 
-    fn write_u8(&mut self, queue: u8) {
+    fn write_u32(&mut self, queue: u32) {
         self.write_u64(u64::from(queue));
     }
 
     fn write_u64(&mut self, offset: u64) {
-        // Offsets of another queue lie elsewhere.
-        self.0 = self.0.rotate_left(32) ^ offset;
+        // Offsets of another queue lie elsewhere, and those of many queues far apart.
+        self.0 = self.0.wrapping_mul(SPREAD).wrapping_add(offset);
     }
 }
 
@@ -53,5 +55,12 @@ mod tests {
         }
         let both: HashSet<u64> = (0..1_000).flat_map(|offset| [hash(0, offset), hash(1, offset)]).collect();
         assert_eq!(both.len(), 2_000);
+    }
+
+    #[test]
+    fn equal_offsets_of_many_queues_lie_far_apart() {
+        let hash = |queue| ByOffset::default().hash_one(DeliveryKey { queue, offset: 77 });
+        let low: HashSet<u64> = (0..2_000).map(|queue| hash(queue) & 0xFFFF).collect();
+        assert!(low.len() > 1_900, "{}", low.len());
     }
 }

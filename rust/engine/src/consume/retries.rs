@@ -24,7 +24,8 @@ impl Subscription {
         self.shared.options.check_delay(delay_ms)?;
         let (now, from) = self.shared.now();
         let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
-        self.move_on(key, due, self.member.retry_subject.clone(), None)
+        let Some(place) = self.member.place(key.queue) else { return Ok(()) };
+        self.move_on(key, due, place.retry_subject.clone(), None)
     }
 
     /// Moves a message to the dead letters of the group, with the reason. The group does not get it again unless an
@@ -42,7 +43,8 @@ impl Subscription {
 
     /// As [`Self::dead_letter`], for a message that died at this time.
     pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
-        let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
+        let Some(place) = self.member.place(key.queue) else { return Ok(()) };
+        let name = dead_letter_subject(&place.subject.name, &self.member.group);
         let subject = self.shared.names.subject(&name)?;
         self.move_on(key, died, subject, Some(Box::from(reason)))
     }

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::store::State;
+use delaymq_core::store::{Selection, State};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::clock::consumer_presence::ConsumerState;
 use crate::consume::ended_deliveries::Settled;
-use crate::consume::member::{MAIN, Member};
+use crate::consume::member::Member;
 use crate::event_loop::notifier::Notifier;
 use crate::held;
 use crate::sync::{AtomicUsize, Mutex};
@@ -23,14 +23,19 @@ struct Watch {
     token: u64,
 }
 
+/// A member, and the queue by which it consumes from a group.
+type MemberQueue = (Arc<Member>, u32);
+
 #[derive(Default)]
 struct Table {
     groups: HashMap<GroupNumber, Watch>,
-    by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
+    by_group: HashMap<GroupNumber, Vec<MemberQueue>>,
     /// Woken groups without a member here. They are looked up again when a member is added.
     of_nobody: HashSet<GroupNumber>,
-    /// Members by their retry subject.
-    by_retries: HashMap<SubjectNumber, Vec<Arc<Member>>>,
+    /// Members by their retry subjects.
+    by_retries: HashMap<SubjectNumber, Vec<MemberQueue>>,
+    /// Members that also consume the subjects that are made later.
+    by_prefix: Vec<Arc<Member>>,
     /// Members by address, which is unique while the member is here.
     all: HashMap<usize, Arc<Member>>,
     /// Members with ended deliveries that are not sent.
@@ -42,9 +47,9 @@ fn address(member: &Arc<Member>) -> usize {
 }
 
 /// Removes a member from one of the lists of a table. An empty list is removed.
-fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<Arc<Member>>>, key: &K, member: &Arc<Member>) {
+fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<MemberQueue>>, key: &K, member: &Arc<Member>) {
     if let Some(list) = lists.get_mut(key) {
-        list.retain(|other| !Arc::ptr_eq(other, member));
+        list.retain(|(other, _)| !Arc::ptr_eq(other, member));
         if list.is_empty() {
             lists.remove(key);
         }
@@ -60,43 +65,69 @@ pub(crate) struct Subscribers {
 }
 
 impl Subscribers {
-    /// Adds a member, which is notified of its group from now on.
-    pub(crate) fn add(&self, member: &Arc<Member>, group: GroupNumber) {
+    /// Adds a member. One with a prefix hears of each subject that is made from now on.
+    pub(crate) fn add(&self, member: &Arc<Member>) {
         let mut table = held(&self.table);
         table.all.insert(address(member), Arc::clone(member));
-        table.by_retries.entry(member.retry_subject.number).or_default().push(Arc::clone(member));
-        table.by_group.entry(group).or_default().push(Arc::clone(member));
+        if matches!(member.selection, Selection::Prefix(_)) {
+            table.by_prefix.push(Arc::clone(member));
+        }
+    }
+
+    /// The member consumes from this group by this queue, and is notified of it from now on.
+    pub(crate) fn consumes(&self, member: &Arc<Member>, queue: u32, group: GroupNumber, retry_subject: SubjectNumber) {
+        let mut table = held(&self.table);
+        table.by_retries.entry(retry_subject).or_default().push((Arc::clone(member), queue.saturating_add(1)));
+        table.by_group.entry(group).or_default().push((Arc::clone(member), queue));
         // Its retry group may be among those without a member.
         table.of_nobody.clear();
     }
 
     /// The retry subject of a member that was added has this group already. The other members of the group learn it,
     /// too: the group may not have been woken yet, and `introduce` passes over a group that has a member.
-    pub(crate) fn joins_retries(&self, member: &Arc<Member>, group: GroupNumber) {
+    pub(crate) fn joins_retries(&self, member: &Arc<Member>, retry_subject: SubjectNumber, group: GroupNumber) {
         let mut table = held(&self.table);
         let Table { by_group, by_retries, .. } = &mut *table;
         let members = by_group.entry(group).or_default();
-        let subject = member.retry_subject.number;
-        let is_new = |one: &&Arc<Member>| one.retries_in(subject, &member.group) && one.retry_group() != Some(group);
-        for taker in by_retries.get(&subject).into_iter().flatten().filter(is_new) {
-            taker.set_retry_group(group);
-            members.push(Arc::clone(taker));
+        let is_new = |one: &&MemberQueue| one.0.group == member.group && one.0.retry_group(one.1) != Some(group);
+        for (taker, queue) in by_retries.get(&retry_subject).into_iter().flatten().filter(is_new) {
+            taker.with_queues(|queues| queues.set_retry_group(*queue, group));
+            members.push((Arc::clone(taker), *queue));
         }
     }
 
     /// Removes a member.
     pub(crate) fn remove(&self, member: &Arc<Member>) {
-        let groups = [member.consuming(MAIN).map(|main| main.group), member.retry_group()];
+        let groups: Vec<GroupNumber> = member.with_queues(|queues| queues.groups().collect());
+        let places = member.places();
         let mut table = held(&self.table);
         table.all.remove(&address(member));
+        table.by_prefix.retain(|other| !Arc::ptr_eq(other, member));
         table.settling.retain(|other| !Arc::ptr_eq(other, member));
-        take_out(&mut table.by_retries, &member.retry_subject.number, member);
-        for group in groups.iter().flatten() {
+        for place in places.iter() {
+            take_out(&mut table.by_retries, &place.retry_subject.number, member);
+        }
+        for group in &groups {
             take_out(&mut table.by_group, group, member);
         }
     }
 
-    /// Looks up groups that were not woken before: a retry subject gets its group with the first message that is given
+    /// These subjects were made. Members with a prefix that selects one hear of it.
+    pub(crate) fn meet(&self, named: &[SubjectNumber], state: &State) {
+        if named.is_empty() {
+            return;
+        }
+        let table = held(&self.table);
+        for subject in named.iter().filter_map(|number| state.subjects.get(*number)) {
+            for member in table.by_prefix.iter().filter(|member| member.selection.begins(&subject.name)) {
+                member.meet(&subject.name);
+                member.news.notify_all();
+            }
+        }
+    }
+
+    /// Wakes the queues of these groups, under the owner lock: who asks next finds them. Looks up groups that were not
+    /// woken before: a retry subject gets its group with the first message that is given
     /// back. The caller calls `tell` with the groups next.
     pub(crate) fn introduce(&self, woken: &[GroupNumber], state: &State) {
         if woken.is_empty() {
@@ -106,17 +137,20 @@ impl Subscribers {
         let mut table = held(&self.table);
         let Table { by_group, of_nobody, by_retries, .. } = &mut *table;
         for number in woken {
-            if by_group.contains_key(number) || of_nobody.contains(number) {
+            if let Some(members) = by_group.get(number) {
+                for (member, queue) in members {
+                    member.wake(*queue);
+                }
                 continue;
             }
-            let Some(group) = state.groups.get(number) else { continue };
+            let Some(group) = state.groups.get(number).filter(|_| !of_nobody.contains(number)) else { continue };
             let takers = by_retries.get(&group.subject).into_iter().flatten();
-            let members: Vec<_> = takers.filter(|one| one.retries_in(group.subject, &group.name)).cloned().collect();
-            for member in &members {
-                if let Some(before) = member.retry_group().filter(|before| before != number) {
+            let members: Vec<_> = takers.filter(|(one, _)| *one.group == *group.name).cloned().collect();
+            for (member, queue) in &members {
+                if let Some(before) = member.retry_group(*queue).filter(|before| before != number) {
                     take_out(by_group, &before, member);
                 }
-                member.set_retry_group(*number);
+                member.with_queues(|queues| queues.set_retry_group(*queue, *number));
             }
             if members.is_empty() {
                 of_nobody.insert(*number);
@@ -133,8 +167,13 @@ impl Subscribers {
         }
         let table = held(&self.table);
         let awaiting = groups.iter().filter_map(|group| table.by_group.get(group)).flatten();
-        for member in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
-            member.news.notify_all();
+        let mut told_last: Option<&Arc<Member>> = None;
+        for (member, _) in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
+            // A member of many subjects is told once of neighbours.
+            if !told_last.is_some_and(|last| Arc::ptr_eq(last, member)) {
+                member.news.notify_all();
+            }
+            told_last = Some(member);
         }
         for Watch { notifier, token } in groups.iter().filter_map(|group| table.groups.get(group)) {
             notifier.watched(*token);

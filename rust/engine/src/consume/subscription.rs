@@ -1,4 +1,4 @@
-//! A subscription: the handle by which a caller consumes a subject for a group.
+//! A subscription: the handle by which a caller consumes one subject, or many, for a group.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,18 +6,26 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::store::{LoadRequest, Pull, PullRequest};
+use delaymq_core::store::{LoadRequest, Pull, PullRequest, Selection};
 use delaymq_core::units::Millis;
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
-use crate::consume::member::{GroupConsumer, MAIN, Member, Noted, QUEUES, RETRY};
+use crate::consume::member::{GroupConsumer, Member, Noted};
+use crate::consume::queues::{Turn, is_of_retries};
 use crate::drive::driver::{LockedOwner, OwnerGuard};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant};
 
 /// How often a waiting pull looks again without being notified.
 const LOOK_UP: Duration = Duration::from_millis(500);
+
+/// Runs that one pull reads at most before it asks again.
+const LOADS_MAX: usize = 32;
+/// Queues whose runs must be read first and that one pull passes over, once it has messages.
+const PASSED_MAX: usize = 8;
+/// Queues that are asked although there is no room, to find out whether their groups are gone.
+const FULL_TURNS_MAX: usize = 2;
 
 /// How often a pull whose time is up takes further messages, none of which it could hand over.
 const LATE_ROUNDS_MAX: usize = 1_024;
@@ -27,9 +35,20 @@ const LATE_ROUNDS_MAX: usize = 1_024;
 pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
     pub(crate) member: Arc<Member>,
-    starts_group: bool,
+    pub(crate) starts_group: AtomicBool,
     stopped: AtomicBool,
-    closed: AtomicBool,
+    pub(crate) closed: AtomicBool,
+}
+
+/// One look at the queues, as far as it has come.
+struct Round {
+    /// How many more messages there is room for.
+    left: usize,
+    asked: PullOutcome,
+    /// Runs that must be read first.
+    loads: Vec<LoadRequest>,
+    /// How many queues were passed over whose runs must be read first.
+    passed: usize,
 }
 
 /// The result of asking the owner for messages.
@@ -42,8 +61,9 @@ pub(crate) enum PullOutcome {
 }
 
 impl Subscription {
-    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>, starts_group: bool) -> Self {
-        Self { shared, member, starts_group, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
+        let [starts_group, stopped, closed] = [(); 3].map(|()| AtomicBool::new(false));
+        Self { shared, member, starts_group, stopped, closed }
     }
 
     /// The store's trusted time, now.
@@ -51,14 +71,19 @@ impl Subscription {
         self.shared.time.read().now
     }
 
-    /// True if this subscription created the group.
+    /// True if this subscription created the group, of one of its subjects at least.
     pub fn starts_group(&self) -> bool {
-        self.starts_group
+        self.starts_group.load(Ordering::SeqCst)
     }
 
-    /// The subject.
-    pub fn subject(&self) -> &str {
-        &self.member.subject.name
+    /// The subjects that were asked for.
+    pub fn selection(&self) -> &Selection {
+        &self.member.selection
+    }
+
+    /// How many subjects it consumes now. With a prefix there may be more later.
+    pub fn subjects_count(&self) -> usize {
+        self.member.places().len()
     }
 
     /// The group.
@@ -70,8 +95,8 @@ impl Subscription {
     /// while `in_flight_max` messages are unacknowledged.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed` (also if the group was removed), `ForkedProcess`; `Storage` if payloads cannot be read now:
-    /// a later pull brings them.
+    /// `Poisoned`, `Closed` (also if the group of one of the subjects was removed), `ForkedProcess`; `Storage` if payloads
+    /// cannot be read now: a later pull brings them; `TooLarge` naming `subjects` if the prefix selects too many by now.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         self.pull_within(count_max, usize::MAX, timeout)
     }
@@ -151,21 +176,18 @@ impl Subscription {
 
     /// Sends ended deliveries, and lets the owner assign messages to this subscription.
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
-        self.join_retries()?;
         loop {
-            match self.ask_with(self.shared.lock_owner()?, count_max)? {
-                (asked, None) => return Ok(asked),
-                (_, Some(load)) => self.shared.load(load)?,
+            self.join()?;
+            let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max)?;
+            if loads.is_empty() && !(matches!(asked, PullOutcome::Nothing) && self.member.has_to_join()) {
+                return Ok(asked);
             }
+            loads.into_iter().try_for_each(|load| self.shared.load(load))?;
         }
     }
 
-    /// Asks once, with the owner lock held already.
-    pub(crate) fn ask_with(
-        &self,
-        guard: OwnerGuard<'_>,
-        count_max: usize,
-    ) -> Result<(PullOutcome, Option<LoadRequest>)> {
+    /// Asks once, with the owner lock held already. Returns the runs that must be read first.
+    pub(crate) fn ask_with(&self, guard: OwnerGuard<'_>, count_max: usize) -> Result<(PullOutcome, Vec<LoadRequest>)> {
         self.shared.ask_owner(guard, |locked, urgency| {
             if self.propose_settled(locked) {
                 *urgency = CommitUrgency::URGENT;
@@ -174,40 +196,81 @@ impl Subscription {
         })
     }
 
-    fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Option<LoadRequest>)> {
-        let (mut room, first) = self.member.room(count_max);
-        let mut asked = PullOutcome::Nothing;
-        for turn in 0..QUEUES {
-            let queue = if turn == 0 { first } else { first ^ 1 };
-            let Some(GroupConsumer { group, consumer }) = self.member.consuming(queue) else { continue };
-            let beside = self.member.consuming(queue ^ 1).map(|other| (other.group, other.consumer));
-            let in_flight_max = self.member.assigned_max();
-            let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
-            match locked.owner.pull(request, &mut locked.proposals)? {
-                Pull::Deliveries(deliveries) => {
-                    room = room.saturating_sub(deliveries.len());
-                    self.member.assigned(queue, deliveries);
-                    asked = PullOutcome::Assigned;
+    /// Asks the queues that may have messages, each for its share, in rounds, until there are enough.
+    fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Vec<LoadRequest>)> {
+        let member = &self.member;
+        let room = member.room(count_max);
+        let assigned_max = u64::from(member.assigned_max());
+        if member.with_queues(|queues| queues.in_flight().saturating_add(room as u64)) > assigned_max {
+            let owner = &locked.owner;
+            member.with_queues(|queues| queues.look_again(|one| owner.in_flight(one.group, one.consumer)));
+        }
+        let mut round = Round { left: room, asked: PullOutcome::Nothing, loads: Vec::new(), passed: 0 };
+        loop {
+            let (waiting, share) = member.with_queues(|queues| (queues.waiting(), queues.share(round.left)));
+            let turns = if round.left == 0 { waiting.min(FULL_TURNS_MAX) } else { waiting };
+            let left_before = round.left;
+            // A queue that has nothing for now waits again behind this round.
+            let mut later = Vec::new();
+            for _ in 0..turns {
+                let Some(turn) = member.take_turn() else { break };
+                if !self.ask_queue(locked, turn, share, &mut round, &mut later)? {
+                    return Ok((PullOutcome::Gone, Vec::new()));
                 }
-                Pull::Load(load) if !matches!(asked, PullOutcome::Assigned) => return Ok((asked, Some(load))),
-                Pull::Soon if matches!(asked, PullOutcome::Nothing) => asked = PullOutcome::Soon,
-                Pull::Wait | Pull::Soon | Pull::Load(_) => {}
-                Pull::Gone if queue == MAIN => return Ok((PullOutcome::Gone, None)),
-                Pull::Gone => self.member.set_consuming(queue, None),
+                if (round.left == 0 && room > 0) || round.loads.len() >= LOADS_MAX || round.passed >= PASSED_MAX {
+                    break;
+                }
+            }
+            for queue in later {
+                member.wake(queue);
+            }
+            if round.left == left_before || round.left == 0 || round.passed >= PASSED_MAX {
+                break;
             }
         }
-        Ok((asked, None))
+        let Round { asked, loads, .. } = round;
+        Ok(if matches!(asked, PullOutcome::Assigned) { (asked, Vec::new()) } else { (asked, loads) })
     }
 
-    /// Becomes a consumer of the group's retry subject, if that exists.
-    fn join_retries(&self) -> Result<()> {
-        if self.member.consuming(RETRY).is_some() {
-            return Ok(());
+    /// Asks one queue. Returns false if the group of one of the subjects is gone.
+    fn ask_queue(
+        &self,
+        locked: &mut LockedOwner,
+        turn: Turn,
+        share: usize,
+        round: &mut Round,
+        later: &mut Vec<u32>,
+    ) -> Result<bool> {
+        let Turn { queue, consuming: GroupConsumer { group, consumer }, elsewhere } = turn;
+        let (count_max, in_flight_max) = (share.min(round.left), self.member.assigned_max());
+        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: elsewhere };
+        match locked.owner.pull(request, &mut locked.proposals)? {
+            Pull::Deliveries(deliveries) => {
+                round.left = round.left.saturating_sub(deliveries.len());
+                round.asked = PullOutcome::Assigned;
+                self.member.assigned(queue, deliveries);
+            }
+            Pull::Load(_) if matches!(round.asked, PullOutcome::Assigned) => {
+                round.passed = round.passed.saturating_add(1);
+                later.push(queue);
+            }
+            Pull::Load(load) => {
+                round.loads.push(load);
+                self.member.with_queues(|queues| queues.wake_first(queue));
+            }
+            Pull::Soon => {
+                if matches!(round.asked, PullOutcome::Nothing) {
+                    round.asked = PullOutcome::Soon;
+                }
+                later.push(queue);
+            }
+            // With no room it says nothing about the queue.
+            Pull::Wait if count_max == 0 => later.push(queue),
+            Pull::Wait => {}
+            Pull::Gone if is_of_retries(queue) => self.member.with_queues(|queues| queues.set_consuming(queue, None)),
+            Pull::Gone => return Ok(false),
         }
-        let Some(group) = self.member.retry_group() else { return Ok(()) };
-        let consumer = self.shared.register_consumer(group)?;
-        self.member.set_consuming(RETRY, Some(GroupConsumer { group, consumer }));
-        Ok(())
+        Ok(true)
     }
 
     /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not
@@ -303,10 +366,8 @@ impl Subscription {
         let mut guard = self.shared.lock_owner()?;
         let Ok(locked) = guard.get() else { return Ok(false) };
         self.propose_settled(locked);
-        for queue in [MAIN, RETRY] {
-            if let Some(GroupConsumer { group, consumer }) = self.member.consuming(queue) {
-                locked.owner.end_consumer(group, consumer, &mut locked.proposals);
-            }
+        for GroupConsumer { group, consumer } in self.member.consuming() {
+            locked.owner.end_consumer(group, consumer, &mut locked.proposals);
         }
         self.shared.send(locked, CommitUrgency::URGENT)?;
         Ok(true)

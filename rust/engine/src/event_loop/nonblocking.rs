@@ -148,16 +148,16 @@ impl Subscription {
                 return Ok(Pulled::Nothing);
             }
             let seen = self.member.news.count();
-            if self.member.has_retries_to_join() {
+            if self.member.has_to_join() {
                 return Ok(Pulled::WouldWait);
             }
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
-            let (asked, load) = self.ask_with(guard, count_max)?;
+            let (asked, loads) = self.ask_with(guard, count_max)?;
             let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
             if !delivered.is_empty() {
                 return Ok(Pulled::Messages(delivered));
             }
-            if load.is_some() || self.member.has_unread() {
+            if !loads.is_empty() || self.member.has_unread() {
                 return Ok(Pulled::WouldWait);
             }
             if matches!(asked, PullOutcome::Assigned) {

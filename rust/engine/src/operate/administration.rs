@@ -10,7 +10,7 @@ use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed
 use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
-use crate::commit::submissions::RegisteredGroup;
+use crate::commit::submissions::{RegisteredGroup, Registering};
 use crate::consume::group_start::StartOf;
 use crate::invalid;
 use crate::names::check_name;
@@ -41,8 +41,8 @@ impl Store {
     pub fn start_group(&self, subject: &str, group: &str, start: StartAt) -> Result<()> {
         let shared = self.checked(subject, group)?;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
-        let named = shared.names.subject(subject)?;
-        match shared.register_group(&named, &retries, group, start)? {
+        let subject_of_group = shared.names.subject(subject)?;
+        match shared.register_group(&Registering { subject: subject_of_group, retries }, group, start)? {
             RegisteredGroup { is_new: true, .. } => Ok(()),
             RegisteredGroup { is_new: false, .. } => {
                 Err(refused_group("a group that is not there yet", format!("{group:?}, which {subject:?} has")))

@@ -25,5 +25,6 @@ mod retention;
 mod salvage;
 mod segment_growth;
 mod shared_store;
+mod subjects;
 mod support;
 mod write_stall;

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use delaymq_core::error::Error;
 use delaymq_core::queues::tags::Filter;
+use delaymq_core::store::Selection;
 use delaymq_core::wire::extension::consume::{Credit, Subscribe, Subscribed};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_engine::SubscribeOptions;
@@ -18,12 +19,14 @@ use crate::subscriptions::subscription_delivery::SubscriptionDelivery;
 /// A SUBSCRIBE, while its group and consumer are being created.
 struct Wanted {
     number: u32,
-    subject: String,
+    selection: Selection,
     group: String,
     consumer: String,
     options: SubscribeOptions,
     credit: u32,
     kept: MemoryReservation,
+    /// The subjects that the reservation is for.
+    subjects_count: usize,
 }
 
 /// Subscribes.
@@ -38,7 +41,13 @@ pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
     if peer.deliveries.borrow().contains_key(&number) || peer.subscribing.borrow().contains(&number) {
         return responder.refused(&unknown("there is a subscription of that number already"));
     }
-    let Some(kept) = peer.reserve_memory(kept_bytes(&subscribe.filters)) else { return responder.busy() };
+    let selection = match Selection::of(&subscribe.subjects) {
+        Ok(selection) => selection,
+        Err(error) => return responder.failed(&error),
+    };
+    let subjects_count = subscribe.subjects.len();
+    let kept = kept_bytes(&subscribe.filters).saturating_add(subjects_bytes(subjects_count));
+    let Some(kept) = peer.reserve_memory(kept) else { return responder.busy() };
     let count = peer.deliveries.borrow().len().saturating_add(peer.subscribing.borrow().len());
     let Some(place) = state.pool.place().filter(|_| count < state.options.subscriptions_max) else {
         return responder.busy();
@@ -46,18 +55,27 @@ pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
     let (start, in_flight_max) = (subscribe.start, subscribe.in_flight_max);
     let wanted = Wanted {
         number,
-        subject: subscribe.name.subject.to_owned(),
-        group: subscribe.name.group.to_owned(),
-        consumer: subscribe.name.consumer.to_owned(),
+        selection,
+        group: subscribe.group.to_owned(),
+        consumer: subscribe.consumer.to_owned(),
         options: SubscribeOptions { in_flight_max, start, filters: subscribe.filters },
         credit: subscribe.credit,
         kept,
+        subjects_count,
     };
     peer.subscribing.borrow_mut().push(number);
     spawn_local(begin(responder, wanted, place));
 }
 
-/// The memory that a subscription keeps while it lives; most keep none.
+/// The memory of one subject of a subscription beside the first: its names, queues and places in tables.
+const SUBJECT_BYTES: usize = 640;
+
+/// The memory of so many subjects of a subscription, without that of the first.
+pub(crate) fn subjects_bytes(count: usize) -> usize {
+    count.saturating_sub(1).saturating_mul(SUBJECT_BYTES)
+}
+
+/// The memory that the filters of a subscription keep while it lives; most keep none.
 fn kept_bytes(filters: &[Filter]) -> usize {
     filters.iter().filter(|filter| !filter.passes_all()).map(Filter::memory_bytes).sum()
 }
@@ -65,8 +83,8 @@ fn kept_bytes(filters: &[Filter]) -> usize {
 async fn begin(responder: Responder, wanted: Wanted, place: Place) {
     let peer = Rc::clone(responder.peer());
     let store = std::sync::Arc::clone(&peer.state().store);
-    let Wanted { number, subject, group, consumer, options, credit, kept } = wanted;
-    let begun = Pool::ask(place, Work::Request, move || store.subscribe(&subject, &group, options)).await;
+    let Wanted { number, selection, group, consumer, options, credit, kept, subjects_count } = wanted;
+    let begun = Pool::ask(place, Work::Request, move || store.subscribe_to(selection, &group, options)).await;
     peer.subscribing.borrow_mut().retain(|other| *other != number);
     let subscription = match begun {
         Some(Ok(subscription)) => subscription,
@@ -74,7 +92,7 @@ async fn begin(responder: Responder, wanted: Wanted, place: Place) {
         None => return responder.died(),
     };
     let is_new = subscription.starts_group();
-    let delivery = SubscriptionDelivery::new(&peer, number, subscription, kept);
+    let delivery = SubscriptionDelivery::new(&peer, number, subscription, (kept, subjects_count));
     if peer.has_left() {
         return delivery.leave();
     }

@@ -22,6 +22,7 @@ use crate::connection::peer::{MemoryReservation, Peer};
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 use crate::subscriptions::blocking_tasks::{BlockingTask, Done, PULL_BYTES};
+use crate::subscriptions::subscribe::subjects_bytes;
 
 /// The most messages of one pull, and of one frame.
 const PULL_MESSAGES: usize = 1_024;
@@ -39,7 +40,9 @@ pub(crate) struct SubscriptionDelivery {
     number: u32,
     pub(crate) token: u64,
     pub(crate) subscription: Arc<Subscription>,
-    _kept: MemoryReservation,
+    /// What is reserved for its filters and subjects, and for how many subjects.
+    kept: RefCell<Vec<MemoryReservation>>,
+    subjects_count: Cell<usize>,
     credit: Cell<u32>,
     /// Pulled and not sent, never more than the credit.
     ready: RefCell<VecDeque<Delivered>>,
@@ -58,7 +61,7 @@ impl SubscriptionDelivery {
         peer: &Rc<Peer>,
         number: u32,
         subscription: Arc<Subscription>,
-        kept: MemoryReservation,
+        (kept, subjects_count): (MemoryReservation, usize),
     ) -> Rc<Self> {
         let state = Rc::clone(peer.state());
         Rc::new(Self {
@@ -67,7 +70,8 @@ impl SubscriptionDelivery {
             peer: Rc::downgrade(peer),
             number,
             subscription,
-            _kept: kept,
+            kept: RefCell::new(vec![kept]),
+            subjects_count: Cell::new(subjects_count),
             credit: Cell::new(0),
             ready: RefCell::default(),
             tasks: RefCell::default(),
@@ -111,8 +115,24 @@ impl SubscriptionDelivery {
         has_room
     }
 
+    /// Reserves memory for the subjects that the prefix has selected since. False if there is no room for them.
+    fn keeps_subjects(&self) -> bool {
+        let (before, count) = (self.subjects_count.get(), self.subscription.subjects_count());
+        if count <= before {
+            return true;
+        }
+        let bytes = subjects_bytes(count).saturating_sub(subjects_bytes(before));
+        let Some(kept) = self.peer.upgrade().and_then(|peer| peer.reserve_memory(bytes)) else { return false };
+        self.kept.borrow_mut().push(kept);
+        self.subjects_count.set(count);
+        true
+    }
+
     /// Pulls and sends, as far as credit and room allow.
     pub(crate) fn pump(self: &Rc<Self>) {
+        if !self.is_ended.get() && !self.keeps_subjects() {
+            return self.fail();
+        }
         loop {
             if self.is_ended.get() || !self.send_ready() || self.credit.get() == 0 || self.is_pulling.get() {
                 return;

@@ -24,4 +24,5 @@ mod qmq_consumers;
 mod qmq_filters;
 mod quotas;
 mod stuck_disk;
+mod subjects;
 mod support;

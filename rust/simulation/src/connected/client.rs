@@ -21,7 +21,7 @@ use super::link::{Link, LinkId};
 use super::users::{Shared, User};
 
 /// A delivery's key: queue and offset.
-type Key = (u8, u64);
+type Key = (u32, u64);
 
 /// A request under way.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -56,6 +56,7 @@ impl Node {
     /// Pulls, and hands over the messages that were assigned. `ask` labels the assignment.
     pub fn pull(&mut self, request: PullRequest, ask: u64) -> Result<Pulled> {
         let place = (request.group, request.consumer);
+        self.was_soon = false;
         if let Some(unread) = self.unread.remove(&place) {
             return self.hand_over(place, unread, request.count_max);
         }
@@ -73,7 +74,11 @@ impl Node {
             sent?;
             match pulled? {
                 Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into(), request.count_max),
-                Pull::Wait | Pull::Soon => return Ok(Pulled::Wait),
+                Pull::Wait => return Ok(Pulled::Wait),
+                Pull::Soon => {
+                    self.was_soon = true;
+                    return Ok(Pulled::Wait);
+                }
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
                     let loaded = load.read()?;
@@ -133,6 +138,11 @@ impl Node {
             return sent.map(|_| Pulled::Wait);
         }
         self.hand_over(place, deliveries.into(), request.count_max)
+    }
+
+    /// True if messages were ready for the last pull, and it has to wait for facts on their way or for its limit.
+    pub fn was_soon(&self) -> bool {
+        self.was_soon
     }
 
     /// True if messages were assigned that could not be read.

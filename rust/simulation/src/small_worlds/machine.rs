@@ -219,7 +219,7 @@ impl Machine {
     /// Pulls at most three times, until messages come.
     pub fn pull(&mut self, (group, consumer): Consumer, count_max: usize) -> Result<Vec<Handed>> {
         for _ in 0..3 {
-            let request = PullRequest { group, consumer, count_max, in_flight_max: IN_FLIGHT_MAX, beside: None };
+            let request = PullRequest { group, consumer, count_max, in_flight_max: IN_FLIGHT_MAX, beside: 0 };
             let pulled = self.node()?.pull(request, 0)?;
             self.settle()?;
             match pulled {

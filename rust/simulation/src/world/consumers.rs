@@ -123,6 +123,7 @@ impl World {
                     _ => handle.group_number = None,
                 }
             });
+            self.together.wake(index);
             let from_latest = self.handles.get(index).is_some_and(|handle| handle.from_latest);
             if let (Some(group), Some(subject)) = (group_of(outcome), subject) {
                 self.oracle.group_is_known(group, subject, asked, from_latest);
@@ -134,13 +135,14 @@ impl World {
         self.node.as_ref().and_then(|node| node.subject_number(name))
     }
 
-    /// Pulls for one consumer.
-    pub(super) fn pull(&mut self, index: usize, count_max: usize) {
-        let Some(handle) = self.handles.get(index).cloned() else { return };
-        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
-        let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max, beside: None };
+    /// Pulls for one consumer, which has so many messages in flight in other queues. Returns how many came, or `None` if
+    /// the pull failed.
+    pub(super) fn pull_one(&mut self, index: usize, count_max: usize, beside: u64) -> Option<usize> {
+        let handle = self.handles.get(index).cloned()?;
+        let (group, consumer) = (handle.group_number?, handle.consumer?);
+        let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max, beside };
         let ask = self.ask(Ask::Nothing);
-        let Some(node) = &mut self.node else { return };
+        let node = self.node.as_mut()?;
         let mut passed_over = Vec::new();
         let result = if self.plan.has_filter(&handle) {
             node.pull_passing(request, ask, passes, &mut passed_over)
@@ -157,12 +159,12 @@ impl World {
             self.a_pull_failed = true;
             self.oracle.hand_over_failed();
         }
-        let Some(pulled) = self.survive("pull", result) else { return };
-        match pulled {
-            Pulled::Wait => {}
+        match self.survive("pull", result)? {
+            Pulled::Wait => Some(0),
             Pulled::Gone => {
                 self.note(&format!("{group} or consumer {consumer} is gone"));
                 self.with_handle(index, |handle| (handle.group_number, handle.consumer) = (None, None));
+                Some(0)
             }
             Pulled::Messages(messages, damaged, expired) => {
                 for delivery in damaged {
@@ -172,7 +174,10 @@ impl World {
                     self.take_expired(&mut node, index, (group, consumer), expired);
                     self.node = Some(node);
                 }
+                // What was assigned and could not be handed over is more, too.
+                let count = messages.len().max(1);
                 self.receive(index, &handle, (group, consumer), ask, messages);
+                Some(count)
             }
         }
     }

@@ -184,6 +184,7 @@ impl World {
         self.asks.clear();
         self.resume_consumers(&mut node, first);
         self.node = Some(node);
+        self.wake_all_queues();
         self.collect();
         self.compare();
     }

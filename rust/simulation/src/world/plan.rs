@@ -31,6 +31,8 @@ pub struct Plan {
     pub consumers: u64,
     /// The most unfinished messages that a consumer may hold.
     pub in_flight_max: u32,
+    /// True if the consumers of one name in a group pull together, over all subjects.
+    pub pulls_together: bool,
     /// Percent of the operations after which all submitted facts are committed and applied.
     pub settle_percent: u64,
     /// Percent of the operations that end the machine.
@@ -103,6 +105,7 @@ impl Plan {
         let mut pacing = Chance::new(rebuilding.clone().next_number());
         let mut expiring = Chance::new(pacing.clone().next_number());
         let mut filtering = Chance::new(expiring.clone().next_number());
+        let mut together = Chance::new(filtering.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
@@ -123,6 +126,7 @@ impl Plan {
             groups: chance.between(1, 2),
             consumers: chance.between(1, 2),
             in_flight_max: u32::try_from(chance.one_of(&[1, 2, 4, 16])).unwrap_or(1),
+            pulls_together: together.percent(30),
             settle_percent: chance.one_of(&[0, 20, 70]),
             crash_percent: chance.one_of(&[0, 1, 3, 6]),
             crash_in_open_percent: chance.one_of(&[0, 20, 50]),
@@ -204,7 +208,7 @@ impl Options for Plan {
             drain_checkpoint_percent, rebuild_percent, ended_cells_max, clock_steps, wrong_boots, wall_rate, pauses,
             wild_percent, operator_percent, removes_groups, redrives, redrives_at_the_end, expires, expiring_percent, filters, subjects,
             far_percent, pieces, terms_percent, id_window_ms, recurring_percent, loads_percent, groups, consumers,
-            in_flight_max, settle_percent, body_bytes_max];
+            in_flight_max, pulls_together, settle_percent, body_bytes_max];
         let of_node: [(_, &mut dyn Slot); 6] = [
             ("os", durability),
             ("keeps_consumers", keeps_consumers),

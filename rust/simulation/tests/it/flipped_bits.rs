@@ -138,7 +138,7 @@ fn expire_and_begin_again(rig: &mut Rig) {
 fn keep_back(rig: &mut Rig) {
     let (group, consumer) = rig.attach("old", "again", StartAt::Unfinished, "with filters", 8);
     rig.publish("old", 0, "kept back");
-    let request = PullRequest { group, consumer, count_max: 1, in_flight_max: 8, beside: None };
+    let request = PullRequest { group, consumer, count_max: 1, in_flight_max: 8, beside: 0 };
     let Offer::Candidates(candidates) = rig.node().decide_offer(request).unwrap() else { panic!("none is ready") };
     let judged: Vec<_> = candidates.into_iter().map(|candidate| (candidate, false)).collect();
     assert_eq!(rig.node().decide_judged(request, &judged).unwrap().unwrap().passed_over, 1);

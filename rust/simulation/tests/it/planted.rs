@@ -55,6 +55,11 @@ fn one_tick_early_is_found() {
 }
 
 #[test]
+fn woken_last_forgotten_is_found() {
+    is_found(Planted::WokenLastForgotten, 100);
+}
+
+#[test]
 fn expired_handed_over_is_found() {
     is_found(Planted::ExpiredHandedOver, 30);
 }

@@ -85,6 +85,8 @@ pub(in crate::store) struct Effects {
     /// True if runs were adopted that the kept files of the newest checkpoint do not include yet.
     pub(in crate::store) has_adopted: bool,
     pub(in crate::store) woken: BTreeSet<GroupNumber>,
+    /// Subjects that were named by facts.
+    pub(in crate::store) named: Vec<SubjectNumber>,
     /// Subjects with new messages, whose groups are woken.
     woken_subjects: BTreeSet<SubjectNumber>,
     /// The last subject that was woken. The next message usually has the same subject.
@@ -110,6 +112,7 @@ impl Effects {
             outcomes: Vec::new(),
             has_adopted: false,
             woken: BTreeSet::new(),
+            named: Vec::new(),
             woken_subjects: BTreeSet::new(),
             woken_subject: None,
             storage,

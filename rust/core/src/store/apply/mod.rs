@@ -90,6 +90,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             if number.0 > 0 && state.subjects.get(*number).is_none() && state.subjects.number(name).is_none() {
                 state.dispatch.admit(*number)?;
                 state.subjects.add(*number, name);
+                effects.named.push(*number);
             }
         }
         Fact::Group { subject, start, name } => {

@@ -120,7 +120,7 @@ impl Deciding {
         let (group, consumer) = self.pulling(state, request)?;
         let deciding = self.groups.entry(request.group).or_default();
         deciding.catch_up(group, consumer);
-        let room = deciding.room(consumer, request, 0);
+        let room = deciding.room(consumer, request);
         let mut taken = Taken::default();
         for (candidate, passes) in judged {
             let passes = *passes || is_on(Planted::FilteredAssigned);

@@ -100,8 +100,8 @@ pub struct PullRequest {
     pub count_max: usize,
     /// The consumer never holds more than this many unfinished messages.
     pub in_flight_max: u32,
-    /// A consumer of another queue for the same user. The in-flight limit holds for both together.
-    pub beside: Option<(GroupNumber, ConsumerNumber)>,
+    /// How many messages the same user has in flight in other queues. The in-flight limit holds for all together.
+    pub beside: u64,
 }
 
 /// The posting of a message that a consumer holds.
@@ -184,6 +184,12 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
+    /// Returns how many messages this consumer has in flight, as decided; 0 if it does not exist.
+    pub(in crate::store) fn in_flight(&self, state: &State, group: GroupNumber, consumer: ConsumerNumber) -> u64 {
+        let applied = state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
+        applied.map_or(0, |applied| applied.in_flight(self.next_offset(group, consumer)))
+    }
+
     /// Returns how many postings were read from runs and not delivered yet.
     pub(in crate::store) fn loaded_count(&self) -> usize {
         self.loaded.len()
@@ -206,18 +212,17 @@ impl Deciding {
         proposals: &mut Proposals,
     ) -> Result<Pull> {
         let Some((group, consumer)) = self.pulling(state, request) else { return Ok(Pull::Gone) };
-        let beside = request.beside.and_then(|(group, consumer)| {
-            let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
-            Some(in_flight(applied, self.next_offset(group, consumer)))
-        });
         let Self { groups, loaded, reading } = self;
         let deciding = groups.entry(request.group).or_default();
         deciding.catch_up(group, consumer);
         let block = u64::from(request.in_flight_max);
         deciding.propose_reserve(group, consumer, request, block, proposals);
-        let room = deciding.room(consumer, request, beside.unwrap_or_default());
-        let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
+        if !deciding.has_more(state, group) {
+            return Ok(Pull::Wait);
+        }
+        let room = deciding.room(consumer, request);
+        let mut found = Vec::new();
         let asked = if is_on(Planted::PulledBeforeReserved) { deciding.number_asked } else { ReadyNumber(0) };
         let bounds = (room, asked.max(group.reserved_number));
         let load = deciding.collect(Views { storage, state, loaded, reading }, group, bounds, &mut found)?;
@@ -232,12 +237,6 @@ impl Deciding {
         }
         Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
     }
-}
-
-/// Returns how many messages a consumer has in flight: those that it holds, and those that were decided, up to the
-/// offset `next`, and are not applied yet.
-fn in_flight(consumer: &Consumer, next: PullOffset) -> u64 {
-    (consumer.held.len() as u64).saturating_add(next.since(consumer.next_offset))
 }
 
 /// Reports an unfinished message without a posting in memory or in any run. The views contradict the log then, and no
@@ -287,10 +286,10 @@ impl GroupDeciding {
         proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
     }
 
-    /// Returns how many messages the consumer may get now. `beside` is its number in flight in the other queue.
-    pub(super) fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
+    /// Returns how many messages the consumer may get now.
+    pub(super) fn room(&self, consumer: &Consumer, request: PullRequest) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
-        let in_flight = in_flight(consumer, next).saturating_add(beside);
+        let in_flight = consumer.in_flight(next).saturating_add(request.beside);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
         let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
         let hasty = is_on(Planted::PulledBeforeReserved);

@@ -6,6 +6,7 @@
 //! | 0 to 43 | the offset |
 //! | 44 | the retry subject |
 //! | 45 to 63 | the lower bits of the subscription's number |
+//! | 64 to 95 | the place of the subject in its subscription |
 //!
 //! Offsets restart with each connection. But all subscriptions of a client have different numbers, including those
 //! that are opened again after a lost connection. So the key of a message from an older connection is never a key
@@ -19,22 +20,26 @@ const NUMBER_SHIFT: u32 = OFFSET_BITS + 1;
 const NUMBER_MASK: u32 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
 /// The key of a message; `None` if its offset is larger than any that a server uses.
-pub const fn key(number: u32, message: &Delivered<'_>) -> Option<u64> {
+pub const fn key(number: u32, message: &Delivered<'_>) -> Option<u128> {
     if message.offset >= RETRY_BIT {
         return None;
     }
-    let retry = if message.queue == 0 { 0 } else { RETRY_BIT };
-    Some(message.offset | retry | (((number & NUMBER_MASK) as u64) << NUMBER_SHIFT))
+    let retry = if message.queue & 1 == 0 { 0 } else { RETRY_BIT };
+    let low = message.offset | retry | (((number & NUMBER_MASK) as u64) << NUMBER_SHIFT);
+    Some(((message.queue >> 1) as u128) << u64::BITS | low as u128)
 }
 
 /// Queue and offset of a key.
-pub const fn parts(key: u64) -> (u8, u64) {
-    ((key & RETRY_BIT != 0) as u8, key & (RETRY_BIT - 1))
+#[expect(clippy::cast_possible_truncation, reason = "the halves of the key are meant")]
+pub const fn parts(key: u128) -> (u32, u64) {
+    let (place, low) = ((key >> u64::BITS) as u32, key as u64);
+    (place << 1 | (low & RETRY_BIT != 0) as u32, low & (RETRY_BIT - 1))
 }
 
 /// True if the message with this key was delivered to the subscription of this number.
-pub const fn is_of(key: u64, number: u32) -> bool {
-    (key >> NUMBER_SHIFT) as u32 == number & NUMBER_MASK
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of the key is meant")]
+pub const fn is_of(key: u128, number: u32) -> bool {
+    (key as u64 >> NUMBER_SHIFT) as u32 == number & NUMBER_MASK
 }
 
 #[cfg(test)]
@@ -44,7 +49,7 @@ mod tests {
     use crate::wire::extension::consume::PayloadForm;
     use crate::wire::extension::proof::Proof;
 
-    fn delivered(queue: u8, offset: u64) -> Delivered<'static> {
+    fn delivered(queue: u32, offset: u64) -> Delivered<'static> {
         Delivered {
             queue,
             offset,
@@ -65,11 +70,13 @@ mod tests {
 
     #[test]
     fn a_key_says_whose_it_is_and_where() {
-        for (number, queue, offset) in [(1, 0, 0), (1, 1, 0), (7, 0, RETRY_BIT - 1), (NUMBER_MASK, 1, 5)] {
+        let keys =
+            [(1, 0, 0), (1, 1, 0), (7, 0, RETRY_BIT - 1), (NUMBER_MASK, 1, 5), (7, 2, 9), (NUMBER_MASK, 19_999, 5)];
+        for (number, queue, offset) in keys {
             let key = key(number, &delivered(queue, offset)).unwrap();
             assert_eq!(parts(key), (queue, offset));
             assert!(is_of(key, number) && !is_of(key, number + 1) && !is_of(key, number - 1));
-            assert!(key < 1 << 63 || number > NUMBER_MASK / 2);
+            assert!(key < 1 << 63 || number > NUMBER_MASK / 2 || queue > 1);
         }
         assert_eq!(key(1, &delivered(0, RETRY_BIT)), None);
     }

@@ -7,7 +7,8 @@
 //! | bytes | field of a subscribe |
 //! |---|---|
 //! | 4 | `subscription` |
-//! | str each | `subject`, `group`, `consumer`; an empty consumer is named by the server |
+//! | 4, then str each | `subjects`: names, or one prefix that ends with `*` |
+//! | str each | `group`, `consumer`; an empty consumer is named by the server |
 //! | … | the start of a group that is new: see [`super::start`] |
 //! | 1 | `broadcast`: 0 or 1 |
 //! | 4 | `in_flight_max` |
@@ -25,7 +26,7 @@
 //!
 //! | bytes | field of a message |
 //! |---|---|
-//! | 1, 8 | `queue` and `offset`: its key, to settle it by |
+//! | 4, 8 | `queue` and `offset`: its key, to settle it by. Each subject has two queues: its own, then the group's retries |
 //! | 1 | `form`: 0 meta and body, 1 a message in QMQ's layout, as received |
 //! | 1 | `redelivered`: 0 or 1 |
 //! | 4 | `attempt` |
@@ -42,16 +43,15 @@ use bytes::BufMut;
 
 use super::filters::{put_filters, read_filters};
 use super::proof::Proof;
+use super::settle::read_queue;
 use super::start::{put_start, read_start};
 use crate::error::Result;
 use crate::queues::tags::Filter;
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most};
-use crate::store::Receipt;
-use crate::store::StartAt;
+use crate::store::{Receipt, SUBJECTS_MAX, StartAt};
 use crate::units::{DueKey, Millis, Sequence};
-use crate::wire::fields::put_text;
+use crate::wire::fields::{put_count, put_text};
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::qmq::pull::ConsumerName;
 use crate::wire::reader::Reader;
 
 /// The most messages that a subscription may hold unsettled.
@@ -59,15 +59,19 @@ pub const IN_FLIGHT_MAX: u32 = 1 << 16;
 /// The most credit that a subscription may have.
 pub const CREDIT_MAX: u32 = 1 << 20;
 /// Bytes of a delivered message without its subject and payload.
-const DELIVERED_HEAD_BYTES: usize = 74;
+const DELIVERED_HEAD_BYTES: usize = 77;
 
 /// A request to subscribe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscribe<'a> {
     /// The client's number for the subscription.
     pub subscription: u32,
-    /// The subject, group and consumer; the consumer may be empty.
-    pub name: ConsumerName<'a>,
+    /// The texts of a [`Selection`](crate::store::Selection).
+    pub subjects: Vec<&'a str>,
+    /// The group.
+    pub group: &'a str,
+    /// The consumer; it may be empty.
+    pub consumer: &'a str,
     /// The start of a new group.
     pub start: StartAt,
     /// True if each consumer receives every message.
@@ -84,11 +88,13 @@ impl<'a> Subscribe<'a> {
     /// Reads a request.
     ///
     /// # Errors
-    /// `Malformed`, naming the field; `TooLarge` naming `in_flight_max` or `credit`.
+    /// `Malformed`, naming the field; `TooLarge` naming `subjects`, `in_flight_max` or `credit`.
     pub fn read(reader: &mut Reader<'a>) -> Read<Self> {
         Ok(Self {
             subscription: reader.u32("subscription")?,
-            name: ConsumerName::read(reader)?,
+            subjects: read_subjects(reader)?,
+            group: reader.text("group")?,
+            consumer: reader.text("consumer")?,
             start: read_start(reader)?,
             is_broadcast: reader.flag("broadcast")?,
             in_flight_max: read_in_flight_max(reader)?,
@@ -105,13 +111,21 @@ impl<'a> Subscribe<'a> {
         at_most("in_flight_max", IN_FLIGHT_MAX as usize, self.in_flight_max as usize)?;
         at_most("credit", CREDIT_MAX as usize, self.credit as usize)?;
         out.put_u32(self.subscription);
-        self.name.put(out)?;
+        put_count(out, "subjects", SUBJECTS_MAX, self.subjects.len())?;
+        self.subjects.iter().try_for_each(|subject| put_text(out, "subject", subject))?;
+        put_text(out, "group", self.group)?;
+        put_text(out, "consumer", self.consumer)?;
         put_start(out, self.start);
         out.put_u8(u8::from(self.is_broadcast));
         out.put_u32(self.in_flight_max);
         out.put_u32(self.credit);
         put_filters(out, &self.filters)
     }
+}
+
+fn read_subjects<'a>(reader: &mut Reader<'a>) -> Read<Vec<&'a str>> {
+    let count = reader.count("subjects", SUBJECTS_MAX, 2)?;
+    (0..count).map(|_| reader.text("subject")).collect()
 }
 
 fn read_in_flight_max(reader: &mut Reader<'_>) -> Read<u32> {
@@ -217,8 +231,8 @@ impl PayloadForm {
 /// A message that is delivered to a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered<'a> {
-    /// 0 for the subject itself, 1 for the group's retry subject.
-    pub queue: u8,
+    /// Twice the place of the subject in its subscription; one more for the group's retries of that subject.
+    pub queue: u32,
     /// The pull offset there.
     pub offset: u64,
     /// The layout of the payload.
@@ -267,7 +281,7 @@ impl<'a> Delivered<'a> {
     }
 
     fn read(reader: &mut Reader<'a>) -> Read<Self> {
-        let (queue, offset) = (reader.u8("queue")?, reader.u64("offset")?);
+        let (queue, offset) = (read_queue(reader)?, reader.u64("offset")?);
         let form = PayloadForm::read(reader)?;
         let (redelivered, attempt) = (reader.flag("redelivered")?, reader.u32("attempt")?);
         let sequence = Sequence(reader.u64("sequence")?);
@@ -305,7 +319,7 @@ impl<'a> Delivered<'a> {
     /// # Errors
     /// `TooLarge` naming `subject`.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.put_u8(self.queue);
+        out.put_u32(self.queue);
         out.put_u64(self.offset);
         self.form.put(out);
         out.put_u8(u8::from(self.redelivered));
@@ -331,7 +345,7 @@ impl<'a> Delivered<'a> {
 pub fn put_deliver(out: &mut Vec<u8>, subscription: u32, now: Millis, count: usize) -> Result<()> {
     out.put_u32(subscription);
     out.put_u64(now.0);
-    crate::wire::fields::put_count(out, "messages", BATCH_MESSAGES_MAX, count)
+    put_count(out, "messages", BATCH_MESSAGES_MAX, count)
 }
 
 /// Messages for a subscription.

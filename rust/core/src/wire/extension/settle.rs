@@ -4,9 +4,9 @@
 //!
 //! | command | what follows |
 //! |---|---|
-//! | ACKNOWLEDGE | `count u32 | (queue u8 | first offset u64 | offsets u64)*` |
-//! | `GIVE_BACK` | `count u32 | (queue u8 | offset u64 | delay_ms u64)*` |
-//! | `PUT_AWAY` | `blob reason | count u32 | (queue u8 | offset u64)*` |
+//! | ACKNOWLEDGE | `count u32 | (queue u32 | first offset u64 | offsets u64)*` |
+//! | `GIVE_BACK` | `count u32 | (queue u32 | offset u64 | delay_ms u64)*` |
+//! | `PUT_AWAY` | `blob reason | count u32 | (queue u32 | offset u64)*` |
 //! | FLUSH | nothing |
 //!
 //! Clients that flush send the first three one-way. Otherwise these are answered when they are durable. A key that
@@ -17,20 +17,21 @@ use bytes::BufMut;
 
 use crate::error::Result;
 use crate::record::retry::REASON_BYTES_MAX;
+use crate::store::SUBJECTS_MAX;
 use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
 
 /// The most ranges or messages of one request.
 pub const SETTLED_MAX: usize = 1 << 16;
-/// Queues of a subscription: its subject, and its group's retry subject.
-const QUEUES: u8 = 2;
+/// Queues of a subscription, at most: those of its subjects, and of their retries by its group.
+const QUEUES: u32 = 2 * SUBJECTS_MAX as u32;
 
 /// Messages with neighbouring offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRange {
-    /// 0 for the subject itself, 1 for the group's retry subject.
-    pub queue: u8,
+    /// Twice the place of the subject in its subscription; one more for the group's retries of that subject.
+    pub queue: u32,
     /// The first offset.
     pub first: u64,
     /// The number of messages.
@@ -53,7 +54,7 @@ impl Acknowledge {
     /// `Malformed`, naming the field.
     pub fn read(reader: &mut Reader<'_>) -> Read<Self> {
         let subscription = reader.u32("subscription")?;
-        let count = reader.count("ranges", SETTLED_MAX, 17)?;
+        let count = reader.count("ranges", SETTLED_MAX, 20)?;
         let mut ranges = Vec::with_capacity(count);
         for _ in 0..count {
             let (queue, first, count) = (read_queue(reader)?, reader.u64("offset")?, reader.u64("offsets")?);
@@ -74,7 +75,7 @@ impl Acknowledge {
         out.put_u32(self.subscription);
         put_count(out, "ranges", SETTLED_MAX, self.ranges.len())?;
         for range in &self.ranges {
-            out.put_u8(range.queue);
+            out.put_u32(range.queue);
             out.put_u64(range.first);
             out.put_u64(range.count);
         }
@@ -82,19 +83,20 @@ impl Acknowledge {
     }
 }
 
-fn read_queue(reader: &mut Reader<'_>) -> Read<u8> {
-    let found = reader.u8("queue")?;
+/// Reads the queue of a key.
+pub(super) fn read_queue(reader: &mut Reader<'_>) -> Read<u32> {
+    let found = reader.u32("queue")?;
     if found < QUEUES {
         return Ok(found);
     }
-    Err(Malformed::Value { field: "queue", expected: "0 or 1", found: i64::from(found) })
+    Err(Malformed::Value { field: "queue", expected: "0 to 19,999", found: i64::from(found) })
 }
 
 /// A message that is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GivenBack {
-    /// 0 for the subject itself, 1 for the group's retry subject.
-    pub queue: u8,
+    /// Twice the place of the subject in its subscription; one more for the group's retries of that subject.
+    pub queue: u32,
     /// Its offset there.
     pub offset: u64,
     /// The delay before its next delivery, in milliseconds.
@@ -117,7 +119,7 @@ impl GiveBack {
     /// `Malformed`, naming the field.
     pub fn read(reader: &mut Reader<'_>) -> Read<Self> {
         let subscription = reader.u32("subscription")?;
-        let count = reader.count("messages", SETTLED_MAX, 17)?;
+        let count = reader.count("messages", SETTLED_MAX, 20)?;
         let mut messages = Vec::with_capacity(count);
         for _ in 0..count {
             let (queue, offset, delay_ms) = (read_queue(reader)?, reader.u64("offset")?, reader.u64("delay_ms")?);
@@ -134,7 +136,7 @@ impl GiveBack {
         out.put_u32(self.subscription);
         put_count(out, "messages", SETTLED_MAX, self.messages.len())?;
         for message in &self.messages {
-            out.put_u8(message.queue);
+            out.put_u32(message.queue);
             out.put_u64(message.offset);
             out.put_u64(message.delay_ms);
         }
@@ -150,7 +152,7 @@ pub struct PutAway<'a> {
     /// The reason.
     pub reason: &'a str,
     /// The messages, by queue and offset.
-    pub keys: Vec<(u8, u64)>,
+    pub keys: Vec<(u32, u64)>,
 }
 
 impl<'a> PutAway<'a> {
@@ -161,7 +163,7 @@ impl<'a> PutAway<'a> {
     pub fn read(reader: &mut Reader<'a>) -> Read<Self> {
         let subscription = reader.u32("subscription")?;
         let reason = utf8("reason", reader.blob("reason", REASON_BYTES_MAX)?)?;
-        let count = reader.count("messages", SETTLED_MAX, 9)?;
+        let count = reader.count("messages", SETTLED_MAX, 12)?;
         let mut keys = Vec::with_capacity(count);
         for _ in 0..count {
             keys.push((read_queue(reader)?, reader.u64("offset")?));
@@ -178,7 +180,7 @@ impl<'a> PutAway<'a> {
         put_blob(out, "reason", REASON_BYTES_MAX, self.reason.as_bytes())?;
         put_count(out, "messages", SETTLED_MAX, self.keys.len())?;
         for (queue, offset) in &self.keys {
-            out.put_u8(*queue);
+            out.put_u32(*queue);
             out.put_u64(*offset);
         }
         Ok(())

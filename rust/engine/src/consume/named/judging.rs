@@ -93,7 +93,7 @@ impl NamedConsumer {
         let GroupConsumer { group, consumer } = self.consuming;
         let wanted = bounds.count_max.max(1).saturating_sub(hands.unread.len());
         let count_max = share.next_offer(wanted);
-        let request = PullRequest { group, consumer, count_max, in_flight_max: bounds.in_flight_max, beside: None };
+        let request = PullRequest { group, consumer, count_max, in_flight_max: bounds.in_flight_max, beside: 0 };
         let offer = self.shared.ask_owner(guard, |locked, _| locked.owner.offer(request, &mut locked.proposals))?;
         let candidates = match offer {
             Offer::Candidates(candidates) => candidates,

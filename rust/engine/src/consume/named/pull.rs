@@ -169,7 +169,7 @@ impl NamedConsumer {
         }
         let GroupConsumer { group, consumer } = self.consuming;
         let PullBounds { count_max, in_flight_max, .. } = bounds;
-        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
+        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: 0 };
         let pulled = self.shared.ask_owner(guard, |locked, _| {
             let pulled = locked.owner.pull(request, &mut locked.proposals)?;
             if let Pull::Deliveries(deliveries) = &pulled {

@@ -17,7 +17,6 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, read_receip
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
 use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, DELIVER, EXTENSION_VERSION, FLUSH, PING, PUBLISH, SUBSCRIBE};
 use delaymq_core::wire::frame::{FLAG_ANSWER, FLAG_ONE_WAY, HEAD_BYTES, Header, put_frame, read_head};
-use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_core::wire::reader::Reader;
 use delaymq_engine::{Durability, Options, Receipt, Store};
 use delaymq_server::{Server, ServerOptions};
@@ -107,7 +106,7 @@ pub(crate) fn metric(served: &Served, name: &str) -> u64 {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) subscription: u32,
-    pub(crate) queue: u8,
+    pub(crate) queue: u32,
     pub(crate) offset: u64,
     pub(crate) is_qmq: bool,
     pub(crate) redelivered: bool,
@@ -301,7 +300,9 @@ impl Client {
 pub(crate) fn subscribing<'a>(number: u32, subject: &'a str, group: &'a str, credit: u32) -> Subscribe<'a> {
     Subscribe {
         subscription: number,
-        name: ConsumerName { subject, group, consumer: "" },
+        subjects: vec![subject],
+        group,
+        consumer: "",
         start: StartAt::Unfinished,
         is_broadcast: false,
         in_flight_max: 1_000,

@@ -9,7 +9,6 @@ use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, Ke
 use delaymq_core::wire::extension::{
     ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
 };
-use delaymq_core::wire::qmq::pull::ConsumerName;
 
 use super::changes::{DELAY_MS_MAX, not_before, some_due};
 use super::{Call, Client, Key, PING_BYTES};
@@ -167,7 +166,9 @@ impl Client {
         let (subject, group) = (self.subject.clone(), self.group.clone());
         let wanted = Subscribe {
             subscription: self.subscription,
-            name: ConsumerName { subject: &subject, group: &group, consumer: "" },
+            subjects: vec![subject.as_str()],
+            group: &group,
+            consumer: "",
             start: StartAt::Unfinished,
             is_broadcast: false,
             in_flight_max: self.in_flight_max,

@@ -31,7 +31,11 @@ impl Server {
 
     pub(super) fn subscribe(&mut self, node: &mut Node, asker: Asker, subscribe: &Subscribe<'_>) -> Result<()> {
         let state = node.owner().state();
-        let (subject, group) = (subscribe.name.subject, subscribe.name.group);
+        let [subject] = subscribe.subjects.as_slice() else {
+            let unknown = RemoteError::new(ErrorCode::Other, "these histories consume one subject at a time");
+            return self.refuse(asker, &unknown);
+        };
+        let (subject, group) = (*subject, subscribe.group);
         let found = state.subjects.number(subject).and_then(|number| state.group_named(number, group));
         let peer = self.peers.get(&asker.link);
         let refused = peer.and_then(|peer| peer.subscriptions.check_new(subscribe.subscription).err());

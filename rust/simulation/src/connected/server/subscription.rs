@@ -18,7 +18,7 @@ use crate::node::{Handed, Node, Place, Pulled, unless_full};
 
 /// The subject itself, and the group's retry subject.
 const QUEUES: usize = 2;
-const RETRIES: u8 = 1;
+const RETRIES: u32 = 1;
 
 /// See the module.
 pub(super) struct Standing {
@@ -30,9 +30,9 @@ pub(super) struct Standing {
     /// A consumer of the retry subject was submitted.
     is_joining: bool,
     /// Deliveries at the client or on their way to it.
-    held: BTreeMap<(u8, u64), Delivery>,
+    held: BTreeMap<(u32, u64), Delivery>,
     /// Pulled, and not yet in the connection.
-    ready: VecDeque<(u8, Handed)>,
+    ready: VecDeque<(u32, Handed)>,
 }
 
 impl Standing {
@@ -52,8 +52,8 @@ impl Standing {
         self.ready.is_empty() && !self.is_joining
     }
 
-    fn place(&self, queue: u8) -> Option<Place> {
-        self.places.get(usize::from(queue)).copied().flatten()
+    fn place(&self, queue: u32) -> Option<Place> {
+        self.places.get(queue as usize).copied().flatten()
     }
 
     /// Takes in the consumer of the retry subject.
@@ -93,12 +93,13 @@ impl Standing {
         subscriptions: &mut Subscriptions<()>,
         number: u32,
     ) -> Result<()> {
-        for queue in 0..QUEUES as u8 {
+        for queue in 0..QUEUES as u32 {
             let room = subscriptions.room(number, self.held.len());
             let Some((group, consumer)) = self.place(queue).filter(|_| room > 0 && self.ready.is_empty()) else {
                 continue;
             };
-            let (in_flight_max, beside) = (self.in_flight_max, self.place(queue ^ 1));
+            let beside = self.place(queue ^ 1).map_or(0, |(group, consumer)| node.owner().in_flight(group, consumer));
+            let in_flight_max = self.in_flight_max;
             let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
             if let Pulled::Messages(handed, damaged, _) = node.pull(request, 0)? {
                 if let Some(delivery) = damaged.first() {
@@ -135,7 +136,7 @@ impl Standing {
         Ok(())
     }
 
-    fn delivered<'a>(&'a self, node: &Node, queue: u8, handed: &'a Handed) -> Result<Delivered<'a>> {
+    fn delivered<'a>(&'a self, node: &Node, queue: u32, handed: &'a Handed) -> Result<Delivered<'a>> {
         let entry = &handed.delivery.entry;
         let key = DueKey { due: entry.due(), sequence: entry.payload_sequence() };
         let subject = node.owner().state().subjects.number(&self.subject);
@@ -160,7 +161,7 @@ impl Standing {
 
     /// Acknowledges the deliveries of these ranges that the client holds.
     pub(super) fn acknowledge(&mut self, node: &mut Node, ranges: &[KeyRange]) -> Result<()> {
-        for queue in 0..QUEUES as u8 {
+        for queue in 0..QUEUES as u32 {
             let Some((group, consumer)) = self.place(queue) else { continue };
             let of_queue = ranges.iter().filter(|range| range.queue == queue);
             let mut offsets: Vec<u64> = of_queue

@@ -9,7 +9,7 @@ use delaymq_simulation::disk::End;
 use crate::rig::{Place, Rig, sees, small};
 
 fn request(rig: &Rig, (group, consumer): Place, count_max: usize) -> PullRequest {
-    PullRequest { group, consumer, count_max, in_flight_max: rig.in_flight_max, beside: None }
+    PullRequest { group, consumer, count_max, in_flight_max: rig.in_flight_max, beside: 0 }
 }
 
 /// The ready messages, each with whether it passes: those whose body begins with `yes` do.

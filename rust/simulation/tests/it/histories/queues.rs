@@ -74,7 +74,7 @@ fn a_groups_first_pull_is_held_and_then_the_machine_ends() {
             consumer: place.1,
             count_max: 10,
             in_flight_max: 8,
-            beside: None,
+            beside: 0,
         };
         for _ in 0..2 {
             let stopped = rig.node().pull(request, 0).is_err_and(|error| is_stopped(&error));
@@ -130,7 +130,7 @@ fn a_group_that_begins_at_latest_gets_what_comes_after_a_stop_anywhere_in_its_fi
         consumer: place.1,
         count_max: 10,
         in_flight_max: 8,
-        beside: None,
+        beside: 0,
     };
     for calls in 0..12 {
         let (mut rig, place) = hold_a_first_pull(true);
@@ -531,16 +531,19 @@ fn the_two_queues_of_a_consumer_hold_no_more_than_it_may_together() {
         rig.publish("%RETRY%s%g", 0, body);
     }
     rig.settle();
-    let request = |place: crate::rig::Place, beside: crate::rig::Place| delaymq_core::store::PullRequest {
+    let request = |place: crate::rig::Place, beside: u64| delaymq_core::store::PullRequest {
         group: place.0,
         consumer: place.1,
         count_max: 10,
         in_flight_max: 2,
-        beside: Some(beside),
+        beside,
     };
-    let pull = |rig: &mut Rig, place, beside| match rig.node().pull(request(place, beside), 0).unwrap() {
-        Pulled::Messages(handed, ..) => handed,
-        _ => Vec::new(),
+    let pull = |rig: &mut Rig, place, other: crate::rig::Place| {
+        let beside = rig.node().owner().in_flight(other.0, other.1);
+        match rig.node().pull(request(place, beside), 0).unwrap() {
+            Pulled::Messages(handed, ..) => handed,
+            _ => Vec::new(),
+        }
     };
     let mut held = Vec::new();
     for _ in 0..3 {

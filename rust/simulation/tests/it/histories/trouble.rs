@@ -364,7 +364,7 @@ fn a_run_that_cannot_be_read_for_a_moment_loses_nothing() {
         consumer: place.1,
         count_max: 10,
         in_flight_max: 8,
-        beside: None,
+        beside: 0,
     };
     for _ in 0..6 {
         rig.disk.storage().fail_call_of(Call::Read, 0, StorageFault::Io);

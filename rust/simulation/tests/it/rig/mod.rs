@@ -237,7 +237,7 @@ impl Rig {
             consumer: place.1,
             count_max: 1_000,
             in_flight_max: self.in_flight_max,
-            beside: None,
+            beside: 0,
         };
         self.node().pull(request, 0)
     }

@@ -37,7 +37,7 @@ fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
     }
     let mut bodies = Vec::new();
     for (group, consumer) in places {
-        let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max: 1_000, beside: None };
+        let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max: 1_000, beside: 0 };
         let mut quiet = 0;
         while quiet < 3 {
             keep_room(rig)?;

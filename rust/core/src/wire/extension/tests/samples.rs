@@ -57,7 +57,9 @@ pub(in crate::wire::extension) fn consumer() -> ConsumerName<'static> {
 pub(super) fn subscribe() -> Subscribe<'static> {
     Subscribe {
         subscription: 4,
-        name: ConsumerName { subject: "orders", group: "billing", consumer: "" },
+        subjects: vec!["orders", "refunds"],
+        group: "billing",
+        consumer: "",
         start: StartAt::Latest,
         is_broadcast: false,
         in_flight_max: 256,

@@ -120,7 +120,7 @@ impl Attached {
         let wanted = u32::try_from(self.log.len().saturating_add(count_max)).unwrap_or(u32::MAX);
         let in_flight_max = wanted.clamp(options.in_flight_min, IN_FLIGHT_MAX);
         let (group, consumer) = self.place;
-        PullRequest { group, consumer, count_max, in_flight_max, beside: None }
+        PullRequest { group, consumer, count_max, in_flight_max, beside: 0 }
     }
 
     /// New messages: one run of neighbouring offsets.

@@ -1,0 +1,34 @@
+"""The subjects of a subscription: one, a list of them, or a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from delaymq._arguments.argument_errors import wrong_type
+
+Subjects: TypeAlias = str | Sequence[str]
+"""A subject, a list of subjects, or a prefix that ends with `*`: each subject whose name begins with the rest."""
+
+
+def shown_subjects(subjects: tuple[str, ...]) -> str:
+    """The subjects as their subscription shows them."""
+    return repr(subjects[0]) if len(subjects) == 1 else f"{subjects[0]!r} and {len(subjects) - 1} more"
+
+
+def subjects_of(subject: Subjects) -> tuple[str, ...]:
+    """The texts that the core takes, which checks them.
+
+    Raises:
+        WrongType: It is neither a str nor a list of str.
+    """
+    wanted: object = subject
+    if isinstance(wanted, str):
+        return (wanted,)
+    if isinstance(wanted, bytes | bytearray) or not isinstance(wanted, Iterable):
+        raise wrong_type("subject", "str or a list of str", wanted)
+    texts = tuple(wanted)
+    for text in texts:
+        if not isinstance(text, str):
+            raise wrong_type("subject", "str or a list of str", text)
+    return texts
