@@ -326,8 +326,7 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
             start: Where a new group begins: `"unfinished"` at the first message that some group has not finished,
                 `"earliest"` at the earliest one that is kept (`keep_finished`), `"latest"` at the next one, a datetime
                 or a timedelta before now at the first one that was due since, `PublishedSince(…)` at the first one that
-                was published since, or a receipt at its message. It reads a subject
-                that is made later from its first message.
+                was published since, or a receipt at its message. A subject made later is read from its first message.
             in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535.
             tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
                 finished for the group, so all consumers of a group must have the same filters.

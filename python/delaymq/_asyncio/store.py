@@ -306,9 +306,8 @@ class AsyncStore(
         async def subscribe() -> AsyncSubscription:
             subjects, filters = subjects_of(subject), filters_of(tags, attributes)
             core = await self._call(self._core.subscribe, subjects, group, start_of(start), in_flight_max, filters)
-            subscription = AsyncSubscription(
-                core, subjects, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
-            )
+            loop, most = self._event_loop, in_flight_max
+            subscription = AsyncSubscription(core, subjects, group, in_flight_max=most, store=self, event_loop=loop)
             self._subscriptions.add(subscription)
             if self._closing is not None:
                 subscription._forget()  # noqa: SLF001 - the store was closed meanwhile
