@@ -162,9 +162,10 @@ impl Plan {
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
     }
 
-    /// True if this consumer's group has filters.
+    /// True if this consumer's group has filters. They are those of QMQ's consumers, which pull from one queue, so
+    /// consumers that pull together have none.
     pub(super) fn has_filter(&self, handle: &Handle) -> bool {
-        self.filters && handle.retries_of.is_none() && handle.group == "group-0"
+        self.filters && !self.pulls_together && handle.retries_of.is_none() && handle.group == "group-0"
     }
 
     /// Changes the plan: many messages are pending in runs for long, and few finish between two checkpoints.

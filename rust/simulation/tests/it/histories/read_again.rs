@@ -8,7 +8,7 @@ use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NodeOptions};
 
 /// Finished messages are kept for two seconds.
-pub(super) fn two_seconds() -> NodeOptions {
+fn two_seconds() -> NodeOptions {
     let owner = OwnerOptions { keep_finished_ms: 2_000, ..lean().owner };
     NodeOptions { owner, ..lean() }
 }
@@ -25,7 +25,7 @@ fn after_restart(rig: &mut Rig, place: Place) -> Place {
     (place.0, rig.consumer(place.0, "after the restart"))
 }
 
-pub(super) fn pass(rig: &mut Rig, ms: u64) {
+fn pass(rig: &mut Rig, ms: u64) {
     for _ in 0..4 {
         rig.pass(ms / 4);
         // A checkpoint without new facts frees nothing.

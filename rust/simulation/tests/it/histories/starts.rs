@@ -1,7 +1,6 @@
 //! Histories of groups that start at a time, or at a message.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
-use super::read_again::{pass, two_seconds};
 use crate::rig::keyed::tried;
 use crate::rig::{Rig, START, sees, small};
 use delaymq_core::error::Error;
@@ -135,26 +134,6 @@ fn a_group_starts_with_the_message_of_a_receipt() {
     {
         assert_eq!(started(&mut rig, group, StartAt::Message(receipt)), expected);
     }
-}
-
-#[test]
-fn a_message_whose_segment_was_removed_is_among_those_published_since() {
-    let mut rig = Rig::new(two_seconds());
-    let first = rig.earliest("s", "first");
-    for number in 0..40 {
-        rig.publish("s", 10_000, &format!("{number:->200}"));
-    }
-    rig.reopen(End::Kill);
-    let first = (first.0, rig.consumer(first.0, "after the restart"));
-    pass(&mut rig, 9_000);
-    rig.pass(2_000);
-    assert_eq!(rig.take_all(first).len(), 40);
-    pass(&mut rig, 1_000);
-    let segments = &rig.node().owner().state().segments;
-    assert!(segments[0].position.trusted >= START.plus(5_000), "the segments of the facts are gone");
-    let everything = started(&mut rig, "everything", StartAt::Earliest);
-    assert_eq!(everything.len(), 40);
-    assert_eq!(started(&mut rig, "since", StartAt::Published(Since::Ago(20_000))), everything);
 }
 
 #[test]
