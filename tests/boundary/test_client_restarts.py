@@ -37,6 +37,23 @@ def restart_twice(process: serving.Served, answered: set[bytes]) -> None:
         process.start()
 
 
+def test_a_subject_that_was_made_while_the_client_was_away_is_read_from_its_first_message(
+    process: serving.Served, folder: Path
+) -> None:
+    with (
+        delaymq.connect(process.url, timeout=PATIENCE_S) as client,
+        client.subscribe("order.*", group="g", start="latest") as messages,
+    ):
+        process.kill()
+        with delaymq.open(folder) as store:
+            store.publish("order.new", b"first")
+        process.start()
+        message = messages.get(PATIENCE_S)
+        assert message is not None
+        assert (message.subject, message.body) == ("order.new", b"first")
+        message.ack()
+
+
 def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: serving.Served) -> None:
     answered: set[bytes] = set()
     seen: set[bytes] = set()

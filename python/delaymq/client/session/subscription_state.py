@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
@@ -37,6 +37,11 @@ class SubscriptionRequest:
     start: CoreStart
     in_flight_max: int
     filters: Filters
+
+    def again(self) -> SubscriptionRequest:
+        """The same for a further connection: a subject that was made meanwhile is read from its first message."""
+        has_prefix = any(subject.endswith("*") for subject in self.subjects)
+        return replace(self, start="earliest") if has_prefix else self
 
     def request(self, number: int, consumer: str) -> _core.Request:
         """The request that creates the subscription under this number, for this consumer.
@@ -92,6 +97,7 @@ class SubscriptionState:
     def subscribed(self, number: int, consumer: str) -> None:
         """Handles its creation at the server."""
         self.number, self.consumer, self._cause, self._credit = number, consumer, None, 0
+        self._wanted = self._wanted.again()
         self._last_refusal = ""
         self._report_opened(None)
         self._top_up()

@@ -1,10 +1,10 @@
 //! Chooses the messages of a consumer that one answer of QMQ contains.
 //!
 //! The reader of an answer counts offsets from that of its first message, so an answer is one run of neighbouring
-//! offsets. New messages were judged before they got offsets. Those that a consumer holds are judged again when they are
-//! sent again, since its filters may be others now. Messages that do not pass the consumer's filters are finished wherever they are. At the front and at
-//! the end they shorten the answer. In the middle they end it, and the messages after them come with the next
-//! answer.
+//! offsets. New messages were judged before they got offsets. Messages that a consumer holds are judged again when they
+//! are sent again, since its filters may be others now. Messages that do not pass the consumer's filters are finished
+//! wherever they are. At the front and at the end they shorten the answer. In the middle they end it, and the messages
+//! after them come with the next answer.
 
 use std::ops::Range;
 

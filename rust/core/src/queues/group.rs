@@ -81,7 +81,9 @@ impl Group {
     /// Applies a reserve. It changes nothing if the consumer does not exist, or if it is further ahead than
     /// [`RESERVE_MAX`].
     pub fn reserve(&mut self, reserve: &Reserve) {
-        let too_far = reserve.number_end.since(self.cursor) > RESERVE_MAX;
+        // Numbers that were finished without being assigned, as by an expiry, do not count.
+        let next = ReadyNumber(self.done.end_from(self.cursor.0));
+        let too_far = reserve.number_end.since(next) > RESERVE_MAX;
         if let Some(consumer) = self.consumers.get_mut(reserve.consumer)
             && reserve.offset_end.since(consumer.next_offset) <= RESERVE_MAX
             && !too_far

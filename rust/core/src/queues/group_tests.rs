@@ -50,6 +50,17 @@ fn what_is_acknowledged_is_done_and_the_rest_is_held() {
 }
 
 #[test]
+fn messages_that_expired_unassigned_do_not_bound_the_reserve() {
+    let mut group = group();
+    let expired = RESERVE_MAX + 100;
+    group.done.insert_range(0, expired);
+    reserve(&mut group, 8, expired + 8);
+    assert_eq!(group.reserved_number, ReadyNumber(expired + 8));
+    reserve(&mut group, 8, expired + RESERVE_MAX + 1);
+    assert_eq!(group.reserved_number, ReadyNumber(expired + 8), "it is too far ahead");
+}
+
+#[test]
 fn offsets_that_follow_each_other_are_done_by_their_own_numbers() {
     let mut group = group();
     reserve(&mut group, 8, 8);

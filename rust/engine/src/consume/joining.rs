@@ -16,6 +16,7 @@ use crate::commit::submissions::Registering;
 use crate::consume::member::{GroupConsumer, Member, Place};
 use crate::consume::queues::Queues;
 use crate::consume::subscription::Subscription;
+use crate::invalid;
 use crate::names::{Subject, check_name};
 use crate::options::{StartAt, SubscribeOptions};
 use crate::store::Store;
@@ -52,6 +53,10 @@ impl Store {
         check_name("group", group)?;
         options.check()?;
         let start = options.start;
+        let is_one = matches!(&selection, Selection::Listed(names) if names.len() == 1);
+        if matches!(start, StartAt::Message(_)) && !is_one {
+            return Err(invalid("start", "no receipt where there may be more than one subject", "a receipt"));
+        }
         let presence = ConsumerPresence::new(shared.time.activity());
         let member = Arc::new(Member::new(selection, group, options, presence));
         let subscription = Subscription::new(Arc::clone(shared), Arc::clone(&member));

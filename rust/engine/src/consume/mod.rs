@@ -2,10 +2,10 @@
 //!
 //! In: pulls and settlements of a caller. Out: deliveries with their payloads; acknowledgements and retries as proposals.
 //! Read `subscription` (the handle of a caller) and `joining` (how it begins), then `member` (its state, shared with the
-//! owner's threads) and `queues` (those of its subjects), `assigned_payloads` and `delivery` (what a pull returns),
-//! `expiring` (what no consumer receives), `group_start`, `ended_deliveries`
-//! and `retries` (how a delivery ends), and `subscribers` (which member a woken group belongs to). `named` has consumers
-//! that outlive a connection.
+//! owner's threads), `queues` (those of its subjects) and `queue_turns` (how a pull asks them), `assigned_payloads` and
+//! `delivery` (the result of a pull), `expiring` (messages that no consumer receives), `group_start` (where a group
+//! begins), `ended_deliveries` and `retries` (how a delivery ends), and `subscribers` (which member a woken group
+//! belongs to). `named` has consumers that outlive a connection.
 
 pub(crate) mod assigned_payloads;
 pub(crate) mod delivery;
@@ -16,6 +16,7 @@ pub(crate) mod joining;
 pub(crate) mod member;
 pub(crate) mod named;
 pub(crate) mod offset_hasher;
+pub(crate) mod queue_turns;
 pub(crate) mod queues;
 pub(crate) mod retries;
 pub(crate) mod subscribers;

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::store::{LoadRequest, Pull, PullRequest, Selection};
+use delaymq_core::store::{LoadRequest, Selection};
 use delaymq_core::units::Millis;
 
 use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::consume::member::{GroupConsumer, Member, Noted};
-use crate::consume::queues::{Turn, is_of_retries};
 use crate::drive::driver::{LockedOwner, OwnerGuard};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Instant};
@@ -20,12 +19,8 @@ use crate::sync::{AtomicBool, Instant};
 /// How often a waiting pull looks again without being notified.
 const LOOK_UP: Duration = Duration::from_millis(500);
 
-/// Runs that one pull reads at most before it asks again.
+/// Queues whose rows one pull reads at most before it asks again.
 const LOADS_MAX: usize = 32;
-/// Queues whose runs must be read first and that one pull passes over, once it has messages.
-const PASSED_MAX: usize = 8;
-/// Queues that are asked although there is no room, to find out whether their groups are gone.
-const FULL_TURNS_MAX: usize = 2;
 
 /// How often a pull whose time is up takes further messages, none of which it could hand over.
 const LATE_ROUNDS_MAX: usize = 1_024;
@@ -40,19 +35,10 @@ pub struct Subscription {
     pub(crate) closed: AtomicBool,
 }
 
-/// One look at the queues, as far as it has come.
-struct Round {
-    /// How many more messages there is room for.
-    left: usize,
-    asked: PullOutcome,
-    /// Runs that must be read first.
-    loads: Vec<LoadRequest>,
-    /// How many queues were passed over whose runs must be read first.
-    passed: usize,
-}
-
 /// The result of asking the owner for messages.
+#[derive(Default)]
 pub(crate) enum PullOutcome {
+    #[default]
     Nothing,
     /// Something is ready, once facts on their way are applied.
     Soon,
@@ -178,99 +164,33 @@ impl Subscription {
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
         loop {
             self.join()?;
-            let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max)?;
-            if loads.is_empty() && !(matches!(asked, PullOutcome::Nothing) && self.member.has_to_join()) {
+            let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max, LOADS_MAX)?;
+            let is_over = match asked {
+                PullOutcome::Assigned | PullOutcome::Gone => true,
+                PullOutcome::Nothing => loads.is_empty() && !self.member.has_to_join(),
+                PullOutcome::Soon => loads.is_empty(),
+            };
+            loads.into_iter().try_for_each(|load| self.shared.load(load))?;
+            if is_over {
                 return Ok(asked);
             }
-            loads.into_iter().try_for_each(|load| self.shared.load(load))?;
         }
     }
 
-    /// Asks once, with the owner lock held already. Returns the runs that must be read first.
-    pub(crate) fn ask_with(&self, guard: OwnerGuard<'_>, count_max: usize) -> Result<(PullOutcome, Vec<LoadRequest>)> {
+    /// Asks once, with the owner lock held already, up to so many loads. Returns the loads: the next pull begins with the
+    /// queues that wait for them.
+    pub(crate) fn ask_with(
+        &self,
+        guard: OwnerGuard<'_>,
+        count_max: usize,
+        loads_max: usize,
+    ) -> Result<(PullOutcome, Vec<LoadRequest>)> {
         self.shared.ask_owner(guard, |locked, urgency| {
             if self.propose_settled(locked) {
                 *urgency = CommitUrgency::URGENT;
             }
-            self.ask_queues(locked, count_max)
+            self.ask_queues(locked, count_max, loads_max)
         })
-    }
-
-    /// Asks the queues that may have messages, each for its share, in rounds, until there are enough.
-    fn ask_queues(&self, locked: &mut LockedOwner, count_max: usize) -> Result<(PullOutcome, Vec<LoadRequest>)> {
-        let member = &self.member;
-        let room = member.room(count_max);
-        let assigned_max = u64::from(member.assigned_max());
-        if member.with_queues(|queues| queues.in_flight().saturating_add(room as u64)) > assigned_max {
-            let owner = &locked.owner;
-            member.with_queues(|queues| queues.look_again(|one| owner.in_flight(one.group, one.consumer)));
-        }
-        let mut round = Round { left: room, asked: PullOutcome::Nothing, loads: Vec::new(), passed: 0 };
-        loop {
-            let (waiting, share) = member.with_queues(|queues| (queues.waiting(), queues.share(round.left)));
-            let turns = if round.left == 0 { waiting.min(FULL_TURNS_MAX) } else { waiting };
-            let left_before = round.left;
-            // A queue that has nothing for now waits again behind this round.
-            let mut later = Vec::new();
-            for _ in 0..turns {
-                let Some(turn) = member.take_turn() else { break };
-                if !self.ask_queue(locked, turn, share, &mut round, &mut later)? {
-                    return Ok((PullOutcome::Gone, Vec::new()));
-                }
-                if (round.left == 0 && room > 0) || round.loads.len() >= LOADS_MAX || round.passed >= PASSED_MAX {
-                    break;
-                }
-            }
-            for queue in later {
-                member.wake(queue);
-            }
-            if round.left == left_before || round.left == 0 || round.passed >= PASSED_MAX {
-                break;
-            }
-        }
-        let Round { asked, loads, .. } = round;
-        Ok(if matches!(asked, PullOutcome::Assigned) { (asked, Vec::new()) } else { (asked, loads) })
-    }
-
-    /// Asks one queue. Returns false if the group of one of the subjects is gone.
-    fn ask_queue(
-        &self,
-        locked: &mut LockedOwner,
-        turn: Turn,
-        share: usize,
-        round: &mut Round,
-        later: &mut Vec<u32>,
-    ) -> Result<bool> {
-        let Turn { queue, consuming: GroupConsumer { group, consumer }, elsewhere } = turn;
-        let (count_max, in_flight_max) = (share.min(round.left), self.member.assigned_max());
-        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: elsewhere };
-        match locked.owner.pull(request, &mut locked.proposals)? {
-            Pull::Deliveries(deliveries) => {
-                round.left = round.left.saturating_sub(deliveries.len());
-                round.asked = PullOutcome::Assigned;
-                self.member.assigned(queue, deliveries);
-            }
-            Pull::Load(_) if matches!(round.asked, PullOutcome::Assigned) => {
-                round.passed = round.passed.saturating_add(1);
-                later.push(queue);
-            }
-            Pull::Load(load) => {
-                round.loads.push(load);
-                self.member.with_queues(|queues| queues.wake_first(queue));
-            }
-            Pull::Soon => {
-                if matches!(round.asked, PullOutcome::Nothing) {
-                    round.asked = PullOutcome::Soon;
-                }
-                later.push(queue);
-            }
-            // With no room it says nothing about the queue.
-            Pull::Wait if count_max == 0 => later.push(queue),
-            Pull::Wait => {}
-            Pull::Gone if is_of_retries(queue) => self.member.with_queues(|queues| queues.set_consuming(queue, None)),
-            Pull::Gone => return Ok(false),
-        }
-        Ok(true)
     }
 
     /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not

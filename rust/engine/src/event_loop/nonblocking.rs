@@ -152,7 +152,8 @@ impl Subscription {
                 return Ok(Pulled::WouldWait);
             }
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
-            let (asked, loads) = self.ask_with(guard, count_max)?;
+            // The first load ends the look, so that a queue which waits for it comes before the others.
+            let (asked, loads) = self.ask_with(guard, count_max, 1)?;
             let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
             if !delivered.is_empty() {
                 return Ok(Pulled::Messages(delivered));

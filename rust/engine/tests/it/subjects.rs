@@ -279,6 +279,55 @@ fn a_backlog_of_many_subjects_in_runs_comes_whole() {
 }
 
 #[test]
+fn a_subject_whose_rows_are_in_runs_is_not_starved_by_one_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    of(&store, &["kept", "busy"]).close().unwrap();
+    publish_each(&store, &["kept"], 1_000);
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    // After an open, rows of before are in runs.
+    let store = open(folder.path(), options(Durability::Os));
+    for is_at_once in [false, true] {
+        let messages = selected(&store, &["busy", "kept"], up_to(256));
+        let mut kept = 0;
+        for _ in 0..8 {
+            // There are always enough messages in memory for a whole pull.
+            publish_each(&store, &["busy"], 300);
+            let pulled = if is_at_once {
+                match messages.try_pull(256, true).unwrap() {
+                    Pulled::Messages(pulled) => pulled,
+                    _ => messages.pull(256, Duration::from_secs(10)).unwrap(),
+                }
+            } else {
+                messages.pull(256, Duration::from_secs(10)).unwrap()
+            };
+            kept += pulled.iter().filter(|message| &*message.subject == "kept").count();
+            messages.acknowledge(&keys(&pulled)).unwrap();
+            messages.flush(Duration::from_secs(10)).unwrap();
+        }
+        assert!(kept > 100, "{kept} of a thousand, at once: {is_at_once}");
+        messages.close().unwrap();
+    }
+}
+
+#[test]
+fn a_receipt_is_no_start_of_more_than_one_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let mut batch = store.batch();
+    batch.push("a", Due::After(0), &[], b"1").unwrap();
+    let receipt = store.publish(&mut batch).unwrap().get(0).unwrap();
+    for texts in [&["a", "b"][..], &["a*"]] {
+        let options = SubscribeOptions { start: StartAt::Message(receipt), ..SubscribeOptions::default() };
+        let refused = store.subscribe_to(Selection::of(texts).unwrap(), GROUP, options);
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "start", .. })));
+    }
+    let options = SubscribeOptions { start: StartAt::Message(receipt), ..SubscribeOptions::default() };
+    assert_eq!(bodies(&consume(&selected(&store, &["a"], options), 1)), ["1"]);
+}
+
+#[test]
 fn consumers_of_a_group_share_each_subject_whatever_else_they_consume() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Os));

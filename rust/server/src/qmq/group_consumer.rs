@@ -82,8 +82,9 @@ impl GroupConsumer {
             let lost = self.lost(request);
             let run = if lost.is_empty() {
                 match self.pull(state, request, bytes_max).await? {
-                    None => return Ok(Gathered::Nothing),
-                    some => some,
+                    TriedRun::Run(run) => Some(run),
+                    TriedRun::WouldWait => return Ok(Gathered::GaveUp),
+                    TriedRun::Nothing | TriedRun::Soon => return Ok(Gathered::Nothing),
                 }
             } else {
                 self.read_again(state, lost, bytes_max).await?
@@ -103,7 +104,8 @@ impl GroupConsumer {
         log.lost(request.received, request.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
     }
 
-    async fn pull(&self, state: &ServerState, request: &PendingPull, bytes_max: usize) -> Result<Option<GivenRun>> {
+    /// Pulls new messages. [`TriedRun::WouldWait`] stands for a pull that ended before everything ready was judged.
+    async fn pull(&self, state: &ServerState, request: &PendingPull, bytes_max: usize) -> Result<TriedRun> {
         let (count_max, may_wait) = (request.count, request.deadline > state.now());
         let wanted = self.log.borrow().len().saturating_add(count_max);
         let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
@@ -111,16 +113,15 @@ impl GroupConsumer {
         let judging = Judging { filters: &request.filters, judged_max: JUDGED_UNWAITING, returns_part: false };
         let tried = self.consumer.try_pull_passing(bounds, judging)?;
         let run = match tried {
-            TriedRun::Run(run) => Some(run),
-            TriedRun::Nothing => None,
+            found @ (TriedRun::Run(_) | TriedRun::Nothing) => found,
             // A pull that may wait is woken when there is something.
-            TriedRun::Soon if may_wait => None,
+            TriedRun::Soon if may_wait => TriedRun::Nothing,
             // A pull that may not wait waits a little, on no thread.
-            TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => None,
+            TriedRun::Soon if !state.reached_within(self.consumer.hasten()?, SOON).await? => TriedRun::Nothing,
             TriedRun::Soon | TriedRun::WouldWait => self.pull_waiting(state, request, bounds).await?,
         };
         state.consumers.counters.filtered.add(self.consumer.take_passed_over());
-        if let Some(run) = &run {
+        if let TriedRun::Run(run) = &run {
             self.log.borrow_mut().given(run.first, run.deliveries.iter().copied());
         }
         Ok(run)
@@ -128,12 +129,7 @@ impl GroupConsumer {
 
     /// Pulls on threads that may wait. A pull with filters goes on until it is full or nothing more is ready; once it has
     /// judged [`JUDGED_MAX`] messages it takes what passed, or goes on while it has time.
-    async fn pull_waiting(
-        &self,
-        state: &ServerState,
-        request: &PendingPull,
-        bounds: PullBounds,
-    ) -> Result<Option<GivenRun>> {
+    async fn pull_waiting(&self, state: &ServerState, request: &PendingPull, bounds: PullBounds) -> Result<TriedRun> {
         let mut judged = 0_usize;
         loop {
             judged = judged.saturating_add(JUDGED_AT_ONCE);
@@ -144,12 +140,11 @@ impl GroupConsumer {
                 consumer.pull_passing(bounds, Judging { filters, judged_max: JUDGED_AT_ONCE, returns_part })
             };
             match state.pool.call(Work::Pull, pull).await? {
-                TriedRun::Run(run) => return Ok(Some(run)),
                 TriedRun::WouldWait if !returns_part || request.deadline > state.now() => {}
-                TriedRun::Nothing | TriedRun::Soon | TriedRun::WouldWait => return Ok(None),
+                found => return Ok(found),
             }
-            if request.responder.peer().has_left() {
-                return Ok(None);
+            if request.responder.peer().has_left() || state.is_draining() {
+                return Ok(TriedRun::WouldWait);
             }
         }
     }

@@ -73,6 +73,8 @@ pub(crate) enum Gathered {
     Run { first: PullOffset, messages: Vec<Delivered> },
     /// There is nothing now.
     Nothing,
+    /// The pull ended before everything ready was judged: another pull may find something.
+    GaveUp,
 }
 
 /// Takes a pull.
@@ -157,6 +159,10 @@ pub(crate) async fn serve(state: &Rc<ServerState>, session: &Rc<Session>, reques
                 return state.hold(request, &pull_queue);
             }
             Ok(Gathered::Nothing) => {}
+            Ok(Gathered::GaveUp) => {
+                state.hold(request, &pull_queue);
+                return state.wake_next(&pull_queue);
+            }
             Err(_) if attached.consumer.is_gone() && lives < LIVES_MAX => lives += 1,
             Err(_) => {
                 session.detach();

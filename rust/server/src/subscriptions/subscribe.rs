@@ -96,6 +96,11 @@ async fn begin(responder: Responder, wanted: Wanted, place: Place) {
     if peer.has_left() {
         return delivery.leave();
     }
+    // A prefix may have selected more subjects than the connection has memory for.
+    if !delivery.keeps_subjects() {
+        delivery.leave();
+        return responder.busy();
+    }
     let consumer = if consumer.is_empty() { format!("delaymq-{}", delivery.token) } else { consumer };
     peer.deliveries.borrow_mut().insert(number, Rc::clone(&delivery));
     peer.state().watch_subscription(&delivery);

@@ -116,7 +116,7 @@ impl SubscriptionDelivery {
     }
 
     /// Reserves memory for the subjects that the prefix has selected since. False if there is no room for them.
-    fn keeps_subjects(&self) -> bool {
+    pub(crate) fn keeps_subjects(&self) -> bool {
         let (before, count) = (self.subjects_count.get(), self.subscription.subjects_count());
         if count <= before {
             return true;

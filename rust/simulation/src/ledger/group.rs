@@ -116,7 +116,11 @@ impl Members {
     pub(super) fn reserve(&mut self, reserve: &Reserve) {
         let Some(place) = self.consumers.get_mut(&reserve.consumer) else { return };
         let (offset, number) = (reserve.offset_end.0, reserve.number_end.0);
-        if offset <= place.next_offset + RESERVE_MAX && number <= self.cursor + RESERVE_MAX {
+        let mut next = self.cursor;
+        while self.finished.contains(&next) {
+            next += 1;
+        }
+        if offset <= place.next_offset + RESERVE_MAX && number <= next + RESERVE_MAX {
             place.reserved = place.reserved.max(offset);
             self.reserved = self.reserved.max(number);
         }

@@ -1,8 +1,10 @@
 //! Decisions that become facts. Nothing here changes the state: a proposed fact is applied once it is durable.
 //!
 //! In: requests of callers, and the time. Out: [`proposals::Proposals`] for the log, and the answer to a pull.
-//! Read `proposals`, then `requests` (publish, cancel, groups), `pull` (which consumer gets which message; `load_request` reads what it needs; `judged_pull` for consumers with filters),
-//! `settlement` (how deliveries end), `broadcast_end` (a consumer that ends with its group), and `step` (messages that are due, with `due_series` for recurring ones).
+//! Read `proposals`, then `requests` (publish, cancel, groups), `pull` (which consumer gets which message; `load_request`
+//! reads the rows that it needs; `judged_pull` for consumers with filters), `settlement` (how deliveries end),
+//! `broadcast_end` (a consumer that ends with its group), and `step` (messages that are due, with `due_series` for
+//! recurring ones).
 
 pub(super) mod broadcast_end;
 pub(super) mod due_series;

@@ -32,6 +32,11 @@ impl Judging<'_> {
     pub(crate) const NONE: Self = Self { filters: &[], judged_max: 0, returns_part: true };
 }
 
+/// Bodies of so many bytes are read at once where nothing may wait.
+const READ_UNWAITING_BYTES: usize = 1 << 20;
+/// The same on a thread of the pool.
+const READ_BYTES: usize = 32 << 20;
+
 /// How many messages a pull may still judge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
@@ -61,7 +66,7 @@ pub(crate) enum Asked {
     Wait,
     Soon,
     Gone,
-    /// What is to be judged must be read from the disk, or another thread has the owner.
+    /// The messages to judge must be read from the disk, or another thread has the owner.
     WouldWait,
 }
 
@@ -102,7 +107,7 @@ impl NamedConsumer {
             Offer::Gone => return Ok(self.gone()),
         };
         let bytes_max = bounds.bytes_max.max(1).saturating_sub(hands.bytes());
-        let judged = self.judge(candidates, filters, (wanted, bytes_max), near);
+        let (judged, is_large) = self.judge(candidates, filters, (wanted, bytes_max), near);
         if judged.is_empty() {
             return Ok(Asked::WouldWait);
         }
@@ -122,8 +127,7 @@ impl NamedConsumer {
             Ok(pulled)
         })?;
         let Some(JudgedPull { deliveries, passed_over, is_held_up }) = pulled else { return Ok(self.gone()) };
-        // What is judged again later counts then.
-        share.left = share.left.saturating_sub(deliveries.len().saturating_add(passed_over).max(1));
+        share.left = if is_large { 0 } else { share.left.saturating_sub(judged.len()) };
         self.passed_over.fetch_add(passed_over as u64, Ordering::Relaxed);
         Ok(if is_held_up && deliveries.is_empty() && passed_over == 0 { Asked::Soon } else { Asked::Given })
     }
@@ -133,7 +137,8 @@ impl NamedConsumer {
         Asked::Gone
     }
 
-    /// Reads candidates, up to the one that fills a pull. A message that cannot be read passes: what is to become of it
+    /// Reads candidates, up to the one that fills a pull, or up to as many bytes as may be read at once: then the second
+    /// value is true. A message that cannot be read passes: what is to become of it
     /// is decided when it is handed over. With `near`, reading stops at what may have to wait.
     fn judge(
         &self,
@@ -141,14 +146,16 @@ impl NamedConsumer {
         filters: &[Filter],
         (wanted, bytes_max): (usize, usize),
         near: Option<SegmentNumber>,
-    ) -> Vec<(Candidate, bool)> {
+    ) -> (Vec<(Candidate, bool)>, bool) {
         let mut judged = Vec::with_capacity(candidates.len());
-        let (mut passing, mut bytes) = (0_usize, 0_usize);
+        let (mut passing, mut bytes, mut read) = (0_usize, 0_usize, 0_usize);
+        let read_max = if near.is_some() { READ_UNWAITING_BYTES } else { READ_BYTES };
         let mut payloads = self.shared.payloads.reader();
         for candidate in candidates {
-            if passing >= wanted || bytes >= bytes_max {
+            if passing >= wanted || bytes >= bytes_max || read >= read_max {
                 break;
             }
+            read = read.saturating_add(candidate.entry.size().unwrap_or_default() as usize);
             let location = candidate.entry.location();
             if near.is_some_and(|near| location.segment().is_none_or(|segment| segment < near)) {
                 break;
@@ -165,7 +172,7 @@ impl NamedConsumer {
             passing = passing.saturating_add(usize::from(passes));
             judged.push((candidate, passes));
         }
-        judged
+        (judged, read >= read_max)
     }
 
     /// How many messages its filters kept back since the last call.

@@ -2,8 +2,8 @@
 //!
 //! In: the names of a subject, group and consumer. Out: a consumer, its deliveries, and facts that settle or remove it.
 //! Read `consumer` (types), then `registry` (one consumer for each name) with `registration` (the fact that makes one),
-//! `pull` (what it gets), `judging` (its filters), `settlement` (how its deliveries end), `removal` (an operator ends it) and `broadcast` (a
-//! consumer that has its group for itself).
+//! `pull` (its deliveries), `judging` (its filters), `settlement` (how its deliveries end), `removal` (an operator ends
+//! it) and `broadcast` (a consumer that has its group for itself).
 
 pub(crate) mod broadcast;
 pub(crate) mod consumer;
