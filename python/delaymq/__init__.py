@@ -34,8 +34,8 @@ Store
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
-    subscribe(subject | [subjects] | "prefix*", *, group, start="unfinished" | "earliest" | "latest" |
-              time | PublishedSince(time) | receipt, in_flight_max=256, tags=any_of(…) | all_of(…),
+    subscribe(subject | [subjects] | "prefix*", *, group, start="unfinished" | "earliest" | "latest"
+              | time | PublishedSince(time) | receipt, in_flight_max=256, tags=any_of(…)|all_of(…),
               attributes={name: value | StartsWith(…) | Present()}) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open

@@ -138,7 +138,7 @@ RECEIPTS = [
     *(Bad(value, WrongType, "expected Receipt") for value in (5, None, b"dmq1-", True)),
 ]
 STARTS = [
-    Bad("middle", InvalidArgument, '"earliest", "unfinished" or "latest"'),
+    Bad("middle", InvalidArgument, '"earliest", "unfinished", "latest", a datetime'),
     Bad(None, WrongType),
     Bad(0, WrongType),
 ]

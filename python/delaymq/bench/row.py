@@ -37,6 +37,7 @@ NAMING = (
     "subjects",
     "pending",
     "ready",
+    "delay_ms_max",
     "moment",
     "call",
 )  # the details that distinguish the cases of a bench
