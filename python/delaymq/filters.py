@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, texts_of, wrong_type
 
 __all__ = ["AllOf", "AttributeConditions", "Filters", "Present", "StartsWith", "Tags", "all_of", "any_of", "filters_of"]
 
@@ -73,12 +73,7 @@ def filters_of(tags: Tags, attributes: AttributeConditions | None) -> Filters:
         InvalidArgument: A text is not valid Unicode.
     """
     wanted: object = tags.tags if isinstance(tags, AllOf) else tags
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise wrong_type("tags", "a list of str", wanted)
-    words = list(wanted)
-    for word in words:
-        if not isinstance(word, str):
-            raise wrong_type("tags", "a list of str", word)
+    words = texts_of("tags", "a list of str", wanted)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise wrong_type("attributes", "a mapping", attributes)
     rules = [(key, *_rule(key, wanted)) for key, wanted in (attributes or {}).items()]

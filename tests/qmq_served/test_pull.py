@@ -240,7 +240,7 @@ def test_2_3_tags_are_judged_by_the_server(
     send(client, *(Message(subject, name, tags=tags) for name, tags in TAGGED.items()))
     assert set(taken(client, plain, len(TAGGED))) == set(TAGGED), "all are there"
     assert everything(client, Pull(filtering, filters=filters, hold_ms=500)) == expected
-    # What did not pass is done with for this group.
+    # Messages that did not pass are finished for this group.
     assert everything(client, Pull(filtering)) == set()
 
 
@@ -269,7 +269,7 @@ def test_2_3_an_answer_is_full_though_one_message_of_a_hundred_passes(
         assert client.pull(Pull(consumer, last_received=29, filters=RARE)) is None
         assert client.acknowledge(consumer, 0, 29) == frame.SUCCESS
         assert client.pull(Pull(consumer, filters=RARE)) is None, "nothing is left to come again"
-        # What did not pass is done with, and nothing of it is a retry.
+        # Messages that did not pass are finished, and none of them is a retry.
         retries = Consumer(f"%RETRY%{subject}%filtering", "filtering", "one")
         assert client.pull(Pull(retries, hold_ms=0)) is None
         assert everything(client, Pull(consumer, last_received=29)) == set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from delaymq.errors import InvalidArgument, WrongType
 
 WHOLE_BITS_SHOWN = 256
@@ -11,6 +13,21 @@ def wrong_type(argument: str, expected: str, found: object) -> WrongType:
     """The error for an argument of another type."""
     kind = type(found).__name__
     return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
+
+
+def texts_of(argument: str, expected: str, wanted: object) -> list[str]:
+    """The texts of a collection of texts.
+
+    Raises:
+        WrongType: It is no collection, a single text, or has something else than texts.
+    """
+    if isinstance(wanted, str | bytes | bytearray) or not isinstance(wanted, Iterable):
+        raise wrong_type(argument, expected, wanted)
+    texts = list(wanted)
+    for text in texts:
+        if not isinstance(text, str):
+            raise wrong_type(argument, expected, text)
+    return texts
 
 
 def refused(argument: str, expected: str, found: object) -> InvalidArgument:

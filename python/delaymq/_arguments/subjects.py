@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from delaymq._arguments.argument_errors import wrong_type
+from delaymq._arguments.argument_errors import texts_of
 
 Subjects: TypeAlias = str | Sequence[str]
 """A subject, a list of subjects, or a prefix that ends with `*`: each subject whose name begins with the rest."""
@@ -22,13 +22,4 @@ def subjects_of(subject: Subjects) -> tuple[str, ...]:
     Raises:
         WrongType: It is neither a str nor a list of str.
     """
-    wanted: object = subject
-    if isinstance(wanted, str):
-        return (wanted,)
-    if isinstance(wanted, bytes | bytearray) or not isinstance(wanted, Iterable):
-        raise wrong_type("subject", "str or a list of str", wanted)
-    texts = tuple(wanted)
-    for text in texts:
-        if not isinstance(text, str):
-            raise wrong_type("subject", "str or a list of str", text)
-    return texts
+    return (subject,) if isinstance(subject, str) else tuple(texts_of("subject", "str or a list of str", subject))

@@ -159,12 +159,12 @@ fn what_filters_keep_back_is_finished_unless_a_consumer_has_it() {
     // 0 and 1 are held, and 9 is not ready yet.
     assert!(!group.pass_over(ranges(&[(0, 4), (6, u64::MAX)]), next));
     assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 0), (2, 4), (6, 9)]);
-    // What belongs to nobody is not passed.
+    // The cursor does not pass numbers that belong to nobody.
     assert_eq!((group.cursor, group.in_flight()), (ReadyNumber(4), 2));
     assign(&mut group, 2, &[(4, 2)]);
     assert!(!group.pass_over(ranges(&[(8, 1)]), next));
     assert_eq!((group.cursor, group.in_flight()), (ReadyNumber(9), 4));
-    // What was given back is no consumer's.
+    // Numbers that were given back belong to no consumer.
     group.end_consumer(CONSUMER, Millis(7));
     assert!(group.pass_over(ranges(&[(0, 2), (5, 1), (7, 1)]), next));
     assert_eq!(group.returned.keys().map(|number| number.0).collect::<Vec<_>>(), [4]);

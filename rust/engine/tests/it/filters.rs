@@ -148,10 +148,8 @@ fn a_message_that_passes_is_held_over_a_restart_and_the_others_are_not_judged_ag
     assert_eq!((bodies(&retried), retried[0].attempt), (vec!["99".to_owned()], 3));
 }
 
-#[test]
-fn a_message_that_does_not_pass_is_none_of_the_dead_letters_when_it_expires() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path(), options(Durability::Os));
+/// Publishes a rare and a common message, which become dead letters when they expire, and waits until they have expired.
+fn publish_expired(store: &Store) {
     let terms = PublishTerms { expires: Some((Expires::After(1), OnExpiry::DeadLetter)), ..PublishTerms::NONE };
     let mut batch = store.batch();
     for tag in ["rare", "common"] {
@@ -159,6 +157,13 @@ fn a_message_that_does_not_pass_is_none_of_the_dead_letters_when_it_expires() {
     }
     store.publish(&mut batch).unwrap();
     std::thread::sleep(Duration::from_millis(20));
+}
+
+#[test]
+fn a_message_that_does_not_pass_is_none_of_the_dead_letters_when_it_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    publish_expired(&store);
     let consumer = filtered(&store, 256, vec![tags(TagRule::Any, &["rare"])]);
     eventually("both are finished", || taken(&consumer).is_empty() && unfinished(&store) == 0);
     eventually("one dead letter", || store.status().unwrap().expired == 1);
@@ -298,13 +303,7 @@ fn consumers_that_judge_the_same_messages_get_each_once() {
 fn a_named_consumer_finishes_what_expired_and_passes_and_passes_over_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Os));
-    let terms = PublishTerms { expires: Some((Expires::After(1), OnExpiry::DeadLetter)), ..PublishTerms::NONE };
-    let mut batch = store.batch();
-    for tag in ["rare", "common"] {
-        batch.push_on_terms("orders", Due::After(0), (&meta(&[tag], &[]), b"x"), &terms).unwrap();
-    }
-    store.publish(&mut batch).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    publish_expired(&store);
     let (consumer, rare) = (named(&store, "one"), [tags(TagRule::Any, &["rare"])]);
     eventually("both are finished", || {
         assert!(!matches!(consumer.pull_passing(BOUNDS, judging(&rare)).unwrap(), TriedRun::Run(_)));

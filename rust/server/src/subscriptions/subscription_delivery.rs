@@ -40,7 +40,7 @@ pub(crate) struct SubscriptionDelivery {
     number: u32,
     pub(crate) token: u64,
     pub(crate) subscription: Arc<Subscription>,
-    /// What is reserved for its filters and subjects, and for how many subjects.
+    /// The memory that is reserved for its filters and subjects, and for how many subjects.
     kept: RefCell<Vec<MemoryReservation>>,
     subjects_count: Cell<usize>,
     credit: Cell<u32>,

@@ -69,7 +69,7 @@ fn tags_and_environments_are_judged_here() {
     let found = qmq.take(&beta, 6);
     assert_eq!(ids(&found), ["none", "red", "both", "green", "beta", "last"]);
     assert_eq!(offsets(&found), [0, 1, 2, 3, 4, 5]);
-    // What did not pass is done with, and no acknowledgement passes over it.
+    // Messages that did not pass are finished, and no acknowledgement passes over them.
     assert_eq!((qmq.acknowledge(&any, 0, 2), qmq.acknowledge(&all, 0, 1), qmq.acknowledge(&beta, 0, 5)), (0, 0, 0));
     assert_eq!(metric(&served, "passed_over_messages"), 0);
     assert_eq!(metric(&served, "filtered_messages"), 4 + 5 + 1);
@@ -209,7 +209,7 @@ fn a_message_that_was_sent_back_is_judged_again_under_its_retry_subject() {
     let again = qmq.take(&retries, 1);
     assert_eq!((ids(&again), offsets(&again)), (vec![found[0].id.as_str()], vec![0]));
     assert_eq!(qmq.acknowledge(&retries, 0, 0), 0);
-    // Who has no filters gets nothing of it either.
+    // A consumer without filters gets none of them either.
     assert!(qmq.pull(&plain).is_empty());
     assert_eq!(unfinished(&served), 0);
 }

@@ -15,6 +15,9 @@ use crate::units::{Location, Millis, ReadyNumber, SegmentNumber, Sequence, Subje
 /// A piece ends behind the batch that fills so many bytes, even if it has fewer messages than asked for.
 const PIECE_BYTES: u64 = 32 << 20;
 
+/// Entries without payloads, with their places in a piece.
+type Unresolved = Vec<(usize, NamedEntry)>;
+
 /// A piece of the log that is to be read.
 #[derive(Debug)]
 pub(in crate::store) struct HistoryRequest {
@@ -74,18 +77,17 @@ impl HistoryRequest {
     /// # Errors
     /// `Storage` if the log or a run could not be read; a later try may succeed. Damage costs only what it covers.
     pub(in crate::store) fn read(self) -> Result<HistoryPiece> {
-        let (kept, subject) = (self.kept.clone(), self.subject);
-        let (mut piece, unresolved) = self.scanned()?;
-        piece.places.resolve(&unresolved, &mut piece.entries, &kept, subject)?;
+        let (mut piece, unresolved, kept) = self.scanned()?;
+        piece.places.resolve(&unresolved, &mut piece.entries, &kept, piece.subject)?;
         Ok(piece)
     }
 
     /// Reads the piece without looking for payloads. Returns the entries that have none yet as well, with their places in
-    /// the piece.
+    /// the piece, and the facts that were read.
     ///
     /// # Errors
     /// `Storage`.
-    pub(super) fn scanned(self) -> Result<(HistoryPiece, Vec<(usize, NamedEntry)>)> {
+    pub(super) fn scanned(self) -> Result<(HistoryPiece, Unresolved, KeptFacts)> {
         let Self { kept, subject, from, number, is_known, first, count, places } = self;
         let piece = HistoryPiece {
             subject,
@@ -103,7 +105,7 @@ impl HistoryRequest {
         };
         let mut unresolved = Vec::new();
         let piece = piece.filled(&kept, &mut unresolved)?;
-        Ok((piece, unresolved))
+        Ok((piece, unresolved, kept))
     }
 }
 
@@ -116,7 +118,7 @@ fn each_of(batch: &ScannedBatch, subject: SubjectNumber, show: &mut dyn FnMut(Na
 }
 
 impl HistoryPiece {
-    fn filled(mut self, kept: &KeptFacts, unresolved: &mut Vec<(usize, NamedEntry)>) -> Result<Self> {
+    fn filled(mut self, kept: &KeptFacts, unresolved: &mut Unresolved) -> Result<Self> {
         let wanted = self.first.since(self.number).saturating_add(self.count);
         let (mut bytes, mut is_behind_gap) = (0_u64, false);
         let mut reader = reader_from(kept, self.end);
@@ -167,7 +169,7 @@ impl HistoryPiece {
         })
     }
 
-    fn take_in(&mut self, batch: &ScannedBatch, unresolved: &mut Vec<(usize, NamedEntry)>) {
+    fn take_in(&mut self, batch: &ScannedBatch, unresolved: &mut Unresolved) {
         let (subject, entries) = (self.subject, &mut self.entries);
         each_of(batch, subject, &mut |named| {
             if !named.is_ready {

@@ -22,7 +22,7 @@ use crate::units::{ConsumerNumber, ReadyNumber};
 /// How many numbers are reserved ahead of the cursor for a consumer with filters, in addition to those in flight: most of
 /// them are passed over.
 const NUMBERS_AHEAD: u64 = 1 << 14;
-/// What a second fact in the submission takes, in ranges.
+/// The room of a second fact in the submission, in ranges.
 const FACT_RANGES: usize = 8;
 
 /// A ready message that filters may judge.
@@ -34,7 +34,7 @@ pub struct Candidate {
     pub entry: Entry,
 }
 
-/// What a consumer's filters may judge.
+/// The messages that a consumer's filters may judge.
 #[derive(Debug)]
 pub enum Offer {
     /// Messages, in the order in which the group receives them; at least one. They belong to nobody yet.
@@ -47,7 +47,7 @@ pub enum Offer {
     Gone,
 }
 
-/// What became of candidates that were judged.
+/// The result of judging candidates.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JudgedPull {
     /// Those that passed and are assigned, in order.
@@ -134,7 +134,7 @@ impl Deciding {
     }
 }
 
-/// What is taken of judged candidates.
+/// The judged candidates that are taken.
 #[derive(Default)]
 struct Taken {
     assigned: Vec<(ReadyNumber, Entry, u32)>,

@@ -14,7 +14,7 @@ use crate::store::history::{Continuation, HistoryRequest};
 use crate::store::state::State;
 use crate::units::{GroupNumber, ReadyNumber};
 
-/// What a number is looked up in.
+/// The places where a number is looked up.
 pub(super) struct Views<'a> {
     pub(super) storage: &'a Arc<dyn Storage>,
     pub(super) state: &'a State,
