@@ -5,6 +5,7 @@ use delaymq_core::store::{Since, StartAt};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use super::asked::{Ask, Assigned, Handle};
+use super::machine::PUT_AWAY_EXPIRED;
 use super::{Plan, World};
 use crate::node::{Handed, Place, Pulled};
 
@@ -170,9 +171,17 @@ impl World {
                 for delivery in damaged {
                     self.oracle.blame(format!("a payload is damaged that nobody damaged: {delivery:?}"));
                 }
+                let crashes = self.crashes;
                 if let Some(mut node) = self.node.take() {
-                    self.take_expired(&mut node, index, (group, consumer), expired);
+                    let result = self.take_expired(&mut node, index, (group, consumer), expired);
                     self.node = Some(node);
+                    self.survive(PUT_AWAY_EXPIRED, result);
+                }
+                if self.crashes > crashes {
+                    // The machine that assigned the messages has ended before it handed them over.
+                    self.a_pull_failed = true;
+                    self.oracle.hand_over_failed();
+                    return None;
                 }
                 // What was assigned and could not be handed over is more, too.
                 let count = messages.len().max(1);

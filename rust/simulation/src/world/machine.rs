@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delaymq_core::error::Error;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Durability;
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::Sequence;
@@ -13,6 +13,9 @@ use super::consumers::group_of;
 use crate::disk::End;
 use crate::node::{Expired, Handed, Node, is_stopped};
 use crate::replica::Replica;
+
+/// The call of the store by which a message that expired becomes a dead letter, as a trace names it.
+pub(super) const PUT_AWAY_EXPIRED: &str = "put away an expired message";
 
 /// Openings that may fail in a row.
 const OPENINGS_MAX: usize = 12;
@@ -182,11 +185,12 @@ impl World {
             self.oracle.blame(format!("the log cannot be read again: {error}"));
         }
         self.asks.clear();
-        self.resume_consumers(&mut node, first);
+        let resumed = self.resume_consumers(&mut node, first);
         self.node = Some(node);
         self.wake_all_queues();
         self.collect();
         self.compare();
+        self.survive(PUT_AWAY_EXPIRED, resumed);
     }
 
     /// The log goes on at `first`: users forget their requests from there on.
@@ -204,7 +208,7 @@ impl World {
     }
 
     /// Lets the replica apply the batches that it has not seen, and those that the opening has added.
-    fn catch_up(&mut self, node: &mut Node, first: Sequence) -> delaymq_core::Result<()> {
+    fn catch_up(&mut self, node: &mut Node, first: Sequence) -> Result<()> {
         let mut replica = match self.replica.take() {
             Some(replica) => replica,
             None => Replica::new(*node.identity())?,
@@ -234,8 +238,9 @@ impl World {
         Ok(())
     }
 
-    /// Consumers that outlive their process come back and get their deliveries again. All others are gone.
-    fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
+    /// Consumers that outlive their process come back and get their deliveries again. All others are gone. Returns the first
+    /// error of a message that had expired.
+    fn resume_consumers(&mut self, node: &mut Node, first: Sequence) -> Result<()> {
         self.hands_wait.clear();
         for handle in &self.handles {
             let asked = handle.asked.filter(|asked| *asked < first);
@@ -272,11 +277,13 @@ impl World {
         }
         let mut before = std::mem::take(&mut self.assigned);
         before.extend(std::mem::take(&mut self.stale).into_iter().map(|one| (one.key(), one)));
+        let mut done = Ok(());
         for index in 0..self.handles.len() {
-            self.hand_again(node, index, first, &mut before);
+            done = done.and(self.hand_again(node, index, first, &mut before));
         }
         let void = |one: Assigned| Assigned { fact: one.fact.filter(|fact| *fact < first), ..one };
         self.stale.extend(before.into_values().map(void));
+        done
     }
 
     fn hand_again(
@@ -285,15 +292,16 @@ impl World {
         index: usize,
         first: Sequence,
         before: &mut BTreeMap<(u32, u32, u64), Assigned>,
-    ) {
-        let Some(handle) = self.handles.get(index).cloned() else { return };
-        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
+    ) -> Result<()> {
+        let Some(handle) = self.handles.get(index).cloned() else { return Ok(()) };
+        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return Ok(()) };
         let (handed, expired): (Vec<Handed>, Vec<Expired>) = match node.hand_again(group, consumer) {
             Ok(handed) => handed,
             Err(error) => {
                 // The consumer asks again in the next life of the machine, when the disk works.
                 self.hands_wait.insert((group, consumer));
-                return self.note(&format!("cannot be handed again: {error}"));
+                self.note(&format!("cannot be handed again: {error}"));
+                return Ok(());
             }
         };
         let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
@@ -327,10 +335,10 @@ impl World {
             before.remove(&key);
             owed.retain(|other| *other != key);
         }
-        self.take_expired(node, index, (group, consumer), expired);
         for key in owed {
             self.oracle.blame(format!("{key:?} was assigned durably, and is not held after a restart"));
         }
+        self.take_expired(node, index, (group, consumer), expired)
     }
 
     /// Compares the store with its replica, if both have applied the same facts.

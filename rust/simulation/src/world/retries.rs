@@ -1,5 +1,6 @@
 //! Messages that a consumer gives back, or makes dead letters.
 
+use delaymq_core::error::Result;
 use delaymq_core::record::expire::{EXPIRED_REASON, OnExpiry};
 use delaymq_core::store::{dead_letter_subject, retry_subject};
 use delaymq_core::units::Sequence;
@@ -81,10 +82,18 @@ impl World {
         self.survive("put away", result);
     }
 
-    /// Messages were to be handed to a consumer and had expired. Some become dead letters.
-    pub(super) fn take_expired(&mut self, node: &mut Node, index: usize, place: Place, expired: Vec<Expired>) {
-        let Some(handle) = self.handles.get(index).cloned() else { return };
+    /// Messages were to be handed to a consumer and had expired. Some become dead letters. Returns the first error, after
+    /// which the caller has to survive: the world has no node here, so it cannot end the machine.
+    pub(super) fn take_expired(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        place: Place,
+        expired: Vec<Expired>,
+    ) -> Result<()> {
+        let Some(handle) = self.handles.get(index).cloned() else { return Ok(()) };
         let (group, consumer) = place;
+        let mut done = Ok(());
         let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
         for Expired { handed, then } in expired {
             let delivery = handed.delivery;
@@ -106,8 +115,9 @@ impl World {
             } else {
                 self.moved_on(&one, dead);
             }
-            self.survive("put away an expired message", result);
+            done = done.and(result.map(|_| ()));
         }
+        done
     }
 
     fn moved_on(&mut self, one: &Assigned, mut again: Entry) {
