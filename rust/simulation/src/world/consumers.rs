@@ -5,7 +5,7 @@ use delaymq_core::store::{Since, StartAt};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use super::asked::{Ask, Assigned, Handle};
-use super::machine::PUT_AWAY_EXPIRED;
+use super::retries::PUT_AWAY_EXPIRED;
 use super::{Plan, World};
 use crate::node::{Handed, Place, Pulled};
 

@@ -10,12 +10,10 @@ use delaymq_core::units::Sequence;
 use super::World;
 use super::asked::{Assigned, Promised};
 use super::consumers::group_of;
+use super::retries::PUT_AWAY_EXPIRED;
 use crate::disk::End;
 use crate::node::{Expired, Handed, Node, is_stopped};
 use crate::replica::Replica;
-
-/// The call of the store by which a message that expired becomes a dead letter, as a trace names it.
-pub(super) const PUT_AWAY_EXPIRED: &str = "put away an expired message";
 
 /// Openings that may fail in a row.
 const OPENINGS_MAX: usize = 12;

@@ -10,6 +10,9 @@ use super::asked::{Ask, Assigned};
 use crate::checker::{Entry, Origin};
 use crate::node::{Expired, Node, Place};
 
+/// The call of the store by which a message that expired becomes a dead letter, as a trace names it.
+pub(super) const PUT_AWAY_EXPIRED: &str = "put away an expired message";
+
 impl World {
     /// True if the message had expired before it was assigned, so that the store does not hold it for its consumer.
     pub(super) fn is_gone(&self, one: &Assigned) -> bool {
