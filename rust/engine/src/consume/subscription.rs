@@ -13,8 +13,9 @@ use crate::commit::inbox::CommitUrgency;
 use crate::consume::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::consume::member::{GroupConsumer, Member, Noted};
 use crate::drive::driver::{LockedOwner, OwnerGuard};
+use crate::held;
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, Instant};
+use crate::sync::{AtomicBool, Instant, Mutex};
 
 /// How often a waiting pull looks again without being notified.
 const LOOK_UP: Duration = Duration::from_millis(500);
@@ -33,6 +34,9 @@ pub struct Subscription {
     pub(crate) starts_group: AtomicBool,
     stopped: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// What a pull that may not wait would have had to read. The next pull that may wait reads it first: it has the indexes
+    /// of a group that reads the log again.
+    unread_loads: Mutex<Vec<LoadRequest>>,
 }
 
 /// The result of asking the owner for messages.
@@ -49,7 +53,7 @@ pub(crate) enum PullOutcome {
 impl Subscription {
     pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
         let [starts_group, stopped, closed] = [(); 3].map(|()| AtomicBool::new(false));
-        Self { shared, member, starts_group, stopped, closed }
+        Self { shared, member, starts_group, stopped, closed, unread_loads: Mutex::default() }
     }
 
     /// The store's trusted time, now.
@@ -162,6 +166,8 @@ impl Subscription {
 
     /// Sends ended deliveries, and lets the owner assign messages to this subscription.
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
+        let unread = std::mem::take(&mut *held(&self.unread_loads));
+        unread.into_iter().try_for_each(|load| self.shared.load(load))?;
         loop {
             self.join()?;
             let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max, LOADS_MAX)?;
@@ -191,6 +197,11 @@ impl Subscription {
             }
             self.ask_queues(locked, count_max, loads_max)
         })
+    }
+
+    /// Leaves loads to the next pull that may wait.
+    pub(crate) fn leave_loads(&self, loads: Vec<LoadRequest>) {
+        held(&self.unread_loads).extend(loads);
     }
 
     /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not

@@ -154,11 +154,13 @@ impl Subscription {
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
             // The first load ends the look, so that a queue which waits for it comes before the others.
             let (asked, loads) = self.ask_with(guard, count_max, 1)?;
+            let has_loads = !loads.is_empty();
+            self.leave_loads(loads);
             let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
             if !delivered.is_empty() {
                 return Ok(Pulled::Messages(delivered));
             }
-            if !loads.is_empty() || self.member.has_unread() {
+            if has_loads || self.member.has_unread() {
                 return Ok(Pulled::WouldWait);
             }
             if matches!(asked, PullOutcome::Assigned) {

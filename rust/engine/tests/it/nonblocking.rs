@@ -2,13 +2,17 @@
 
 #![cfg(test)]
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::support::{eventually, open, options, publish, subscribe};
+use crate::support::{Faults, eventually, open, options, publish, subscribe};
 use delaymq_core::error::Error;
-use delaymq_core::units::Sequence;
-use delaymq_engine::{Due, Durability, Pulled, Store, Subscription};
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_engine::{Due, Durability, ManualClock, Options, Pulled, StartAt, Store, Subscription};
 
+/// Messages that are read again in several pieces.
+const MESSAGES: u64 = 30_000;
 const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
 
 fn messages(pulled: Pulled) -> Vec<delaymq_engine::Delivered> {
@@ -156,4 +160,56 @@ fn the_receipt_of_what_is_delivered_is_that_of_its_publish() {
         assert_eq!(store.receipt(&found[0]).unwrap(), receipt);
         subscription.give_back(found[0].key, 20).unwrap();
     }
+}
+
+/// Consumes all messages of a new group that starts at the earliest one. Returns how many came.
+fn read_again(
+    store: &Store,
+    group: &str,
+    mut pull: impl FnMut(&Subscription) -> Vec<delaymq_engine::Delivered>,
+) -> usize {
+    store.start_group("a", group, StartAt::Earliest).unwrap();
+    let subscription = subscribe(store, "a", group);
+    let mut came = 0;
+    loop {
+        let pulled = pull(&subscription);
+        if pulled.is_empty() {
+            return came;
+        }
+        came += pulled.len();
+        let keys: Vec<_> = pulled.iter().map(|message| message.key).collect();
+        subscription.acknowledge(&keys).unwrap();
+    }
+}
+
+#[test]
+fn a_replay_by_an_event_loop_reads_no_more_of_the_log_than_one_by_a_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, switches) = Faults::over(folder.path());
+    let clock = Arc::new(ManualClock::new(Millis(1_000_000)).unwrap());
+    let options = Options { segment_bytes: 8 << 20, clock: Arc::clone(&clock) as _, ..options(Durability::Os) };
+    let store = Store::open_on(storage, folder.path(), options, &mut |_| {}).unwrap();
+    let mut batch = store.batch();
+    for number in 0..MESSAGES {
+        batch.push("a", Due::After(10 + number % 50), &[], b"delayed").unwrap();
+        if batch.len() == 1_000 {
+            store.publish(&mut batch).unwrap();
+        }
+    }
+    clock.advance(100, Duration::from_secs(60), &mut || true).unwrap();
+    let at_once = |subscription: &Subscription| subscription.pull(1_000, Duration::ZERO).unwrap();
+    assert_eq!(read_again(&store, "first", at_once), MESSAGES as usize);
+    store.checkpoint().unwrap();
+    let read_by = |group, pull: fn(&Subscription) -> Vec<delaymq_engine::Delivered>| {
+        let before = switches.segment_bytes_read.load(Ordering::SeqCst);
+        assert_eq!(read_again(&store, group, pull), MESSAGES as usize);
+        switches.segment_bytes_read.load(Ordering::SeqCst) - before
+    };
+    let by_thread = read_by("thread", |subscription| subscription.pull(1_000, Duration::ZERO).unwrap());
+    let by_loop = read_by("loop", |subscription| match subscription.try_pull(1_000, true).unwrap() {
+        Pulled::Messages(messages) => messages,
+        Pulled::Nothing | Pulled::WouldWait => subscription.pull(1_000, Duration::ZERO).unwrap(),
+    });
+    assert!(by_loop < by_thread * 3 / 2, "{by_loop} bytes by an event loop, {by_thread} by a thread");
+    store.close().unwrap();
 }

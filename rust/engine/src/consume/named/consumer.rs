@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
-use delaymq_core::store::Delivery;
+use delaymq_core::store::{Delivery, LoadRequest};
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, SubjectNumber};
 
 use crate::consume::delivery::Delivered;
@@ -162,6 +162,9 @@ impl Default for CreationLimits {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     pub(crate) unread: VecDeque<Delivery>,
+    /// What a pull that may not wait would have had to read. The next pull that may wait reads it first: it has the indexes
+    /// of a group that reads the log again.
+    pub(crate) unread_load: Option<LoadRequest>,
 }
 
 /// See the module. All methods may be called from any thread; the order of pulls and settlements of

@@ -67,7 +67,11 @@ impl NamedConsumer {
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(TriedRun::WouldWait) };
             match self.ask(guard, (bounds, judging.filters, &mut share), &mut hands, near)? {
                 Asked::Given => {}
-                Asked::Load(_) | Asked::WouldWait => return Ok(TriedRun::WouldWait),
+                Asked::Load(load) => {
+                    hands.unread_load = Some(load);
+                    return Ok(TriedRun::WouldWait);
+                }
+                Asked::WouldWait => return Ok(TriedRun::WouldWait),
                 Asked::Gone => return Err(Error::Closed),
                 Asked::Wait if !hands.unread.is_empty() => break,
                 // Once a reserve is durable, the answer may be full.
@@ -122,6 +126,7 @@ impl NamedConsumer {
         let mut is_settled = self.shared.time.activity().is_none();
         let (mut is_hastened, mut is_all) = (false, false);
         let mut share = Share::of(judging);
+        hands.unread_load.take().map_or(Ok(()), |load| self.shared.load(load))?;
         loop {
             self.check()?;
             let is_over = is_all || (!judging.filters.is_empty() && share.left == 0);

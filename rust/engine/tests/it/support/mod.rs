@@ -124,6 +124,8 @@ pub(crate) struct Switches {
     pub(crate) failed_reads: AtomicU64,
     /// Their reads take until this is false again.
     pub(crate) stuck_reads: AtomicBool,
+    /// Bytes of them that were read.
+    pub(crate) segment_bytes_read: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) failed_path: Mutex<String>,
 }
@@ -198,7 +200,11 @@ impl StorageFile for FaultyFile {
         while self.switches.stuck_reads.load(Ordering::SeqCst) && self.path().ends_with(".segment") {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.file.read_at(offset, into)
+        let count = self.file.read_at(offset, into)?;
+        if self.path().ends_with(".segment") {
+            self.switches.segment_bytes_read.fetch_add(count as u64, Ordering::SeqCst);
+        }
+        Ok(count)
     }
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let grows = self.file.length()? < offset + bytes.len() as u64;
