@@ -21,6 +21,7 @@ from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
 from delaymq._core_tables import *  # noqa: F403 - and of that, tables
 from delaymq.filters import Filters
+from delaymq.message import Publish
 from delaymq.starts import CoreStart as Start
 
 __version__: str
@@ -125,8 +126,9 @@ class Store:
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
     ) -> Receipts:
         """Stores messages of one subject; an int of delays is milliseconds for all of them."""
-    def publish_mixed(self, rows: list[Row], /) -> Receipts:
-        """Stores messages of any subjects."""
+    def publish_rows(self, rows: list[Row], /) -> Receipts: ...
+    def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts:
+        """As `publish_many`. With `with_ids`, each message is deduplicated by its id, or by a new one."""
     def unblocked(self) -> Unblocked:
         """The interface of an event loop to the store."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
@@ -180,13 +182,12 @@ class Unblocked:
     def publish(
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipts | Publishing:
-        """As `Store.publish`: the receipts, if the message is durable already."""
+        """As `Store.publish`, as all of them: the receipts, if the messages are durable already."""
     def publish_many(
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
-    ) -> Receipts | Publishing:
-        """As `Store.publish_many`."""
-    def publish_mixed(self, rows: list[Row], /) -> Receipts | Publishing:
-        """As `Store.publish_mixed`."""
+    ) -> Receipts | Publishing: ...
+    def publish_rows(self, rows: list[Row], /) -> Receipts | Publishing: ...
+    def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts | Publishing: ...
     def fileno(self) -> int:
         """A descriptor that becomes readable when there is news to drain. The store closes it."""
     def drain(self) -> tuple[int, list[int], bool]:
@@ -257,7 +258,9 @@ class Request:
     @staticmethod
     def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request: ...
     @staticmethod
-    def publish_mixed(rows: list[Row], /) -> Request: ...
+    def publish_rows(rows: list[Row], /) -> Request: ...
+    @staticmethod
+    def publish_messages(messages: list[Publish], with_ids: bool, /) -> Request: ...
     @staticmethod
     def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
         """As `Store.cancel_many`; ForeignReceipt if a receipt is of another stream."""
@@ -345,8 +348,7 @@ class Caller:
         """Queues a request; returns the call that its answer refers to, or None if there is no room now."""
     def tell(self, request: Request, /) -> bool:
         """Queues a request that is answered only by an error; False if there is no room now."""
-    def forget(self, call: int, /) -> bool:
-        """Drops the answer of a call; False if it has come."""
+    def forget(self, call: int, /) -> bool: ...  # drops the answer of a call; False if it has come
     def receive(self, stream: bytes, data: bytes, /) -> tuple[list[Event], Exception | None]:
         """The events in these bytes, in order, and the error of the rest, after which nothing more is read.
 

@@ -23,8 +23,11 @@ class BatchPublisher(Protocol[Answer_co]):
     def publish_many(self, subject: str, bodies: Sequence[Body], delays: int | Sequence[Duration], /) -> Answer_co:
         """Publishes messages of one subject; an int of delays is milliseconds for all of them."""
 
-    def publish_mixed(self, rows: list[Row], /) -> Answer_co:
+    def publish_rows(self, rows: list[Row], /) -> Answer_co:
         """Publishes messages of any subjects."""
+
+    def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Answer_co:
+        """Publishes messages. The core reads fields of plain types, and asks `row_of` for all others."""
 
 
 def publish_all(
@@ -36,7 +39,9 @@ def publish_all(
     *,
     with_ids: bool = False,
 ) -> Answer_co:
-    """Calls the core with the arguments of `publish_many`. With `with_ids`, each body is deduplicated by a new id.
+    """Calls the core with the arguments of `publish_many`.
+
+    With `with_ids`, each message is deduplicated by its id; a message without one has a new one.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
@@ -52,7 +57,7 @@ def publish_all(
         if jitter is not None or with_ids:
             rows = _rows_of_bodies(messages, bodies, delays, jitter, with_ids=with_ids)
             if rows is not None:
-                return core.publish_mixed(rows)
+                return core.publish_rows(rows)
         if isinstance(delays, int | float | timedelta):
             delays = delay_ms(delays, "delays")
         return core.publish_many(messages, bodies, delays)
@@ -63,7 +68,7 @@ def publish_all(
     anything: object = messages
     if isinstance(anything, bytes) or not isinstance(anything, Iterable):
         raise wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
-    return core.publish_mixed([_row(index, message) for index, message in enumerate(messages)])
+    return core.publish_messages(list(messages), with_ids)
 
 
 def _rows_of_bodies(
@@ -109,8 +114,12 @@ def _is_sequence(value: object) -> bool:
     return True
 
 
-def _row(index: int, message: Publish) -> Row:
-    """One message of a batch, as the core takes it."""
+def row_of(index: int, message: Publish, with_id: bool) -> Row:
+    """One message of a batch, as the core takes it. With `with_id`, it is deduplicated.
+
+    Raises:
+        WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
+    """
     anything: object = message
     if not isinstance(anything, Publish):
         error = wrong_type(f"messages[{index}]", "Publish", anything)
@@ -119,9 +128,10 @@ def _row(index: int, message: Publish) -> Row:
     try:
         due, absolute = due_of(message.delay, message.at, message.level)
         due = jittered(due, message.jitter)
-        terms = terms_of(message.key, message.if_exists, message.deduplicate, message.expires, message.on_expiry)
+        deduplicate = with_id or message.deduplicate
+        terms = terms_of(message.key, message.if_exists, deduplicate, message.expires, message.on_expiry)
     except (WrongType, InvalidArgument) as error:
         error.index = index
         raise
-    meta = meta_of(id_for(message.message_id, message.deduplicate), message.tags, message.attributes)
+    meta = meta_of(id_for(message.message_id, deduplicate), message.tags, message.attributes)
     return message.subject, message.body, due, absolute, meta, terms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from delaymq._arguments.publishes import publish_all
@@ -95,10 +94,8 @@ class Publication:
         options = messages if bodies is not None or isinstance(anything, bytes) else _as_list(messages)
         if not with_ids and isinstance(options, list) and bodies is None and _can_all_get_ids(options):
             return cls._many_keyed(options, delays, jitter)
-        if with_ids and isinstance(options, list):
-            options = [_with_id(row) for row in options]
-        request = publish_all(Request, options, bodies, delays, jitter)
-        is_safe = isinstance(options, list) and all(row.deduplicate for row in options)
+        request = publish_all(Request, options, bodies, delays, jitter, with_ids=with_ids)
+        is_safe = with_ids or (isinstance(options, list) and all(row.deduplicate for row in options))
         return cls(request, partial(_uses_at, options), is_many=True, is_safe=is_safe)
 
     @classmethod
@@ -108,7 +105,7 @@ class Publication:
         """A publish of messages with keys, with generated ids if the request is not too large with them."""
         without_ids = partial(publish_all, Request, rows, None, delays, jitter)
         try:
-            request, is_safe = publish_all(Request, [_with_id(row) for row in rows], None, delays, jitter), True
+            request, is_safe = publish_all(Request, rows, None, delays, jitter, with_ids=True), True
         except TooLarge:
             request, is_safe = without_ids(), _are_deduplicated(rows)
         at = partial(_uses_at, rows)
@@ -152,11 +149,3 @@ def _are_deduplicated(rows: Sequence[Publish]) -> bool:
 def _uses_at(rows: Iterable[Publish], index: int) -> bool:
     """True if the message at this index has an absolute due time."""
     return list(rows)[index].at is not None
-
-
-def _with_id(row: Publish) -> Publish:
-    """The message, deduplicated by its id."""
-    anything: object = row
-    if not isinstance(anything, Publish):
-        return row  # it is refused when it is encoded
-    return replace(row, deduplicate=True)

@@ -88,14 +88,17 @@ type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyA
 /// Adds rows of messages.
 pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
     for (index, row) in rows.iter().enumerate() {
-        let (subject, body, due_ms, absolute, about, terms): Row<'_> = row.extract()?;
-        let pushed = text::of("subject", &subject).and_then(|name| {
-            let meta = meta::encoded(&about)?;
-            push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
-        });
-        pushed.map_err(|error| errors::at_index(rows.py(), error, index))?;
+        push_row(batch, &row).map_err(|error| errors::at_index(rows.py(), error, index))?;
     }
     Ok(())
+}
+
+/// Adds the row of one message.
+pub(crate) fn push_row(batch: &mut impl Batch, row: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (subject, body, due_ms, absolute, about, terms): Row<'_> = row.extract()?;
+    let name = text::of("subject", &subject)?;
+    let meta = meta::encoded(&about)?;
+    push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
 }
 
 fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
@@ -174,18 +177,23 @@ pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
 /// One of many delays. Plain numbers are converted here, all other values by `delaymq.durations`, which also raises
 /// all errors.
 pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
-    if delay.is_exact_instance_of::<PyFloat>() {
-        let milliseconds = delay.extract::<f64>()? * 1000.0;
-        if (0.0..9.0e15).contains(&milliseconds) {
-            return Ok(Due::After(rounded_up(milliseconds)));
-        }
-    } else if delay.is_exact_instance_of::<PyInt>()
-        && let Some(milliseconds) = delay.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000))
-    {
+    if let Some(milliseconds) = plain_seconds(delay)? {
         return Ok(Due::After(milliseconds));
     }
     let rule = delay.py().import("delaymq.durations")?.getattr("delay_ms")?;
     rule.call1((delay, "delays"))?.extract().map(Due::After)
+}
+
+/// Seconds in milliseconds, rounded up, from an int or a float that is certainly a delay.
+pub(crate) fn plain_seconds(seconds: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if seconds.is_exact_instance_of::<PyFloat>() {
+        let milliseconds = seconds.extract::<f64>()? * 1000.0;
+        return Ok((0.0..9.0e15).contains(&milliseconds).then(|| rounded_up(milliseconds)));
+    }
+    if !seconds.is_exact_instance_of::<PyInt>() {
+        return Ok(None);
+    }
+    Ok(seconds.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000)))
 }
 
 #[expect(clippy::cast_sign_loss, reason = "the caller checked that it is not negative")]

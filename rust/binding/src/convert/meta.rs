@@ -12,10 +12,19 @@ pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if meta.is_none() {
         return Ok(Vec::new());
     }
-    let py = meta.py();
     let (message_id, tags, attributes): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) = meta.extract()?;
-    let message_id = if message_id.is_none() { String::new() } else { chosen_id(&message_id)? };
-    let meta = Meta { message_id, tags: tags_of(&tags)?, attributes: attributes_of(&attributes)? };
+    encoded_parts(&message_id, &tags, &attributes)
+}
+
+/// The bytes of meta from a message id or `None`, tags, and attributes or `None`.
+pub(crate) fn encoded_parts(
+    message_id: &Bound<'_, PyAny>,
+    tags: &Bound<'_, PyAny>,
+    attributes: &Bound<'_, PyAny>,
+) -> PyResult<Vec<u8>> {
+    let py = tags.py();
+    let message_id = if message_id.is_none() { String::new() } else { chosen_id(message_id)? };
+    let meta = Meta { message_id, tags: tags_of(tags)?, attributes: attributes_of(attributes)? };
     if meta == Meta::default() {
         return Ok(Vec::new());
     }

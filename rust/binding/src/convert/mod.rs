@@ -1,14 +1,15 @@
 //! Values across the boundary: Python's into Rust's and back.
 //!
 //! In: Python objects, or values of the engine. Out: the other. No function here waits.
-//! Read `errors` (exceptions), then `message`, `key` (of deliveries), `meta` (ids, tags, attributes), `receipt`, `terms`, `text`, `fields`
-//! (dictionaries) and `qmq` (QMQ's messages).
+//! Read `errors` (exceptions), then `message`, `key` (of deliveries), `meta` (ids, tags, attributes), `publishes` (batches of
+//! messages), `receipt`, `terms`, `text`, `fields` (dictionaries) and `qmq` (QMQ's messages).
 
 pub(crate) mod errors;
 pub(crate) mod fields;
 pub(crate) mod key;
 pub(crate) mod message;
 pub(crate) mod meta;
+pub(crate) mod publishes;
 pub(crate) mod qmq;
 pub(crate) mod receipt;
 pub(crate) mod terms;

@@ -63,8 +63,13 @@ impl Unblocked {
     }
 
     #[pyo3(signature = (rows, /))]
-    fn publish_mixed<'py>(&self, rows: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
-        self.answer(rows.py(), self.publisher.mixed(rows)?)
+    fn publish_rows<'py>(&self, rows: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        self.answer(rows.py(), self.publisher.rows(rows)?)
+    }
+
+    #[pyo3(signature = (messages, with_ids, /))]
+    fn publish_messages<'py>(&self, messages: &Bound<'py, PyList>, with_ids: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.answer(messages.py(), self.publisher.messages(messages, with_ids)?)
     }
 
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {

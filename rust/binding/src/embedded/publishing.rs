@@ -9,7 +9,7 @@ use pyo3::types::{PyInt, PyList};
 use crate::convert::message::About;
 use crate::convert::terms;
 use crate::convert::terms::Terms;
-use crate::convert::{errors, message, meta, text};
+use crate::convert::{errors, message, meta, publishes, text};
 use crate::embedded::waits::Wait;
 
 /// Buffers that are kept for later publishes; if more threads publish at once, they allocate their own.
@@ -68,9 +68,14 @@ impl Publisher {
         }
     }
 
-    /// Messages of any subjects.
-    pub(crate) fn mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<PublishBatch> {
+    /// Rows of messages of any subjects.
+    pub(crate) fn rows(&self, rows: &Bound<'_, PyList>) -> PyResult<PublishBatch> {
         self.filled(|batch| message::push_rows(batch, rows))
+    }
+
+    /// `Publish` objects; with `with_ids`, all of them are deduplicated.
+    pub(crate) fn messages(&self, messages: &Bound<'_, PyList>, with_ids: bool) -> PyResult<PublishBatch> {
+        self.filled(|batch| publishes::push_messages(batch, messages, with_ids))
     }
 
     fn filled(&self, fill: impl FnOnce(&mut PublishBatch) -> PyResult<()>) -> PyResult<PublishBatch> {

@@ -77,8 +77,13 @@ impl Store {
     }
 
     #[pyo3(signature = (rows, /))]
-    fn publish_mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
-        self.publisher.stored(rows.py(), self.publisher.mixed(rows)?).map(Receipts::of)
+    fn publish_rows(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
+        self.publisher.stored(rows.py(), self.publisher.rows(rows)?).map(Receipts::of)
+    }
+
+    #[pyo3(signature = (messages, with_ids, /))]
+    fn publish_messages(&self, messages: &Bound<'_, PyList>, with_ids: bool) -> PyResult<Receipts> {
+        self.publisher.stored(messages.py(), self.publisher.messages(messages, with_ids)?).map(Receipts::of)
     }
 
     fn unblocked(&self) -> Unblocked {

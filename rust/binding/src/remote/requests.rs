@@ -28,7 +28,7 @@ use crate::convert::key::Key;
 use crate::convert::message::{About, Outgoing};
 use crate::convert::terms;
 use crate::convert::terms::Terms;
-use crate::convert::{errors, message, meta, receipt, text};
+use crate::convert::{errors, message, meta, publishes, receipt, text};
 use crate::embedded::{forecast, moves, options, pending};
 
 /// One request.
@@ -126,8 +126,14 @@ impl Request {
 
     #[staticmethod]
     #[pyo3(signature = (rows, /))]
-    fn publish_mixed(rows: &Bound<'_, PyList>) -> PyResult<Self> {
+    fn publish_rows(rows: &Bound<'_, PyList>) -> PyResult<Self> {
         Self::published(rows.py(), |writer| message::push_rows(writer, rows))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (messages, with_ids, /))]
+    fn publish_messages(messages: &Bound<'_, PyList>, with_ids: bool) -> PyResult<Self> {
+        Self::published(messages.py(), |writer| publishes::push_messages(writer, messages, with_ids))
     }
 
     #[staticmethod]
