@@ -13,12 +13,12 @@ Rules of the boundary:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias, final, overload
 
 from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
-from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
+from delaymq._core_operators import Columns, ForecastAsked, Meta, PendingAsked, Terms
 from delaymq._core_tables import *  # noqa: F403 - and of that, tables
 from delaymq.filters import Filters
 from delaymq.message import Publish
@@ -122,13 +122,10 @@ class Store:
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipt:
         """Stores one message; with `absolute`, `due_ms` counts from 1970, not from now."""
-    def publish_many(
-        self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
-    ) -> Receipts:
-        """Stores messages of one subject; an int of delays is milliseconds for all of them."""
-    def publish_rows(self, rows: list[Row], /) -> Receipts: ...
+    def publish_columns(self, columns: Columns, /) -> Receipts:
+        """Stores a message for each body."""
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts:
-        """As `publish_many`. With `with_ids`, each message is deduplicated by its id, or by a new one."""
+        """Stores messages. With `with_ids`, each message is deduplicated by its id, or by a new one."""
     def unblocked(self) -> Unblocked:
         """The interface of an event loop to the store."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
@@ -183,10 +180,7 @@ class Unblocked:
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipts | Publishing:
         """As `Store.publish`, as all of them: the receipts, if the messages are durable already."""
-    def publish_many(
-        self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
-    ) -> Receipts | Publishing: ...
-    def publish_rows(self, rows: list[Row], /) -> Receipts | Publishing: ...
+    def publish_columns(self, columns: Columns, /) -> Receipts | Publishing: ...
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts | Publishing: ...
     def fileno(self) -> int:
         """A descriptor that becomes readable when there is news to drain. The store closes it."""
@@ -256,9 +250,7 @@ class Request:
     ) -> Request:
         """One message, as `Store.publish`. Its answer: `Receipts`."""
     @staticmethod
-    def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request: ...
-    @staticmethod
-    def publish_rows(rows: list[Row], /) -> Request: ...
+    def publish_columns(columns: Columns, /) -> Request: ...
     @staticmethod
     def publish_messages(messages: list[Publish], with_ids: bool, /) -> Request: ...
     @staticmethod

@@ -4,6 +4,7 @@ It is a part of that module and no module of its own.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias, final
 
 from delaymq._core import Body, Receipt, Request, Store
@@ -39,8 +40,19 @@ becomes a dead letter then.
 Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
 """message_id, tags, attributes; None instead of the tuple if none is given"""
 
-Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]
-"""subject, body, due_ms, absolute, meta, terms"""
+Columns: TypeAlias = tuple[
+    str | Sequence[str],
+    Sequence[Body],
+    int | Sequence[timedelta | float],
+    int | Sequence[datetime] | memoryview | None,
+    Sequence[str | None] | None,
+    int,
+    list[int] | None,
+    list[str] | None,
+]
+"""Subjects, bodies, delays (an int is milliseconds for all), due times instead or None (an int, or a view of int64, is
+milliseconds since 1970), keys, the effect of a taken key as in `Terms`, milliseconds to add, and ids to deduplicate by.
+"""
 
 def cancel_key(store: Store, subject: str, key: str, command_id: str | None, /) -> str:
     """The value of `Outcome`."""

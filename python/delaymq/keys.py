@@ -55,14 +55,23 @@ def terms_of(
     choice: object = deduplicate
     if not isinstance(choice, bool):
         raise wrong_type("deduplicate", "bool", choice)
+    return key, code_of(if_exists, key is not None), choice, expiry
+
+
+def code_of(if_exists: IfExists | None, has_key: bool) -> int:
+    """The core's number of `if_exists`, which needs a key.
+
+    Raises:
+        WrongType, InvalidArgument: As `Store.publish`.
+    """
     word: object = if_exists
     if word is not None and not isinstance(word, str):
         raise wrong_type("if_exists", '"replace", "keep" or "error"', word)
     if word is not None and word not in CODES:
         raise refused("if_exists", '"replace", "keep" or "error"', word)
-    if word is not None and key is None:
+    if word is not None and not has_key:
         raise refused("if_exists", "a key beside it", word)
-    return key, CODES[if_exists or "error"], choice, expiry
+    return CODES[if_exists or "error"]
 
 
 def is_text(word: str) -> bool:

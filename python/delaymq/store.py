@@ -8,28 +8,27 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Self
 
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.publishes import publish_all
 from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._store import recovery
 from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.publishing import Publishing
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.administration import Administration
 from delaymq.bulk_load import BulkLoads
-from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
+from delaymq.durations import Duration
 from delaymq.errors import StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.forecast import ForecastQueries
-from delaymq.keys import IfExists, KeyCommands, id_for, terms_of
-from delaymq.message import NO_TAGS, Publish, meta_of
+from delaymq.keys import KeyCommands
 from delaymq.pending import PendingQueries
-from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.receipt import Moved, Outcome, Receipt
 from delaymq.recurring import RecurringCommands
 from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
@@ -43,7 +42,9 @@ __all__ = ["Durability", "Progress", "Status", "Store", "open_store"]
 IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
-class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads, Closing):
+class Store(
+    Publishing, Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads, Closing
+):
     """A folder of durable messages, each of which is delivered when it is due.
 
     Threads may share a store; a forked child may not use it. Close it, or use it as a context manager.
@@ -140,106 +141,6 @@ class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, Recurr
     def path(self) -> str:
         """The folder of the store."""
         return self._path
-
-    def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
-    ) -> Receipt:
-        """Stores one message, to be delivered when it is due.
-
-        Args:
-            subject: 1 to 100 characters without white space, control characters, `/` and `%`; visible, assigned, NFC.
-            body: Any bytes-like object, at most 4 MiB.
-            delay: A timedelta or seconds from now. A fraction of a millisecond is rounded up.
-            at: An aware datetime instead; a past time means now.
-            level: One of RocketMQ's delay levels instead, 1 (one second) to 18 (two hours). Without `delay`, `at` and
-                `level` the message is due now.
-            tags: At most 10 words that tell messages of a subject apart.
-            attributes: Text by name, delivered with the message; keys and values at most 32 KiB together.
-            message_id: Your id of the message, with the characters of a subject; by default the text of the receipt.
-            key: Your name for the pending message, with the characters of a subject. A subject has at most one pending
-                message with a key; the key is free again once the message is dispatched or cancelled.
-            if_exists: The effect of a taken key: `"replace"` cancels the message that has it, `"keep"` keeps
-                that message and stores nothing, `"error"`, the default, raises KeyTaken.
-            deduplicate: True stores a message of one subject and `message_id` once within ten minutes
-                (`deduplicate_for`), however often it is published. A message without an id is given one.
-            jitter: A timedelta or seconds, at most ten years. A random part of it is added to the due time, so that
-                messages published together are not due together. `receipt.due` is the resulting time.
-            expires: How long after its due time the message is of use, as a timedelta or seconds; or an aware datetime
-                after the due time. From then on no consumer receives it, nor as a retry. A move does not change it.
-            on_expiry: The effect: `"drop"`, the default, finishes the message, `"dead_letter"` makes it a dead letter
-                of the group, with the reason `expired`.
-
-        Returns:
-            The receipt, once the message is as durable as `durability` says. If a message was kept or had been
-            published before, the receipt is that message's.
-
-        Raises:
-            WrongType, InvalidArgument: An argument has the wrong type, or a value out of range, such as a due time
-                further ahead than `delay_max`; nothing was stored.
-            TooLarge: The body, or tags, attributes and id together, exceed the limit; nothing was stored.
-            DiskFull: There is no room for new messages; nothing was stored.
-            KeyTaken: A pending message has the key; nothing was stored.
-            NamesFull: There is no room for another key or id; nothing was stored.
-            Poisoned: A write failed, now or earlier. The message may or may not have been stored.
-            Closed: The store is closed.
-            ForkedProcess: The store was opened by the parent process.
-        """
-        due, absolute = due_of(delay, at, level)
-        terms = terms_of(key, if_exists, deduplicate, expires, on_expiry)
-        meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
-        return self._core.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
-
-    @overload
-    def publish_many(
-        self,
-        subject: str,
-        bodies: Sequence[bytes | bytearray | memoryview],
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        jitter: Duration | None = None,
-    ) -> Receipts: ...
-    @overload
-    def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
-    def publish_many(
-        self,
-        messages: str | Iterable[Publish],
-        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        jitter: Duration | None = None,
-    ) -> Receipts:
-        """Stores up to 10,000 messages, all or none, with one wait: faster than `publish`.
-
-        Call it with a subject, bodies and delays (one delay for all, or one for each body), or with a list of
-        `Publish`. `jitter`, a timedelta or seconds, adds a random part of itself to the delay of each body; a `Publish`
-        has its own.
-
-        Returns:
-            The receipts, in the order of the messages.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge: As `publish`. `index` is the refused message; nothing was stored.
-            KeyTaken: A pending message has the key of message `index`; nothing was stored.
-            DiskFull, NamesFull, Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return publish_all(self._core, messages, bodies, delays, jitter)
 
     def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending, for all groups. The answer is durable.

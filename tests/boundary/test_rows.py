@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delaymq import Publish, Store
+from delaymq import KeyTaken, Outcome, Publish, Store
+from delaymq._arguments.columns import moments_of
 from delaymq._arguments.publishes import row_of
 from delaymq._core import Caller, Request
 from delaymq.errors import InvalidArgument, WrongType
@@ -71,7 +72,7 @@ def test_the_core_reads_a_message_as_the_rules_of_python_do(message: Publish, wi
     if message.message_id is None and (with_ids or message.deduplicate is True):
         message.message_id = "not by chance"
     direct = encoded(lambda: Request.publish_messages([message], with_ids))
-    assert direct == encoded(lambda: Request.publish_rows([row_of(0, message, with_ids)]))
+    assert direct == encoded(lambda: Request.publish(*row_of(0, message, with_ids)))
 
 
 def test_plain_messages_are_read_without_a_call_of_python(store: Store) -> None:
@@ -121,3 +122,97 @@ def test_an_error_names_the_first_message_that_is_refused(store: Store) -> None:
 def test_each_message_without_an_id_has_its_own_new_one(store: Store) -> None:
     receipts = store.publish_many([Publish("orders", b"x", deduplicate=True, delay=3_600) for _ in range(100)])
     assert len(set(receipts)) == 100
+
+
+TOMORROW = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+DUES = [TOMORROW + timedelta(milliseconds=number) for number in range(3)]
+DUES_MS = [(due - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) for due in DUES]
+
+
+def due_of_each(store: Store, at: Any) -> list[datetime]:
+    return [receipt.due for receipt in store.publish_many("orders", [b"x"] * 3, at=at)]
+
+
+def test_due_times_are_a_column_of_datetimes_or_of_milliseconds(store: Store) -> None:
+    numpy, pyarrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
+    whole = numpy.array(DUES_MS, dtype="int64")
+    assert due_of_each(store, DUES[1]) == [DUES[1]] * 3
+    arrow = pyarrow.array([0, *DUES_MS], pyarrow.timestamp("ms"))
+    for column in [
+        DUES,
+        tuple(DUES),
+        [due.astimezone(timezone(timedelta(hours=5))) for due in DUES],
+        whole,
+        whole.astype("datetime64[ms]"),
+        memoryview(whole),
+        pyarrow.array(DUES_MS),
+        arrow[1:],
+        pyarrow.chunked_array([DUES_MS[:1], DUES_MS[1:]]),
+    ]:
+        assert due_of_each(store, column) == DUES
+
+
+def test_datetimes_of_numpy_are_rounded_up(store: Store) -> None:
+    numpy = pytest.importorskip("numpy")
+    nanoseconds = numpy.array([ms * 1_000_000 for ms in DUES_MS], dtype="datetime64[ns]")
+    assert due_of_each(store, nanoseconds - numpy.timedelta64(1, "ns")) == DUES
+    assert due_of_each(store, nanoseconds.astype("datetime64[us]") - numpy.timedelta64(999, "us")) == DUES
+    seconds = numpy.array([DUES_MS[0] // 1_000] * 3, dtype="datetime64[s]")
+    assert due_of_each(store, seconds) == [DUES[0]] * 3
+
+
+def test_a_column_of_milliseconds_is_read_without_a_copy() -> None:
+    numpy, pyarrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
+    whole = numpy.array(DUES_MS, dtype="int64")
+    for column in [whole, whole.view("datetime64[ms]"), pyarrow.array(whole)]:
+        view = moments_of(column)
+        assert isinstance(view, memoryview)
+        whole[0] += 1
+        assert view[0] == whole[0]
+
+
+def test_a_refused_column_is_named_with_the_message(store: Store) -> None:
+    numpy, pyarrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
+    before = store.status().accepted
+    refused: list[tuple[type[WrongType | InvalidArgument], str, int | None, dict[str, Any]]] = [
+        (WrongType, "at", None, {"at": numpy.array([1.5] * 3)}),
+        (WrongType, "at", None, {"at": numpy.array(DUES_MS, dtype="uint64")}),
+        (WrongType, "at", None, {"at": pyarrow.array(["a", "b", "c"])}),
+        (WrongType, "at", None, {"at": numpy.array([1] * 3, dtype="datetime64[D]")}),
+        (InvalidArgument, "at", None, {"at": pyarrow.array([1, None, 3])}),
+        (InvalidArgument, "at", None, {"at": numpy.array(DUES_MS[:2])}),
+        (InvalidArgument, "at", None, {"at": numpy.array(DUES_MS * 2)[::2]}),
+        (InvalidArgument, "at", 1, {"at": numpy.array([1, -1, 2])}),
+        (InvalidArgument, "at", 2, {"at": numpy.array([0, 0, "NaT"], dtype="datetime64[ms]")}),
+        (WrongType, "at", 0, {"at": DUES_MS}),
+        (InvalidArgument, "at", 2, {"at": [DUES[0], DUES[1], datetime(2030, 1, 1)]}),  # noqa: DTZ001
+        (InvalidArgument, "at", None, {"at": DUES[:2]}),
+        (InvalidArgument, "keys", None, {"keys": ["a"]}),
+        (WrongType, "keys", None, {"keys": "abc"}),
+        (WrongType, "keys", 1, {"keys": ["a", 5, "c"]}),
+        (InvalidArgument, "if_exists", None, {"if_exists": "keep"}),
+        (InvalidArgument, "if_exists", None, {"if_exists": "other", "keys": ["a", "b", "c"]}),
+    ]
+    for kind, argument, index, columns in refused:
+        with pytest.raises(kind) as raised:
+            store.publish_many("orders", [b"x"] * 3, **columns)
+        assert (raised.value.argument, raised.value.index) == (argument, index), columns
+    with pytest.raises(InvalidArgument, match=r"^at: expected no delays beside it"):
+        store.publish_many("orders", [b"x"] * 3, [1, 2, 3], at=DUES)
+    with pytest.raises(InvalidArgument, match=r"^subject: expected 3, one for each body"):
+        store.publish_many(["a", "b"], [b"x"] * 3)
+    assert store.status().accepted == before
+
+
+def test_subjects_and_keys_are_columns(store: Store) -> None:
+    subjects, keys = ["a", "b", "a"], ["one", None, "two"]
+    store.publish_many(subjects, [b"1", b"2", b"3"], 3_600, keys=keys)
+    assert sorted(found.subject for found in store.pending()) == ["a", "a", "b"]
+    assert store.cancel_key("a", "one") is Outcome.DONE
+    assert store.cancel_key("b", "one") is Outcome.NOT_FOUND
+    with pytest.raises(KeyTaken):
+        store.publish_many("a", [b"4"], 3_600, keys=["two"])
+    kept = store.publish_many("a", [b"4"], 3_600, keys=["two"], if_exists="keep")
+    assert kept[0] == store.look_up_key("a", "two").receipt
+    replaced = store.publish_many(["a"], [b"5"], 3_600, keys=["two"], if_exists="replace")
+    assert replaced[0] == store.look_up_key("a", "two").receipt

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.columns import ColumnOptions, moments_of
 from delaymq.durations import Duration, delay_ms, due_of, jitter_ms, jittered, random_integers
 from delaymq.errors import InvalidArgument, WrongType
-from delaymq.keys import Terms, id_for, new_ids, terms_of
-from delaymq.message import NO_TAGS, Publish, meta_of
+from delaymq.keys import Terms, code_of, id_for, new_ids, terms_of
+from delaymq.message import Publish, meta_of
+
+if TYPE_CHECKING:
+    from delaymq._core import Columns, Meta
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 Body: TypeAlias = bytes | bytearray | memoryview
-Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]
+Row: TypeAlias = "tuple[str, Body, int, bool, Meta | None, Terms | None]"
 
 
 class BatchPublisher(Protocol[Answer_co]):
     """The two calls of the core, or of a request to a server, that publish many messages."""
 
-    def publish_many(self, subject: str, bodies: Sequence[Body], delays: int | Sequence[Duration], /) -> Answer_co:
-        """Publishes messages of one subject; an int of delays is milliseconds for all of them."""
-
-    def publish_rows(self, rows: list[Row], /) -> Answer_co:
-        """Publishes messages of any subjects."""
+    def publish_columns(self, columns: Columns, /) -> Answer_co:
+        """Publishes a message for each body."""
 
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Answer_co:
         """Publishes messages. The core reads fields of plain types, and asks `row_of` for all others."""
@@ -32,10 +33,10 @@ class BatchPublisher(Protocol[Answer_co]):
 
 def publish_all(
     core: BatchPublisher[Answer_co],
-    messages: str | Iterable[Publish],
+    messages: str | Sequence[str] | Iterable[Publish],
     bodies: Sequence[Body] | None,
     delays: Duration | Sequence[Duration],
-    jitter: Duration | None = None,
+    options: ColumnOptions,
     *,
     with_ids: bool = False,
 ) -> Answer_co:
@@ -46,62 +47,50 @@ def publish_all(
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
     """
-    if isinstance(messages, str):
-        if bodies is None:
-            raise WrongType(
-                "bodies: expected a sequence, found nothing",
-                argument="bodies",
-                expected="a sequence",
-                found="nothing",
-            )
-        if jitter is not None or with_ids:
-            rows = _rows_of_bodies(messages, bodies, delays, jitter, with_ids=with_ids)
-            if rows is not None:
-                return core.publish_rows(rows)
-        if isinstance(delays, int | float | timedelta):
-            delays = delay_ms(delays, "delays")
-        return core.publish_many(messages, bodies, delays)
-    if jitter is not None:
-        raise refused("jitter", "one in each Publish", jitter)
     if bodies is not None:
-        raise wrong_type("subject", "str", messages)
+        return core.publish_columns(_columns_of(messages, bodies, delays, options, with_ids=with_ids))
     anything: object = messages
+    if isinstance(anything, str):
+        raise WrongType(
+            "bodies: expected a sequence, found nothing", argument="bodies", expected="a sequence", found="nothing"
+        )
+    for name, value in zip(options._fields, options, strict=True):
+        if value is not None:
+            raise refused(name, "one in each Publish", value)
     if isinstance(anything, bytes) or not isinstance(anything, Iterable):
         raise wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
-    return core.publish_messages(list(messages), with_ids)
+    return core.publish_messages(list(cast("Iterable[Publish]", messages)), with_ids)
 
 
-def _rows_of_bodies(
-    subject: str,
+def _columns_of(
+    subjects: object,
     bodies: Sequence[Body],
     delays: Duration | Sequence[Duration],
-    jitter: Duration | None,
+    options: ColumnOptions,
     *,
     with_ids: bool,
-) -> list[Row] | None:
-    """Messages of one subject, each with its own due time or id; None if the core is to refuse an argument."""
-    most = jitter_ms(jitter)
-    if not _is_sequence(bodies):
-        return None
+) -> Columns:
+    """The columns as the core takes them."""
+    if isinstance(subjects, bytes) or not _is_sequence(subjects):
+        raise wrong_type("subject", "str, or a sequence of str", subjects)
+    code, most = code_of(options.if_exists, options.keys is not None), jitter_ms(options.jitter)
+    moments = moments_of(options.at)
+    anything: object = delays
+    if moments is not None and not (isinstance(anything, int) and anything == 0):
+        raise refused("at", "no delays beside it", options.at)
     if isinstance(delays, int | float | timedelta):
-        dues = [delay_ms(delays, "delays")] * len(bodies)
-    elif _is_sequence(delays) and len(delays) == len(bodies):
-        dues = []
-        for index, delay in enumerate(delays):
-            try:
-                dues.append(delay_ms(delay, "delays"))
-            except (WrongType, InvalidArgument) as error:
-                error.index = index
-                raise
-    else:
-        return None
-    terms = terms_of(None, None, with_ids)
-    ids = new_ids(len(dues)) if with_ids else [None] * len(dues)
-    jitters = random_integers(most, len(dues)) if most else [0] * len(dues)
-    return [
-        (subject, body, due + extra, False, meta_of(one, NO_TAGS, None), terms)
-        for body, due, extra, one in zip(bodies, dues, jitters, ids, strict=True)
-    ]
+        delays = delay_ms(delays, "delays")
+    count = len(bodies) if _is_sequence(bodies) else 0
+    return (
+        cast("str | Sequence[str]", subjects),
+        bodies,
+        delays,
+        moments,
+        options.keys,
+        code,
+        random_integers(most, count) if most else None,
+        new_ids(count) if with_ids else None,
+    )
 
 
 def _is_sequence(value: object) -> bool:

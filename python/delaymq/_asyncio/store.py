@@ -9,18 +9,17 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
-from delaymq import _core
 from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.publishes import publish_all
 from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.keys import AsyncKeyCommands
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.pending import AsyncPendingQueries
+from delaymq._asyncio.publishing import AsyncPublishing
 from delaymq._asyncio.recurring import AsyncRecurringCommands
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.upkeep import abandon, schedule_expiry
@@ -31,12 +30,10 @@ from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.bulk_load import AsyncBulkLoads
-from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
+from delaymq.durations import Duration
 from delaymq.errors import StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
-from delaymq.keys import IfExists, id_for, terms_of
-from delaymq.message import NO_TAGS, Publish, meta_of
-from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.receipt import Moved, Outcome, Receipt
 from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
 from delaymq.store import IN_FLIGHT_MAX
@@ -47,11 +44,15 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
-TURN = 64  # publishes after which other tasks of the loop run
-
 
 class AsyncStore(
-    AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, AsyncRecurringCommands, AsyncBulkLoads, AsyncClosing
+    AsyncPublishing,
+    AsyncAdministration,
+    AsyncPendingQueries,
+    AsyncKeyCommands,
+    AsyncRecurringCommands,
+    AsyncBulkLoads,
+    AsyncClosing,
 ):
     """A folder of durable messages, each delivered when it is due, for the coroutines of one event loop.
 
@@ -66,7 +67,6 @@ class AsyncStore(
         self._unblocked = lifecycle.core.unblocked()
         self._event_loop = event_loop
         self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
-        self._published = 0
         self._closing: asyncio.Future[None] | None = None
         if lifecycle.expiry.has_work:
             event_loop.loop.call_soon(schedule_expiry, weakref.ref(self))
@@ -165,86 +165,6 @@ class AsyncStore(
     def path(self) -> str:
         """The folder of the store."""
         return self._lifecycle.folder
-
-    async def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
-    ) -> Receipt:
-        """Stores one message, as `delaymq.Store.publish`.
-
-        If the coroutine is cancelled while it waits, the message may or may not be stored, and never twice.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed: As
-                `delaymq.Store.publish`.
-            ForkedProcess, WrongLoop: This is not the process, or the loop, that opened the store.
-        """
-        due, absolute = due_of(delay, at, level)
-        self._event_loop.check()
-        terms = terms_of(key, if_exists, deduplicate, expires, on_expiry)
-        meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
-        publishing = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
-        return (await self._settled(publishing))[0]
-
-    @overload
-    async def publish_many(
-        self,
-        subject: str,
-        bodies: Sequence[bytes | bytearray | memoryview],
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        jitter: Duration | None = None,
-    ) -> Receipts: ...
-    @overload
-    async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
-    async def publish_many(
-        self,
-        messages: str | Iterable[Publish],
-        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        jitter: Duration | None = None,
-    ) -> Receipts:
-        """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed, ForkedProcess: As
-                `delaymq.Store.publish_many`.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        self._event_loop.check()
-        return await self._settled(publish_all(self._unblocked, messages, bodies, delays, jitter))
-
-    async def _settled(self, publishing: _core.Publishing | Receipts) -> Receipts:
-        self._published += 1  # other tasks run after the submission: coroutines that begin in order stay in order
-        if self._published % TURN == 0:
-            await asyncio.sleep(0)
-        if isinstance(publishing, Receipts):
-            return publishing
-        if publishing.position is None:
-            await self._event_loop.blocking.call(publishing.submit)
-        if publishing.position is not None:
-            await self._event_loop.wakeups.reached(publishing.position)
-        # With conditions, the result is known once the publish is applied, for which a thread waits.
-        if publishing.is_on_terms:
-            return await self._event_loop.blocking.call(publishing.receipts)
-        return publishing.receipts()
 
     async def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending. The answer is durable.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
+from delaymq._arguments.columns import ColumnOptions
 from delaymq._arguments.publishes import publish_all
 from delaymq._core import Request
 from delaymq.client.commands.batches import renamed_due
@@ -75,43 +77,37 @@ class Publication:
     @classmethod
     def many(
         cls,
-        messages: str | Iterable[Publish],
+        messages: str | Sequence[str] | Iterable[Publish],
         bodies: Sequence[bytes | bytearray | memoryview] | None,
         delays: Duration | Sequence[Duration],
+        options: ColumnOptions,
         *,
         with_ids: bool,
-        jitter: Duration | None = None,
     ) -> Publication:
         """A publish of many messages. They are deduplicated with `with_ids`, or if each has a key and no id of its own.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
         """
-        if isinstance(messages, str):
-            request = publish_all(Request, messages, bodies, delays, jitter, with_ids=with_ids)
-            return cls(request, lambda _: False, is_many=True, is_safe=with_ids)
-        anything: object = messages
-        options = messages if bodies is not None or isinstance(anything, bytes) else _as_list(messages)
-        if not with_ids and isinstance(options, list) and bodies is None and _can_all_get_ids(options):
-            return cls._many_keyed(options, delays, jitter)
-        request = publish_all(Request, options, bodies, delays, jitter, with_ids=with_ids)
-        is_safe = with_ids or (isinstance(options, list) and all(row.deduplicate for row in options))
-        return cls(request, partial(_uses_at, options), is_many=True, is_safe=is_safe)
-
-    @classmethod
-    def _many_keyed(
-        cls, rows: list[Publish], delays: Duration | Sequence[Duration], jitter: Duration | None
-    ) -> Publication:
-        """A publish of messages with keys, with generated ids if the request is not too large with them."""
-        without_ids = partial(publish_all, Request, rows, None, delays, jitter)
+        rows = _as_list(messages) if bodies is None else ()
+        encode = partial(publish_all, Request, messages if bodies is not None else rows, bodies, delays, options)
+        if bodies is not None:
+            used_at, can_get_ids = (lambda _: options.at is not None), _has_all(options.keys)
+        else:
+            used_at, can_get_ids = partial(_uses_at, rows), isinstance(rows, list) and _can_all_get_ids(rows)
+        if with_ids or not can_get_ids:
+            request = encode(with_ids=with_ids)
+            is_safe = with_ids or (isinstance(rows, list) and _are_deduplicated(rows))
+            return cls(request, used_at, is_many=True, is_safe=is_safe)
+        # Generated ids, if the request is not too large with them.
+        without_ids = partial(encode, with_ids=False)
         try:
-            request, is_safe = publish_all(Request, rows, None, delays, jitter, with_ids=True), True
+            request, is_safe = encode(with_ids=True), True
         except TooLarge:
-            request, is_safe = without_ids(), _are_deduplicated(rows)
-        at = partial(_uses_at, rows)
-        return cls(
-            request, at, is_many=True, is_safe=is_safe, without_ids=None if _are_deduplicated(rows) else without_ids
-        )
+            request, is_safe = without_ids(), isinstance(rows, list) and _are_deduplicated(rows)
+        if isinstance(rows, list) and _are_deduplicated(rows):
+            return cls(request, used_at, is_many=True, is_safe=is_safe)
+        return cls(request, used_at, is_many=True, is_safe=is_safe, without_ids=without_ids)
 
     def raised(self, error: InvalidArgument) -> InvalidArgument:
         """The error as a store in this process raises it, with the name of the user's argument."""
@@ -121,10 +117,15 @@ class Publication:
         return renamed_due(error, self._used_at(index)) if error.argument == "due" else error
 
 
-def _as_list(messages: Iterable[Publish]) -> Iterable[Publish]:
-    """The messages as a list, since they are read twice; a non-iterable is refused when it is encoded."""
+def _as_list(messages: str | Sequence[str] | Iterable[Publish]) -> Any:  # noqa: ANN401 - checked when it is encoded
+    """The messages as a list, since they are read twice; anything else is refused when it is encoded."""
     anything: object = messages
-    return list(messages) if isinstance(anything, Iterable) else messages
+    return list(messages) if isinstance(anything, Iterable) and not isinstance(anything, str | bytes) else messages
+
+
+def _has_all(keys: object) -> bool:
+    """True if every message of a column has a key."""
+    return isinstance(keys, Sequence) and bool(keys) and all(key is not None for key in keys)
 
 
 def _can_all_get_ids(rows: Sequence[object]) -> bool:

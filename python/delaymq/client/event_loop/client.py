@@ -13,6 +13,7 @@ from typing import Any, Self, cast, overload
 
 from delaymq import _core
 from delaymq._arguments.batches import receipt_list
+from delaymq._arguments.columns import ColumnOptions, Moments
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
@@ -150,22 +151,28 @@ class AsyncClient(
     @overload
     async def publish_many(
         self,
-        subject: str,
+        subject: str | Sequence[str],
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
     async def publish_many(
         self,
-        messages: str | Iterable[Publish],
+        messages: str | Sequence[str] | Iterable[Publish],
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Client.publish_many`.
@@ -175,8 +182,9 @@ class AsyncClient(
                 Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish_many`.
             WrongLoop: This is not the loop that made the client.
         """
+        options = ColumnOptions(at, keys, if_exists, jitter)
         return await self._published(
-            Publication.many(messages, bodies, delays, with_ids=self._options.deduplicate, jitter=jitter)
+            Publication.many(messages, bodies, delays, options, with_ids=self._options.deduplicate)
         )
 
     async def _published(self, publication: Publication) -> Receipts:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Self, overload
 
 from delaymq._arguments.batches import receipt_list
+from delaymq._arguments.columns import ColumnOptions, Moments
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._core import Request
@@ -152,22 +153,28 @@ class Client(
     @overload
     def publish_many(
         self,
-        subject: str,
+        subject: str | Sequence[str],
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
     def publish_many(
         self,
-        messages: str | Iterable[Publish],
+        messages: str | Sequence[str] | Iterable[Publish],
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Store.publish_many`.
@@ -177,9 +184,8 @@ class Client(
             DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed,
                 ForkedProcess: As `publish`.
         """
-        return self._published(
-            Publication.many(messages, bodies, delays, with_ids=self._options.deduplicate, jitter=jitter)
-        )
+        options = ColumnOptions(at, keys, if_exists, jitter)
+        return self._published(Publication.many(messages, bodies, delays, options, with_ids=self._options.deduplicate))
 
     def _published(self, publication: Publication) -> Receipts:
         receipts: Receipts

@@ -51,47 +51,8 @@ impl Batch for Outgoing {
     }
 }
 
-/// Adds bodies that all have the same delay.
-pub(crate) fn push_all(batch: &mut impl Batch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
-    for (index, body) in sequence("bodies", bodies)?.enumerate() {
-        push(batch, subject, &body?, due, About::NOTHING)
-            .map_err(|error| errors::at_index(bodies.py(), error, index))?;
-    }
-    Ok(())
-}
-
-/// Adds bodies that each have their own delay.
-pub(crate) fn push_each(
-    batch: &mut impl Batch,
-    subject: &str,
-    bodies: &Bound<'_, PyAny>,
-    delays: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let py = bodies.py();
-    let (bodies_left, mut due_times) = (sequence("bodies", bodies)?, sequence("delays", delays)?);
-    let bodies_count = bodies.len()?;
-    if delays.len()? != bodies_count {
-        let found = delays.len()?.to_string();
-        return Err(errors::refused(py, "delays", &format!("{bodies_count}, one for each body"), &found));
-    }
-    for (index, body) in bodies_left.enumerate() {
-        let due = due_times.next().map_or(Ok(Due::After(0)), |delay| delay_of(&delay?));
-        let pushed = due.and_then(|due| push(batch, subject, &body?, due, About::NOTHING));
-        pushed.map_err(|error| errors::at_index(py, error, index))?;
-    }
-    Ok(())
-}
-
 /// Subject, body, due, whether `due` counts from 1970, meta, and terms or None.
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>, Option<Terms>);
-
-/// Adds rows of messages.
-pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
-    for (index, row) in rows.iter().enumerate() {
-        push_row(batch, &row).map_err(|error| errors::at_index(rows.py(), error, index))?;
-    }
-    Ok(())
-}
 
 /// Adds the row of one message.
 pub(crate) fn push_row(batch: &mut impl Batch, row: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -101,7 +62,8 @@ pub(crate) fn push_row(batch: &mut impl Batch, row: &Bound<'_, PyAny>) -> PyResu
     push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
 }
 
-fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+/// The items of an argument that has a length.
+pub(crate) fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     value.len().and_then(|_| value.try_iter()).map_err(|_| errors::wrong_type(argument, "a sequence", value))
 }
 
@@ -112,10 +74,6 @@ pub(crate) struct About<'a> {
     pub(crate) meta: &'a [u8],
     /// Its terms.
     pub(crate) terms: PublishTerms<'a>,
-}
-
-impl About<'_> {
-    const NOTHING: Self = Self { meta: &[], terms: PublishTerms::NONE };
 }
 
 /// Adds one message to a batch; the body is copied while the interpreter is held.

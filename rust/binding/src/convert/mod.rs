@@ -1,9 +1,10 @@
 //! Values across the boundary: Python's into Rust's and back.
 //!
 //! In: Python objects, or values of the engine. Out: the other. No function here waits.
-//! Read `errors` (exceptions), then `message`, `key` (of deliveries), `meta` (ids, tags, attributes), `publishes` (batches of
-//! messages), `receipt`, `terms`, `text`, `fields` (dictionaries) and `qmq` (QMQ's messages).
+//! Read `errors` (exceptions), then `message`, `key` (of deliveries), `meta` (ids, tags, attributes), `publishes` and `columns`
+//! (of a batch), `receipt`, `terms`, `text`, `fields` (dictionaries) and `qmq` (QMQ's messages).
 
+pub(crate) mod columns;
 pub(crate) mod errors;
 pub(crate) mod fields;
 pub(crate) mod key;

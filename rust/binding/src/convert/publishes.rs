@@ -28,19 +28,19 @@ pub(crate) fn push_messages(batch: &mut impl Batch, messages: &Bound<'_, PyList>
     Ok(())
 }
 
-/// What a field is compared with.
-struct Types {
+/// What a field is compared with, and the rules of the Python package.
+pub(crate) struct Types {
     publish: Py<PyAny>,
     datetime: Py<PyAny>,
     timedelta: Py<PyAny>,
     utc: Py<PyAny>,
-    /// The rule of the Python package for one message.
-    row: Py<PyAny>,
+    row_of: Py<PyAny>,
+    due_ms: Py<PyAny>,
     new_ids: Py<PyAny>,
 }
 
 impl Types {
-    fn of(py: Python<'_>) -> PyResult<&Self> {
+    pub(crate) fn of(py: Python<'_>) -> PyResult<&Self> {
         static TYPES: PyOnceLock<Types> = PyOnceLock::new();
         TYPES.get_or_try_init(py, || {
             let of = |module: &str, name: &str| Ok::<_, PyErr>(py.import(module)?.getattr(name)?.unbind());
@@ -49,10 +49,35 @@ impl Types {
                 datetime: of("datetime", "datetime")?,
                 timedelta: of("datetime", "timedelta")?,
                 utc: of("datetime", "UTC")?,
-                row: of("delaymq._arguments.publishes", "row_of")?,
+                row_of: of("delaymq._arguments.publishes", "row_of")?,
+                due_ms: of("delaymq.durations", "due_ms")?,
                 new_ids: of("delaymq.keys", "new_ids")?,
             })
         })
+    }
+
+    /// The due time of a datetime.
+    pub(crate) fn moment_or_rule(&self, at: &Bound<'_, PyAny>) -> PyResult<Due> {
+        match self.moment_of(at)? {
+            Some(due) => Ok(due),
+            None => self.due_ms.bind(at.py()).call1((at,))?.extract().map(|since| Due::At(Millis(since))),
+        }
+    }
+
+    /// The due time of a datetime whose zone is `datetime.UTC`, from 1970 on.
+    fn moment_of(&self, at: &Bound<'_, PyAny>) -> PyResult<Option<Due>> {
+        let py = at.py();
+        if !at.get_type().is(self.datetime.bind(py)) || !at.getattr(intern!(py, "tzinfo"))?.is(self.utc.bind(py)) {
+            return Ok(None);
+        }
+        let number = |name: &Bound<'_, PyString>| at.getattr(name)?.extract::<u64>();
+        let (month, day) = (number(intern!(py, "month"))?, number(intern!(py, "day"))?);
+        let Some(days) = days_since_1970(number(intern!(py, "year"))?, month, day) else { return Ok(None) };
+        let minutes = number(intern!(py, "hour"))?.saturating_mul(60).saturating_add(number(intern!(py, "minute"))?);
+        let seconds = minutes.saturating_mul(60).saturating_add(number(intern!(py, "second"))?);
+        let whole = days.saturating_mul(DAY_MS).saturating_add(seconds.saturating_mul(1_000));
+        let part = number(intern!(py, "microsecond"))?.div_ceil(1_000);
+        Ok(Some(Due::At(Millis(whole.saturating_add(part)))))
     }
 }
 
@@ -82,7 +107,7 @@ impl<'py> Reader<'_, 'py> {
         let py = message.py();
         let plain = if message.get_type().is(self.types.publish.bind(py)) { self.plain(message)? } else { None };
         let Some(Plain { due, key, if_exists, deduplicates }) = plain else {
-            let row = self.types.row.bind(py).call1((index, message, self.with_ids))?;
+            let row = self.types.row_of.bind(py).call1((index, message, self.with_ids))?;
             return push_row(batch, &row);
         };
         let key: Option<Cow<'_, str>> = key.as_ref().map(|key| key.to_cow()).transpose()?;
@@ -140,7 +165,7 @@ impl<'py> Reader<'_, 'py> {
         if !delay.is_none() {
             return Ok(None);
         }
-        self.moment_of(&at)
+        self.types.moment_of(&at)
     }
 
     fn delay_of(&self, delay: &Bound<'py, PyAny>) -> PyResult<Option<Due>> {
@@ -154,24 +179,6 @@ impl<'py> Reader<'_, 'py> {
         let microseconds: u64 = delay.getattr(intern!(py, "microseconds"))?.extract()?;
         let whole = days.saturating_mul(DAY_MS).saturating_add(seconds.saturating_mul(1_000));
         Ok(Some(Due::After(whole.saturating_add(microseconds.div_ceil(1_000)))))
-    }
-
-    /// The due time of a datetime whose zone is `datetime.UTC`, from 1970 on.
-    fn moment_of(&self, at: &Bound<'py, PyAny>) -> PyResult<Option<Due>> {
-        let py = at.py();
-        if !at.get_type().is(self.types.datetime.bind(py))
-            || !at.getattr(intern!(py, "tzinfo"))?.is(self.types.utc.bind(py))
-        {
-            return Ok(None);
-        }
-        let number = |name: &Bound<'py, PyString>| at.getattr(name)?.extract::<u64>();
-        let (month, day) = (number(intern!(py, "month"))?, number(intern!(py, "day"))?);
-        let Some(days) = days_since_1970(number(intern!(py, "year"))?, month, day) else { return Ok(None) };
-        let minutes = number(intern!(py, "hour"))?.saturating_mul(60).saturating_add(number(intern!(py, "minute"))?);
-        let seconds = minutes.saturating_mul(60).saturating_add(number(intern!(py, "second"))?);
-        let whole = days.saturating_mul(DAY_MS).saturating_add(seconds.saturating_mul(1_000));
-        let part = number(intern!(py, "microsecond"))?.div_ceil(1_000);
-        Ok(Some(Due::At(Millis(whole.saturating_add(part)))))
     }
 
     /// The next of as many new ids as messages are left.

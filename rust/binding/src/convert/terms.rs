@@ -14,15 +14,20 @@ pub(crate) type Expiring = (u64, bool, bool);
 /// The terms for the engine.
 pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
     let Some((key, if_exists, deduplicates, expires)) = terms else { return PublishTerms::NONE };
+    let expires = expires.map(|(time_ms, absolute, dies)| {
+        (if absolute { Expires::At(Millis(time_ms)) } else { Expires::After(time_ms) }, then_of(dies))
+    });
+    PublishTerms { expires, ..on(key.as_deref(), *if_exists, *deduplicates) }
+}
+
+/// The terms of a message that does not expire.
+pub(crate) const fn on(key: Option<&str>, if_exists: u8, deduplicates: bool) -> PublishTerms<'_> {
     let if_exists = match if_exists {
         0 => IfExists::Replace,
         1 => IfExists::Keep,
         _ => IfExists::Refuse,
     };
-    let expires = expires.map(|(time_ms, absolute, dies)| {
-        (if absolute { Expires::At(Millis(time_ms)) } else { Expires::After(time_ms) }, then_of(dies))
-    });
-    PublishTerms { key: key.as_deref(), if_exists, deduplicates: *deduplicates, expires }
+    PublishTerms { key, if_exists, deduplicates, expires: None }
 }
 
 /// The effect of an expiry.

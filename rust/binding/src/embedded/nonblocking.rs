@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{PublishBatch, Store as EngineStore, Ticket};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyList};
+use pyo3::types::{PyAny, PyList, PyTuple};
 
 use crate::convert::errors;
 use crate::convert::receipt::Receipts;
@@ -52,19 +52,9 @@ impl Unblocked {
         self.answer(subject.py(), batch)
     }
 
-    #[pyo3(signature = (subject, bodies, delays, /))]
-    fn publish_many<'py>(
-        &self,
-        subject: &Bound<'py, PyAny>,
-        bodies: &Bound<'py, PyAny>,
-        delays: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.answer(subject.py(), self.publisher.many(subject, bodies, delays)?)
-    }
-
-    #[pyo3(signature = (rows, /))]
-    fn publish_rows<'py>(&self, rows: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
-        self.answer(rows.py(), self.publisher.rows(rows)?)
+    #[pyo3(signature = (columns, /))]
+    fn publish_columns<'py>(&self, columns: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        self.answer(columns.py(), self.publisher.columns(columns)?)
     }
 
     #[pyo3(signature = (messages, with_ids, /))]

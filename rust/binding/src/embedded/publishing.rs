@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_engine::{PublishBatch, Receipts as EngineReceipts, Store as EngineStore, Ticket};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::convert::message::About;
 use crate::convert::terms;
 use crate::convert::terms::Terms;
-use crate::convert::{errors, message, meta, publishes, text};
+use crate::convert::{columns, errors, message, meta, publishes, text};
 use crate::embedded::waits::Wait;
 
 /// Buffers that are kept for later publishes; if more threads publish at once, they allocate their own.
@@ -51,26 +51,9 @@ impl Publisher {
         self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), about))
     }
 
-    /// Messages of one subject; a whole number of delays is milliseconds for all of them.
-    pub(crate) fn many(
-        &self,
-        subject: &Bound<'_, PyAny>,
-        bodies: &Bound<'_, PyAny>,
-        delays: &Bound<'_, PyAny>,
-    ) -> PyResult<PublishBatch> {
-        let name = text::of("subject", subject)?;
-        match delays.cast_exact::<PyInt>() {
-            Ok(same) => {
-                let due = message::due_of(same.extract()?, false);
-                self.filled(|batch| message::push_all(batch, &name, bodies, due))
-            }
-            Err(_) => self.filled(|batch| message::push_each(batch, &name, bodies, delays)),
-        }
-    }
-
-    /// Rows of messages of any subjects.
-    pub(crate) fn rows(&self, rows: &Bound<'_, PyList>) -> PyResult<PublishBatch> {
-        self.filled(|batch| message::push_rows(batch, rows))
+    /// A message for each body.
+    pub(crate) fn columns(&self, given: &Bound<'_, PyTuple>) -> PyResult<PublishBatch> {
+        self.filled(|batch| columns::push_columns(batch, given))
     }
 
     /// `Publish` objects; with `with_ids`, all of them are deduplicated.

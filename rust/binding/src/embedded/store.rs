@@ -65,20 +65,9 @@ impl Store {
         Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
     }
 
-    #[pyo3(signature = (subject, bodies, delays, /))]
-    fn publish_many(
-        &self,
-        subject: &Bound<'_, PyAny>,
-        bodies: &Bound<'_, PyAny>,
-        delays: &Bound<'_, PyAny>,
-    ) -> PyResult<Receipts> {
-        let batch = self.publisher.many(subject, bodies, delays)?;
-        self.publisher.stored(subject.py(), batch).map(Receipts::of)
-    }
-
-    #[pyo3(signature = (rows, /))]
-    fn publish_rows(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
-        self.publisher.stored(rows.py(), self.publisher.rows(rows)?).map(Receipts::of)
+    #[pyo3(signature = (columns, /))]
+    fn publish_columns(&self, columns: &Bound<'_, PyTuple>) -> PyResult<Receipts> {
+        self.publisher.stored(columns.py(), self.publisher.columns(columns)?).map(Receipts::of)
     }
 
     #[pyo3(signature = (messages, with_ids, /))]

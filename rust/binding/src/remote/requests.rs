@@ -22,8 +22,9 @@ use delaymq_core::wire::extension::{
 use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::Due;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList};
+use pyo3::types::{PyList, PyTuple};
 
+use crate::convert::columns::push_columns;
 use crate::convert::key::Key;
 use crate::convert::message::{About, Outgoing};
 use crate::convert::terms;
@@ -111,23 +112,9 @@ impl Request {
     }
 
     #[staticmethod]
-    #[pyo3(signature = (subject, bodies, delays, /))]
-    fn publish_many(
-        subject: &Bound<'_, PyAny>,
-        bodies: &Bound<'_, PyAny>,
-        delays: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        let name = text::of("subject", subject)?;
-        Self::published(subject.py(), |writer| match delays.cast_exact::<PyInt>() {
-            Ok(same) => message::push_all(writer, &name, bodies, message::due_of(same.extract()?, false)),
-            Err(_) => message::push_each(writer, &name, bodies, delays),
-        })
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (rows, /))]
-    fn publish_rows(rows: &Bound<'_, PyList>) -> PyResult<Self> {
-        Self::published(rows.py(), |writer| message::push_rows(writer, rows))
+    #[pyo3(signature = (columns, /))]
+    fn publish_columns(columns: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        Self::published(columns.py(), |writer| push_columns(writer, columns))
     }
 
     #[staticmethod]
