@@ -75,7 +75,7 @@ class Subject:
         ready: Ready messages that some group has not finished; without a group, those that are kept.
         next_number: The number that its next ready message gets, from 0.
         groups: The names of its groups.
-        expired: The number of its messages that have expired.
+        expired: The number of its messages that have expired, also as retries of a group.
         expiry: The latest due time before which messages have expired, or None.
     """
 
@@ -96,7 +96,7 @@ class DeadLetter:
         sequence: The message's place in the store's order of facts.
         body: The bytes that were published.
         reason: Why it became a dead letter.
-        attempt: How often it had been delivered.
+        attempt: How often it had been delivered; 0 if it expired before any consumer received it.
         died: When it became a dead letter, UTC.
         published: When the store received it, UTC; None if that is unreadable.
         damage: Description of the fields that are unreadable, or None; such a field is empty.

@@ -65,6 +65,7 @@ class InspectedSubject:
         ready: Messages that are due and that some group has not finished.
         next_number: The number that its next ready message gets: how many have become ready so far.
         groups: The number of its groups.
+        expired: Messages that have expired, also as retries of a group.
     """
 
     name: str
@@ -73,6 +74,7 @@ class InspectedSubject:
     ready: int
     next_number: int
     groups: int
+    expired: int
 
 
 @dataclass(frozen=True, slots=True)

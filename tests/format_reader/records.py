@@ -15,6 +15,8 @@ LENGTH_MAX = 16 * 1024 * 1024
 FLAG_OPAQUE = 8
 FLAG_EXPIRES = 16
 FLAG_DIES = 32
+FLAG_FILTERED = 1
+FLAG_RECEIVED = 1
 ON_EXPIRY = ("drop", "dead_letter")
 EXPIRES = Layout(("expires_ms", 8))
 EXPIRES_AFTER = Layout(("expires_after_ms", 8))
@@ -38,7 +40,7 @@ RETRY = Layout(
 CANCEL = Layout(("target_due_ms", 8), ("target_sequence", 8), ("subject", 4), ("size", 4))
 MOVE = Layout(("target_due_ms", 8), ("target_sequence", 8), ("due_ms", 8), ("delay_ms", 8), ("subject", 4), ("size", 4))
 FLAG_RELATIVE = 1
-DESTINATIONS = {0: "again", 1: "dead_letter"}
+DESTINATIONS = {0: "again", 1: "dead_letter", 2: "expired"}
 REASON_BYTES_MAX = 1_024
 TERMS_ROW_BYTES = 40
 ADOPT_ROW_BYTES = 40
@@ -160,8 +162,10 @@ def _fields(
         fields = {"entries": _entries(fields["count"], payload, offset)}
     elif name in {"assign", "acknowledge", "pass_over", "expire"}:
         fields["ranges"] = _pairs(payload)
+        fields |= _flagged(name, header["flags"], fields)
     elif layout is RETRY:
         fields |= _destination(fields.pop("destination"), payload, offset)
+        fields["received"] = fields["destination"] == "expired" and bool(header["flags"] & FLAG_RECEIVED)
     elif name == "move" and not header["flags"] & FLAG_RELATIVE:
         fields["delay_ms"] = None
     elif name in SHAPES:
@@ -179,6 +183,15 @@ def _expiry(name: str, flags: int, fields: dict[str, Any], rest: bytes) -> dict[
     if name == "message" and flags & FLAG_EXPIRES:
         return EXPIRES.read(rest) | {"on_expiry": ON_EXPIRY[bool(flags & FLAG_DIES)]}
     return EXPIRES_AFTER.read(rest) if name == "recur" and fields["on_expiry"] else {}
+
+
+def _flagged(name: str, flags: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """What the flags of facts with ranges say."""
+    if name == "acknowledge":
+        return {"filtered": bool(flags & FLAG_FILTERED)}
+    if name == "expire":
+        return {"received": bool(fields["group"] and flags & FLAG_RECEIVED)}
+    return {}
 
 
 def _kind(kind: int, offset: int) -> tuple[str, Layout]:
@@ -273,7 +286,7 @@ SHAPES: dict[str, Callable[[dict[str, Any], bytes, int], dict[str, Any]]] = {
 
 def _destination(number: int, payload: bytes, offset: int) -> dict[str, Any]:
     demand(number in DESTINATIONS, offset, DESTINATIONS, number)
-    longest = REASON_BYTES_MAX if number else 0
+    longest = REASON_BYTES_MAX if DESTINATIONS[number] == "dead_letter" else 0
     demand(len(payload) <= longest, offset, f"a reason of at most {longest} bytes", f"{len(payload)} bytes")
     return {"destination": DESTINATIONS[number], "reason": payload.decode("utf-8")}
 

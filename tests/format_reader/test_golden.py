@@ -40,14 +40,19 @@ EPOCH_START = {
 }
 TARGET = {"target_due_ms": DUE, "target_sequence": 7, "subject": 3, "size": 8}
 RANGES = [(10, 3), (20, 1)]
-RETRY = {
-    "group": 5,
-    "consumer": 6,
+HELD = {"group": 5, "consumer": 6}
+EXPIRE: dict[str, Any] = {"subject": 3, "group": 5, "due_before_ms": 0, "ranges": RANGES, "received": False}
+EXPIRED: dict[str, Any] = {"destination": "expired", "reason": "", "attempt": 0}
+RETRY: dict[str, Any] = {
+    **HELD,
     "offset": 101,
     "number": 11,
     "due_ms": NOW + 900_000,
     "target": 8,
     "attempt": 2,
+    "payload_sequence": 7,
+    "size": 121,
+    "received": False,
 }
 EXPIRING: dict[str, Any] = {
     "due_ms": DUE,
@@ -153,18 +158,22 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
     "record_pass_over": ("pass_over", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
-    "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
-    "record_retry": ("retry", RETRY | {"payload_sequence": 7, "size": 121, "destination": "again", "reason": ""}),
+    "record_acknowledge": ("acknowledge", HELD | {"first_offset": 0, "ranges": RANGES, "filtered": False}),
+    "record_acknowledge_filtered": ("acknowledge", HELD | {"first_offset": 0, "ranges": RANGES, "filtered": True}),
+    "record_retry": ("retry", RETRY | {"destination": "again", "reason": ""}),
     "record_retry_dead_letter": (
         "retry",
-        RETRY | {"payload_sequence": 7, "size": 121, "destination": "dead_letter", "reason": "no such örder"},
+        RETRY | {"destination": "dead_letter", "reason": "no such örder"},
     ),
+    "record_retry_expired": ("retry", RETRY | EXPIRED),
+    "record_retry_expired_received": ("retry", RETRY | EXPIRED | {"received": True}),
     "record_redrive": (
         "redrive",
         {"group": 9, "target": 8, "number": 4, "due_ms": NOW + 900_000, "payload_sequence": 7},
     ),
-    "record_expire": ("expire", {"subject": 3, "group": 0, "due_before_ms": DUE, "ranges": RANGES}),
-    "record_expire_by_themselves": ("expire", {"subject": 3, "group": 5, "due_before_ms": 0, "ranges": RANGES}),
+    "record_expire": ("expire", EXPIRE | {"group": 0, "due_before_ms": DUE}),
+    "record_expire_by_themselves": ("expire", EXPIRE),
+    "record_expire_received": ("expire", EXPIRE | {"received": True}),
     "record_void_ready": ("void", {"subject": 3, "what": 0, "number": 9}),
     "record_void_pending": ("void", {"subject": 3, "what": 1, "number": 7}),
     "record_epoch_start": ("epoch_start", EPOCH_START),

@@ -55,6 +55,32 @@ def test_nothing_is_wrong_with_what_is_whole(tmp_path_factory: pytest.TempPathFa
     assert found.is_clean
 
 
+def test_what_no_consumer_received_is_no_delivery(tmp_path: Path) -> None:
+    """Messages that had expired or did not pass filters were assigned all the same: sums, and rows, say that they were
+    not handed over.
+    """
+    path = tmp_path / "store"
+    expiring: list[Step] = [("expiring", 0, 8), ("expiring", 0, 9), ("advance", 0, 5), ("ack", 0, 0)]
+    World(path).tell([*expiring, ("publish", 0, 59), ("advance", 0, 5), ("sift", 0, 3)])
+    looks: list[Any] = []
+
+    def run(parts: list[Part], task: Any) -> list[dict[str, Any]]:
+        looks.append(task.args[0])
+        return here(parts, task)
+
+    found = audited(TableOptions(path=str(path)), run, stuck_after=10**9)
+    assert found.is_clean
+    assert min(found.outcomes[word] for word in ("expired", "expired_dead_letter", "filtered", "acknowledged")) > 0
+    assert not any("assigned" in wanted for wanted in looks if isinstance(wanted, dict))
+
+    def forged(parts: list[Part], task: Any) -> list[dict[str, Any]]:
+        is_tally = not isinstance(task.args[0], dict)
+        return run(parts, task) + [told("assigned", "a g", count=10**6)] * is_tally
+
+    assert audited(TableOptions(path=str(path)), forged, stuck_after=10**9).is_clean
+    assert any("assigned" in wanted for wanted in looks if isinstance(wanted, dict))
+
+
 def kinds_of(found: Audit) -> list[tuple[str, int | None]]:
     return [(one.kind, one.sequence) for one in found.findings]
 

@@ -129,6 +129,33 @@ def test_content_is_kept_of_what_outlives_its_log(spark: Any, tmp_path: Path) ->
     assert done.manifest.missed[0][1] == first
 
 
+def test_the_archive_says_when_a_message_expired_and_what_became_of_it(spark: Any, tmp_path: Path) -> None:
+    used, folder = Used(tmp_path / "store"), tmp_path / "archive"
+    with delaymq.open(used.path, clock=used.clock, durability="os") as store:
+        store.publish("offers", b"lasts")
+        store.publish("offers", b"dropped", expires=60)
+        store.publish("offers", b"dead", expires=60, on_expiry="dead_letter")
+        # An earlier run carries the content of the messages that have not ended.
+        assert archive(spark, used.asked(), folder).manifest.rows == 0
+        used.clock.advance(60)
+        with store.subscribe("offers", group="g") as messages:
+            message = messages.get(5)
+            assert message is not None
+            message.ack()
+            assert messages.get(0) is None
+    archive(spark, used.asked(), folder)
+    rows = archived(spark, folder).collect()
+    found = {bytes(row["body"]): (row["outcome"], row["attempts"], row["on_expiry"]) for row in rows}
+    assert found == {
+        b"lasts": ("acknowledged", 1, None),
+        b"dropped": ("expired", 0, "drop"),
+        b"dead": ("expired_dead_letter", 0, "dead_letter"),
+    }
+    assert all((row["expires"] is None) == (row["on_expiry"] is None) for row in rows)
+    seconds = {(row["expires"] - row["published"]).total_seconds() for row in rows if row["expires"] is not None}
+    assert seconds == {60.0}
+
+
 def killed(*_: Any) -> None:
     raise KeyboardInterrupt
 

@@ -142,7 +142,7 @@ def _of_delivery(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0
             said, first = _ranged("number", fields), fields["first_offset"]
             return _held(fields) | said | _span("offset", range(first, first + said["count"]))
         case "acknowledge":
-            return _held(fields) | _ranged("offset", fields)
+            return _held(fields) | _ranged("offset", fields) | ({"kind": "filter"} if fields["filtered"] else {})
         case "pass_over":
             return _held(fields) | _ranged("number", fields)
         case "retry":
@@ -163,13 +163,14 @@ def _of_delivery(kind: str, fields: dict[str, Any]) -> Row | None:  # noqa: PLR0
 
 
 def _of_retry(fields: dict[str, Any]) -> Row:
-    is_dead = fields["destination"] == "dead_letter"
+    kinds = {"again": "retry", "dead_letter": "dead_letter", "expired": "expired_dead_letter"}
+    reasons = {"again": None, "dead_letter": fields["reason"], "expired": "expired"}
     return (
         _span("number", {fields["number"]})
         | _span("offset", {fields["offset"]})
         | {
-            "kind": "dead_letter" if is_dead else "retry",
-            "reason": fields["reason"] if is_dead else None,
+            "kind": kinds[fields["destination"]],
+            "reason": reasons[fields["destination"]],
             "target_subject": fields["target"],
             "due": moment(fields["due_ms"]),
             "attempt": fields["attempt"],

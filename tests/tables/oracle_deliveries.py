@@ -13,6 +13,7 @@ from format_reader.store import numbered
 from tables.oracle import Row, moment
 from tables.replaying import Entry, Replay
 
+DEAD = ("dead_letter", "expired_dead_letter")
 UNFINISHED = ("pending", "ready", "in_flight", "retrying")
 
 
@@ -57,6 +58,11 @@ class Given:
     ended: datetime | None = None
     attempts: int = 0
     retry: tuple[int, int] | None = None
+
+    def was_kept_back(self) -> None:
+        """It was assigned, and its consumer did not receive it."""
+        self.attempts -= 1
+        self.delivered = self.delivered if self.attempts else None
 
 
 def _first_without(gone: dict[int, tuple[str, datetime] | None], number: int) -> int:
@@ -292,8 +298,11 @@ class Deliveries(Replay):
         for first, count in fields["ranges"]:
             for offset in range(first, first + count):
                 number = self.queues[fields["group"]].held.pop((fields["consumer"], offset), None)
-                if number is not None:
-                    self._finish(fields["group"], number, "acknowledged")
+                if number is None:
+                    continue
+                given = self._finish(fields["group"], number, "filtered" if fields["filtered"] else "acknowledged")
+                if given is not None and fields["filtered"]:
+                    given.was_kept_back()
         self._settle(self.groups[fields["group"]][0])
 
     def _retry(self, record: Record) -> None:
@@ -304,9 +313,12 @@ class Deliveries(Replay):
         del self.queues[group].held[under]
         subject = self.groups[group][0]
         entry = self.entry_at[subject, fields["number"]]
-        is_dead = fields["destination"] == "dead_letter"
-        given = self._finish(group, fields["number"], "dead_letter" if is_dead else "retrying")
+        is_dead = fields["destination"] != "again"
+        outcomes = {"again": "retrying", "dead_letter": "dead_letter", "expired": "expired_dead_letter"}
+        given = self._finish(group, fields["number"], outcomes[fields["destination"]])
         if given is not None:
+            if fields["destination"] == "expired" and not fields["received"]:
+                given.was_kept_back()
             owner = self.retries.get(entry.sequence, (entry.message, group))
             if is_dead:
                 self.dead.add(record.sequence)
@@ -326,7 +338,7 @@ class Deliveries(Replay):
             return
         queue.done.add(fields["number"])
         message = fields["payload_sequence"]
-        owners = [key for key, one in self.given.items() if key[0] == message and one.outcome == "dead_letter"]
+        owners = [key for key, one in self.given.items() if key[0] == message and one.outcome in DEAD]
         for owner in owners:
             if self.all_groups[owner[1]][1] == name:
                 self.retries[record.sequence] = owner
@@ -352,6 +364,8 @@ class Deliveries(Replay):
                     key = self.retries.get(entry.sequence, (entry.message, group))
                     if key in self.given:
                         self.given[key].outcome, self.given[key].ended = "expired", self._now
+                        if group == own and not record.fields["received"]:
+                            self.given[key].was_kept_back()
                 if gone.get(number) is None:
                     gone[number] = ("expired", self._now)
         self._settle(subject)

@@ -207,7 +207,7 @@ class Replay:
             return
         self._ensure(fields["target"], self.groups[fields["group"]][1])
         entry = Entry(record.sequence, fields["due_ms"], fields["payload_sequence"], fields["target"])
-        self._place(entry, at_once=fields["destination"] == "dead_letter")
+        self._place(entry, at_once=fields["destination"] != "again")
 
     def _redrive(self, record: Record) -> None:
         fields = record.fields

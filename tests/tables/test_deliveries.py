@@ -94,11 +94,14 @@ def test_what_expires_by_its_own_time_is_told_as_the_log_has_it(tmp_path: Path) 
     with delaymq.snapshot(tmp_path / "store") as snapshot:
         assert oracle.plain(snapshot.to_arrow_batches("deliveries")) == expected
         said = oracle.plain(snapshot.to_arrow_batches("action", columns=("kind", "group", "due", "reason")))
-    assert {row["outcome"] for row in expected} >= {"expired", "dead_letter", "acknowledged"}
+    assert {row["outcome"] for row in expected} >= {"expired", "expired_dead_letter", "acknowledged"}
+    # One was given back before, and no other was received.
+    assert {row["attempts"] for row in expected if row["outcome"].startswith("expired")} == {0, 1}
+    assert all((row["delivered"] is None) == (row["attempts"] == 0) for row in expected if row["group"])
     expiries = [row for row in said if row["kind"] == "expire"]
     assert expiries
     assert all(row["due"] is None and row["group"] is not None for row in expiries)
-    assert {row["reason"] for row in said if row["kind"] == "dead_letter"} == {"expired"}
+    assert {row["reason"] for row in said if row["kind"] == "expired_dead_letter"} == {"expired"}
 
 
 def test_what_filters_keep_back_is_told_as_the_log_has_it(tmp_path: Path) -> None:
@@ -131,6 +134,55 @@ def test_what_filters_keep_back_is_told_as_the_log_has_it(tmp_path: Path) -> Non
         "filtered",
     ]
     assert {row["attempts"] for row in expected if row["outcome"] == "filtered"} == {0}
+
+
+def test_what_the_filters_of_a_subscription_keep_back_was_not_delivered(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with delaymq.open(folder, durability="os") as store:
+        store.publish_many([Publish("quiet", b"m", tags=[tag]) for tag in ("b", "a", "b", "a", "c")])
+        with store.subscribe("quiet", group="g", tags=["a"]) as messages:
+            one, two = messages.get(10), messages.get(10)
+            assert one is not None
+            assert two is not None
+            one.ack()
+            two.nack(0)
+        # The message that was given back does not pass the filters of the next consumer.
+        with store.subscribe("quiet", group="g", tags=["b"]) as messages:
+            wait_until(lambda: messages.get(0) is None and lag(store) == 0)
+    expected = Deliveries(folder).rows()
+    with delaymq.snapshot(folder) as snapshot:
+        assert oracle.plain(snapshot.to_arrow_batches("deliveries")) == expected
+        acted = oracle.plain(snapshot.to_arrow_batches("action"))
+        assert [row | {"ranges": row["ranges"] and json.loads(row["ranges"])} for row in acted] == actions(folder)
+    told = [
+        (row["outcome"], row["attempts"], row["delivered"] is not None, row["acknowledged"] is not None)
+        for row in expected
+    ]
+    kept_back, received = ("filtered", 0, False, False), ("acknowledged", 1, True, True)
+    assert told == [kept_back, received, kept_back, ("filtered", 1, True, False), kept_back]
+    assert sum(row["count"] for row in acted if row["kind"] == "filter") == 4
+    assert sum(row["count"] for row in acted if row["kind"] == "acknowledge") == 1
+
+
+def test_the_words_of_a_consumer_are_not_taken_for_an_expiry(tmp_path: Path) -> None:
+    clock = Clock()
+    with delaymq.open(tmp_path / "store", clock=clock, durability="os") as store:
+        rows = [Publish("a", b"%d" % at, expires=60, on_expiry="dead_letter") for at in range(2)]
+        store.publish_many(rows)
+        with store.subscribe("a", group="g", in_flight_max=1) as messages:
+            message = messages.get(10)
+            assert message is not None
+            message.dead_letter("expired")
+            clock.advance(60)
+            assert messages.get(0) is None
+        assert [(one.reason, one.attempt) for one in store.dead_letters("a", "g")] == [("expired", 1), ("expired", 0)]
+        assert [subject.expired for subject in store.subjects()] == [1]
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        found = oracle.plain(snapshot.to_arrow_batches("deliveries", columns=("outcome", "attempts")))
+        said = oracle.plain(snapshot.to_arrow_batches("action", columns=("kind", "reason", "attempt")))
+    assert [tuple(row.values()) for row in found] == [("dead_letter", 1), ("expired_dead_letter", 0)]
+    dead = [tuple(row.values()) for row in said if row["reason"] is not None]
+    assert dead == [("dead_letter", "expired", 1), ("expired_dead_letter", "expired", 0)]
 
 
 def lag(store: delaymq.Store) -> int:

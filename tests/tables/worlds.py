@@ -26,7 +26,7 @@ def histories(*, is_consumed: bool = True) -> st.SearchStrategy[list[Step]]:
     """Steps, each a name and two numbers that say which and how many."""
     names = ["publish", "publish", "keyed", "cancel", "move", "by_key", "advance", "checkpoint", "reopen"]
     if is_consumed:
-        names += ["ack", "nack", "bury", "redrive", "expire", "expiring", "remove_group", "recur"]
+        names += ["ack", "nack", "bury", "redrive", "expire", "expiring", "remove_group", "recur", "sift"]
     step = st.tuples(st.sampled_from(names), st.integers(0, 40), st.integers(0, 300))
     return st.lists(step, min_size=3, max_size=25)
 
@@ -116,8 +116,12 @@ class World:
     def _recur(self, which: int, _count: int) -> None:
         self.store.recur(SUBJECTS[which % 3], b"again", name=f"n{which % 2}", every=900, if_exists="replace")
 
-    def _consume(self, which: int, count: int, settle: Callable[[Subscription, list[Message]], None]) -> None:
-        with self.store.subscribe(SUBJECTS[which % 3], group=GROUPS[which % 2], in_flight_max=50) as subscription:
+    def _consume(
+        self, which: int, count: int, settle: Callable[[Subscription, list[Message]], None], tags: tuple[str, ...] = ()
+    ) -> None:
+        with self.store.subscribe(
+            SUBJECTS[which % 3], group=GROUPS[which % 2], in_flight_max=50, tags=tags
+        ) as subscription:
             for _ in range(count % 3 + 1):
                 messages = next(subscription.batches(20, wait=0), [])
                 # One in a while is left in the hand, and comes again.
@@ -127,12 +131,20 @@ class World:
     def _ack(self, which: int, count: int) -> None:
         self._consume(which, count, lambda subscription, messages: subscription.ack(messages))
 
+    def _sift(self, which: int, count: int) -> None:
+        """Only messages with a tag are received; some of them are given back."""
+        if count % 2:
+            self._consume(which, count, lambda subscription, messages: subscription.ack(messages), ("t",))
+        else:
+            self._consume(which, count, lambda subscription, messages: subscription.nack(messages, 30), ("t",))
+
     def _nack(self, which: int, count: int) -> None:
         delay = DELAYS[count % 6]
         self._consume(which, count, lambda subscription, messages: subscription.nack(messages, delay))
 
     def _bury(self, which: int, count: int) -> None:
-        self._consume(which, count, lambda subscription, messages: subscription.dead_letter(messages, "größe"))
+        reason = "expired" if count % 4 == 3 else "größe"  # the words of a consumer are no expiry
+        self._consume(which, count, lambda subscription, messages: subscription.dead_letter(messages, reason))
 
     def _redrive(self, which: int, count: int) -> None:
         with contextlib.suppress(delaymq.InvalidArgument):

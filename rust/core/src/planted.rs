@@ -72,6 +72,8 @@ faults! {
     ExpiredOneTickLate,
     /// A message that expired stays with the consumer that was to receive it.
     ExpiredStays,
+    /// A dead letter whose consumer gave the reason `expired` counts as a message that has expired.
+    ExpiredByWords,
     /// QMQ's D24: an entry that was dispatched is dispatched again by a second ready fact.
     ReadyUnjudged,
     /// QMQ's D26: one bad message fails the whole request, after the others were stored.

@@ -12,7 +12,7 @@ use delaymq_core::record::name::{
     encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset, encode_subject,
 };
 use delaymq_core::record::queue::{
-    NumberRange, Ranges, encode_acknowledge, encode_assign, encode_pass_over, encode_reserve,
+    NumberRange, Ranges, encode_acknowledge, encode_assign, encode_filtered, encode_pass_over, encode_reserve,
 };
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{encode_occurrence, encode_recur};
@@ -159,7 +159,10 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
             encode_assign(out, given.group, given.consumer, given.first_offset, &listed(&given.numbers));
         }
         Fact::PassOver(one) => encode_pass_over(out, one.group, one.consumer, &listed(&one.numbers)),
-        Fact::Acknowledge(done) => encode_acknowledge(out, done.group, done.consumer, &listed(&done.offsets)),
+        Fact::Acknowledge(done) => {
+            let encode = if done.filtered { encode_filtered } else { encode_acknowledge };
+            encode(out, done.group, done.consumer, &listed(&done.offsets));
+        }
         Fact::Retry(retry) => encode_retry(out, retry),
         Fact::Redrive(redrive) => encode_redrive(out, redrive),
         Fact::Expire(expire) => encode_expire(out, expire.subject, expire.by, &listed(&expire.numbers)),

@@ -5,6 +5,7 @@
 //! It keeps everything permanently, has no windows, runs, ranges or checkpoints, and reads no file.
 
 mod differences;
+mod expired;
 mod floors;
 mod group;
 mod loads;
@@ -15,7 +16,6 @@ mod terms;
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::record::command::{Move, Void};
-use delaymq_core::record::expire::{Expire, ExpiredBy};
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
 use delaymq_core::record::{Fact, Records, decode};
@@ -69,6 +69,8 @@ struct Topic {
     listed_from: u64,
     /// Messages that were given back before this are void.
     ended_before: Sequence,
+    /// How many of its messages have expired.
+    expired: u64,
 }
 
 /// The trusted time of a batch, where dispatch was not held.
@@ -292,6 +294,10 @@ impl Ledger {
         let is_due = match retry.destination {
             Destination::Again => time.is_some_and(|now| retry.due <= now),
             Destination::DeadLetter { .. } => true,
+            Destination::Expired { .. } => {
+                self.count_expired(subject, 1);
+                true
+            }
         };
         let begins = Beginning { subject: retry.target, attempt: retry.attempt, due: retry.due, size };
         self.begin(at, begins, is_due);
@@ -310,22 +316,6 @@ impl Ledger {
         self.ensure_group(redrive.target, self.place_of(redrive.target, GroupStart::Unfinished), &name);
         let begins = Beginning { subject: redrive.target, attempt: 1, due: redrive.due, size };
         self.begin(at, begins, time.is_some_and(|now| redrive.due <= now));
-    }
-
-    fn expire(&mut self, expire: &Expire<'_>) {
-        let Some(topic) = self.topics.get_mut(&expire.subject) else { return };
-        let (floor, ready) = (topic.floor, topic.ready.len() as u64);
-        for range in expire.numbers.iter() {
-            let numbers = range.first..range.first.saturating_add(range.count).min(ready);
-            topic.gone.extend(numbers.clone());
-            for number in numbers.filter(|number| *number >= floor) {
-                let groups = self.groups.iter_mut().filter(|(_, group)| group.subject == expire.subject);
-                for (group_number, group) in groups {
-                    let own = ExpiredBy::Themselves { group: *group_number };
-                    if expire.by == own { group.give_up(number) } else { group.expire(number) }
-                }
-            }
-        }
     }
 
     fn place_of(&self, subject: SubjectNumber, start: GroupStart) -> u64 {

@@ -117,12 +117,13 @@ def _subjects(seen: Inspection, most: int) -> Iterator[str]:
             _from(subject.next_due, seen.seen) if subject.next_due else "",
             subject.ready,
             subject.groups,
+            subject.expired,
         )
         for subject in ordered
     ]
     rows, more = cut(rows, most)
     yield ""
-    yield table(("subject", "pending", "next due", "ready", "groups"), rows, sys.stdout)
+    yield table(("subject", "pending", "next due", "ready", "groups", "expired"), rows, sys.stdout)
     yield from more
 
 

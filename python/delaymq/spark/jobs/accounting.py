@@ -21,6 +21,9 @@ from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseco
 from delaymq.spark.plan import Part
 from delaymq.tables import read_range
 
+KEPT_BACK = pyarrow.array(["filter", "expire", "expired_dead_letter"])
+"""Facts that end an assignment whose consumer did not receive the messages, so that these count no attempt."""
+
 
 def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Reads one part and returns its tally."""
@@ -120,8 +123,11 @@ def _take_pending(tally: Tally, entries: list[Numbers], batch: pyarrow.RecordBat
 
 
 def _take_action(tally: Tally, batch: pyarrow.RecordBatch) -> None:
-    assigned = batch.filter(pyarrow.compute.equal(batch.column("kind"), "assign"))
-    _sum_by_group(tally, "assigned", assigned, "count")
+    compute = pyarrow.compute
+    _sum_by_group(tally, "assigned", batch.filter(compute.equal(batch.column("kind"), "assign")), "count")
+    kept_back = batch.filter(compute.is_in(batch.column("kind"), KEPT_BACK))
+    counts = compute.coalesce(kept_back.column("count"), 1)  # a dead letter is one message
+    _sum_by_group(tally, "kept back", kept_back.drop_columns(["count"]).append_column("count", counts), "count")
 
 
 def _sum_by_group(tally: Tally, kind: str, batch: pyarrow.RecordBatch, name: str) -> None:
@@ -156,16 +162,24 @@ def _listed_of(table: str, batch: pyarrow.RecordBatch, wanted: dict[str, list[An
         yield in_blocks("told pending", pending, "entry_sequence", wanted, "due")
         yield in_blocks("told", batch, "sequence", wanted)
         yield in_blocks("refused", batch.filter(compute.equal(outcome, "refused")), "sequence", wanted)
-        yield _of_groups("attempts", batch, wanted, lambda row: [(row["number"], row["attempts"])])
+        yield _of_groups("attempts", batch, wanted, _attempts_of)
     elif table == "action":
         kinds = batch.column("kind")
         terms = batch.filter(compute.is_in(kinds, pyarrow.array(["terms", "occurrence"])))
         yield in_blocks("terms", terms, "sequence", wanted)
-        yield _of_groups("assigned", batch.filter(compute.equal(kinds, "assign")), wanted, _numbers_of)
+        given = pyarrow.array(["assign", "expire", "expired_dead_letter"])
+        yield _of_groups("assigned", batch.filter(compute.is_in(kinds, given)), wanted, _numbers_of)
+
+
+def _attempts_of(row: dict[str, Any]) -> Iterable[tuple[int, int]]:
+    # The fact that says so has no ready numbers.
+    yield row["number"], row["attempts"] + (row["outcome"] == "filtered")
 
 
 def _numbers_of(row: dict[str, Any]) -> Iterable[tuple[int, int]]:
-    return ((number, 1) for first, count in json.loads(row["ranges"]) for number in range(first, first + count))
+    ranges = json.loads(row["ranges"]) if row["ranges"] else [(row["first_number"], 1)]
+    each = 1 if row["kind"] == "assign" else -1
+    return ((number, each) for first, count in ranges for number in range(first, first + count))
 
 
 def _of_groups(

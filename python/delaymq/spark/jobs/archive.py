@@ -25,14 +25,14 @@ from delaymq.tables import UNFINISHED, Snapshot
 OPEN = (*UNFINISHED, "unknown")
 """Outcomes of messages that have not ended, or whose end is unknown."""
 
-CONTENT = ("sequence", "message_id", "key", "tags", "attributes", "body", "body_bytes")
+CONTENT = ("sequence", "message_id", "key", "tags", "attributes", "body", "body_bytes", "expires", "on_expiry")
 """The columns that are taken from the table `message`."""
 
 COLUMNS = (
     "sequence bigint, group string, number bigint, message_id string, published timestamp_ltz, due timestamp_ltz, "
     "ready timestamp_ltz, delivered timestamp_ltz, acknowledged timestamp_ltz, attempts int, outcome string, "
     "lateness_ms bigint, ended timestamp_ltz, entry_sequence bigint, group_number bigint, key string, tags string, "
-    "attributes string, body binary, body_bytes bigint"
+    "attributes string, body binary, body_bytes bigint, expires timestamp_ltz, on_expiry string"
 )
 """The columns of an archive, except `run`, `subject` and `day`, which its folders have."""
 

@@ -101,15 +101,19 @@ def _refused(tallied: Rows, look: Look) -> Iterable[dict[str, Any]]:
 
 def _assigned(tallied: Rows, look: Look) -> Iterable[dict[str, Any]]:
     """Messages that a group was assigned more often than possible: those it still had, or had acknowledged."""
-    sums: dict[str, Counter[str]] = {"assigned": Counter(), "attempts": Counter()}
+    sums: dict[str, Counter[str]] = {"assigned": Counter(), "kept back": Counter(), "attempts": Counter()}
     for row in tallied:
         if row["kind"] in sums:
             sums[row["kind"]][row["words"]] += row["count"]
-    groups = sorted(name for name, count in sums["assigned"].items() if count > sums["attempts"][name])
+    handed_over = {name: count - sums["kept back"][name] for name, count in sums["assigned"].items()}
+    groups = sorted(name for name, count in handed_over.items() if count > sums["attempts"][name])
     if not groups:
         return
     rows = look({"assigned": groups, "attempts": groups}, ("deliveries", "action"))
-    given = Counter((row["words"], row["value"]) for row in rows if row["kind"] == "assigned")
+    given: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        if row["kind"] == "assigned":
+            given[row["words"], row["value"]] += row["count"]
     for row in rows:
         if row["kind"] == "attempts" and given[row["words"], row["value"]] > row["count"]:
             yield _finding("doubled", row, "given again to a group that had it")

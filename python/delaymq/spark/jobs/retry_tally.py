@@ -26,7 +26,7 @@ OF_GROUPS = "%"
 
 OF_RETRIES = "%RETRY%"
 
-MADE = pyarrow.array(["retry", "dead_letter", "redrive", "move", "move_by_key"])
+MADE = pyarrow.array(["retry", "dead_letter", "expired_dead_letter", "redrive", "move", "move_by_key"])
 """Facts that make an entry of an existing message."""
 
 GAVE = pyarrow.array(["retry", "redrive"])

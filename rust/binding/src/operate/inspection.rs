@@ -100,6 +100,7 @@ fn subject<'py>(py: Python<'py>, subject: &InspectedSubject) -> Fields<'py> {
     fields.set_item("ready", subject.ready)?;
     fields.set_item("next_number", subject.next_number)?;
     fields.set_item("groups", subject.groups)?;
+    fields.set_item("expired", subject.expired)?;
     Ok(fields)
 }
 

@@ -8,10 +8,10 @@ use delaymq_core::Result;
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, ScanStart, Scanner, list_segments};
 use delaymq_core::record::adopt::{Adopt, AdoptedRun};
 use delaymq_core::record::command::{EpochStart, Void};
-use delaymq_core::record::expire::Expire;
+use delaymq_core::record::expire::{Expire, ExpiredBy};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
-use delaymq_core::record::queue::Ranges;
+use delaymq_core::record::queue::{Acknowledge, Ranges};
 use delaymq_core::record::recurring::{CatchUp, Occurrence, Recur};
 use delaymq_core::record::retry::{Destination, Retry};
 use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
@@ -92,8 +92,17 @@ fn expire_fields<'py>(py: Python<'py>, expire: &Expire<'_>) -> Named<'py> {
     let (group, due_before) = expire.by.fields();
     set(&fields, &[("subject", expire.subject.0.into()), ("group", group.0.into())])?;
     set(&fields, &[("due_before_ms", due_before.0)])?;
+    fields.set_item("received", matches!(expire.by, ExpiredBy::Themselves { received: true, .. }))?;
     set_ranges(&fields, expire.numbers)?;
     Ok(("expire", fields))
+}
+
+fn acknowledge_fields<'py>(py: Python<'py>, done: &Acknowledge<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    set(&fields, &[("group", done.group.0.into()), ("consumer", done.consumer.0.into())])?;
+    set_ranges(&fields, done.offsets)?;
+    fields.set_item("filtered", done.filtered)?;
+    Ok(("acknowledge", fields))
 }
 
 /// The fields by the names that docs/format.md gives them.
@@ -102,6 +111,7 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
     let name = match fact {
         Fact::Message(message) => return message_fields(py, record, &message),
         Fact::EpochStart(start) => return epoch_fields(py, &start),
+        Fact::Acknowledge(done) => return acknowledge_fields(py, &done),
         Fact::Retry(retry) => return retry_fields(py, &retry),
         Fact::Cancel(_) | Fact::Move(_) => return command_fields(py, &fact),
         Fact::Terms(_) | Fact::ByKey(_) => return terms_fields(py, &fact),
@@ -131,11 +141,6 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
             set(&fields, &[("first_offset", assign.first_offset.0)])?;
             set_ranges(&fields, assign.numbers)?;
             "assign"
-        }
-        Fact::Acknowledge(done) => {
-            set(&fields, &[("group", done.group.0.into()), ("consumer", done.consumer.0.into())])?;
-            set_ranges(&fields, done.offsets)?;
-            "acknowledge"
         }
         Fact::PassOver(over) => {
             set(&fields, &[("group", over.group.0.into()), ("consumer", over.consumer.0.into())])?;
@@ -300,12 +305,14 @@ fn retry_fields<'py>(py: Python<'py>, retry: &Retry<'_>) -> Named<'py> {
     // As the fact says it: 0 if it is not known.
     let size = retry.size.map_or(0, |size| size.saturating_add(1));
     set(&fields, &[("payload_sequence", retry.payload_sequence.0), ("size", size.into())])?;
-    let (destination, reason) = match retry.destination {
-        Destination::Again => ("again", ""),
-        Destination::DeadLetter { reason } => ("dead_letter", reason),
+    let (destination, reason, received) = match retry.destination {
+        Destination::Again => ("again", "", false),
+        Destination::DeadLetter { reason } => ("dead_letter", reason, false),
+        Destination::Expired { received } => ("expired", "", received),
     };
     fields.set_item("destination", destination)?;
     fields.set_item("reason", reason)?;
+    fields.set_item("received", received)?;
     Ok(("retry", fields))
 }
 

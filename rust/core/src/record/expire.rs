@@ -149,6 +149,13 @@ pub const EXPIRES_AFTER_MS_MAX: u64 = 1 << 48;
 
 /// The kind byte of an expire.
 pub const KIND_EXPIRE: u8 = 18;
+/// Flag of an expire and of a retry that makes a dead letter: a consumer may have received the messages under the
+/// assignments that end here, and they had expired when it was to receive them once more.
+pub const FLAG_RECEIVED: u8 = 1;
+
+pub(super) const fn received_flag(received: bool) -> u8 {
+    if received { FLAG_RECEIVED } else { 0 }
+}
 
 /// Fixed part of an expire. The payload is ranges of ready numbers.
 ///
@@ -178,6 +185,8 @@ pub enum ExpiredBy {
     Themselves {
         /// The group.
         group: GroupNumber,
+        /// The consumer may have received them under these assignments, before they expired.
+        received: bool,
     },
 }
 
@@ -186,7 +195,7 @@ impl ExpiredBy {
     pub fn fields(self) -> (GroupNumber, Millis) {
         match self {
             Self::Operator { due_before } => (GroupNumber(0), due_before),
-            Self::Themselves { group } => (group, Millis(0)),
+            Self::Themselves { group, .. } => (group, Millis(0)),
         }
     }
 }
@@ -206,7 +215,8 @@ pub fn encode_expire(out: &mut Vec<u8>, subject: SubjectNumber, by: ExpiredBy, n
     let (group, due_before) = by.fields();
     let fixed =
         ExpireFixed { subject: U32::new(subject.0), group: U32::new(group.0), due_before_ms: U64::new(due_before.0) };
-    encode_record(out, KIND_EXPIRE, 0, fixed.as_bytes(), &[&range_bytes(numbers)]);
+    let received = matches!(by, ExpiredBy::Themselves { received: true, .. });
+    encode_record(out, KIND_EXPIRE, received_flag(received), fixed.as_bytes(), &[&range_bytes(numbers)]);
 }
 
 /// Reads an expire.
@@ -214,7 +224,7 @@ pub fn decode_expire<'a>(record: &RawRecord<'a>) -> Option<Expire<'a>> {
     let fixed: ExpireFixed = read_struct(record.fixed)?;
     let by = match GroupNumber(fixed.group.get()) {
         GroupNumber(0) => ExpiredBy::Operator { due_before: Millis(fixed.due_before_ms.get()) },
-        group => ExpiredBy::Themselves { group },
+        group => ExpiredBy::Themselves { group, received: record.header.flags & FLAG_RECEIVED != 0 },
     };
     Some(Expire { subject: SubjectNumber(fixed.subject.get()), by, numbers: Ranges::new(record.payload)? })
 }
@@ -242,7 +252,8 @@ mod tests {
 
     #[test]
     fn who_ended_messages_reads_back() {
-        for by in [ExpiredBy::Operator { due_before: Millis(0) }, ExpiredBy::Themselves { group: GroupNumber(7) }] {
+        let themselves = |received| ExpiredBy::Themselves { group: GroupNumber(7), received };
+        for by in [ExpiredBy::Operator { due_before: Millis(0) }, themselves(false), themselves(true)] {
             let mut bytes = Vec::new();
             encode_expire(&mut bytes, SubjectNumber(3), by, &[NumberRange { first: 1, count: 2 }]);
             seal_record(&mut bytes, Sequence(9)).unwrap();

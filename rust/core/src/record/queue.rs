@@ -16,6 +16,8 @@ pub const KIND_ASSIGN: u8 = 11;
 pub const KIND_ACKNOWLEDGE: u8 = 12;
 /// The kind byte of a pass-over.
 pub const KIND_PASS_OVER: u8 = 25;
+/// Flag of an acknowledgement: the consumer's filters did not let the messages pass, and nobody received them.
+pub const FLAG_FILTERED: u8 = 1;
 /// Bytes of one range in a payload.
 pub const RANGE_BYTES: usize = 16;
 
@@ -172,19 +174,34 @@ pub fn decode_assign<'a>(record: &RawRecord<'a>) -> Option<Assign<'a>> {
     })
 }
 
-/// Pull offsets that a consumer has finished.
+/// Pull offsets that a consumer has finished, or whose messages its filters did not let pass after they were assigned.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "said above")]
 pub struct Acknowledge<'a> {
     pub group: GroupNumber,
     pub consumer: ConsumerNumber,
     pub offsets: Ranges<'a>,
+    pub filtered: bool,
 }
 
 /// Appends an acknowledgement of these offsets.
 pub fn encode_acknowledge(out: &mut Vec<u8>, group: GroupNumber, consumer: ConsumerNumber, offsets: &[NumberRange]) {
+    encode_finished(out, 0, (group, consumer), offsets);
+}
+
+/// Appends the fact that filters did not let the messages of these offsets pass.
+pub fn encode_filtered(out: &mut Vec<u8>, group: GroupNumber, consumer: ConsumerNumber, offsets: &[NumberRange]) {
+    encode_finished(out, FLAG_FILTERED, (group, consumer), offsets);
+}
+
+fn encode_finished(
+    out: &mut Vec<u8>,
+    flags: u8,
+    (group, consumer): (GroupNumber, ConsumerNumber),
+    offsets: &[NumberRange],
+) {
     let fixed = RangesFixed { group: U32::new(group.0), consumer: U32::new(consumer.0), first_offset: U64::ZERO };
-    encode_record(out, KIND_ACKNOWLEDGE, 0, fixed.as_bytes(), &[&range_bytes(offsets)]);
+    encode_record(out, KIND_ACKNOWLEDGE, flags, fixed.as_bytes(), &[&range_bytes(offsets)]);
 }
 
 /// Reads an acknowledgement.
@@ -194,6 +211,7 @@ pub fn decode_acknowledge<'a>(record: &RawRecord<'a>) -> Option<Acknowledge<'a>>
         group: GroupNumber(fixed.group.get()),
         consumer: ConsumerNumber(fixed.consumer.get()),
         offsets: Ranges::new(record.payload)?,
+        filtered: record.header.flags & FLAG_FILTERED != 0,
     })
 }
 

@@ -4,6 +4,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::expire::{EXPIRED_REASON, FLAG_RECEIVED, received_flag};
 use super::header::{RawRecord, encode_record};
 use super::read_struct;
 use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
@@ -19,8 +20,11 @@ pub const REASON_BYTES_MAX: usize = 1024;
 const AGAIN: u32 = 0;
 /// `destination` of a retry that makes a dead letter.
 const DEAD_LETTER: u32 = 1;
+/// `destination` of a retry that makes a dead letter of a message that had expired.
+const EXPIRED: u32 = 2;
 
-/// Fixed part of a retry; the payload is the reason of a dead letter.
+/// Fixed part of a retry; the payload is the reason of a dead letter that a consumer made. With [`FLAG_RECEIVED`], a
+/// consumer may have received a message that had expired.
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -32,7 +36,7 @@ const DEAD_LETTER: u32 = 1;
 /// | 32 | 4 | `target`: the subject that the new entry goes to |
 /// | 36 | 4 | `attempt`: the number of the next delivery; for a dead letter, the number of deliveries |
 /// | 40 | 8 | `payload_sequence`: the sequence of the message |
-/// | 48 | 4 | `destination`: 0 deliver again, 1 dead letter |
+/// | 48 | 4 | `destination`: 0 deliver again, 1 dead letter, 2 dead letter of a message that had expired |
 /// | 52 | 4 | `size`: the bytes of the message's body, plus 1; 0 if they are not known |
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -60,6 +64,54 @@ pub enum Destination<'a> {
         /// The reason, in the words of the caller.
         reason: &'a str,
     },
+    /// It had expired when it was to be handed over, and becomes a dead letter of the group, at once. Only the store
+    /// says so: the words of a caller are never taken for it.
+    Expired {
+        /// A consumer may have received it under this assignment, before it expired.
+        received: bool,
+    },
+}
+
+/// Why a message became a dead letter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// A consumer said so.
+    Reason(Box<str>),
+    /// It had expired, see [`Destination::Expired`].
+    Expired {
+        /// A consumer may have received it.
+        received: bool,
+    },
+}
+
+impl Death {
+    /// The cause of a dead letter; `None` for a retry that is delivered again.
+    pub fn of(destination: Destination<'_>) -> Option<Self> {
+        match destination {
+            Destination::Again => None,
+            Destination::DeadLetter { reason } => Some(Self::Reason(Box::from(reason))),
+            Destination::Expired { received } => Some(Self::Expired { received }),
+        }
+    }
+
+    /// Where such a message goes.
+    pub const fn destination(&self) -> Destination<'_> {
+        match self {
+            Self::Reason(reason) => Destination::DeadLetter { reason },
+            Self::Expired { received } => Destination::Expired { received: *received },
+        }
+    }
+}
+
+impl<'a> Destination<'a> {
+    /// The reason of a dead letter.
+    pub const fn reason(self) -> Option<&'a str> {
+        match self {
+            Self::Again => None,
+            Self::DeadLetter { reason } => Some(reason),
+            Self::Expired { .. } => Some(EXPIRED_REASON),
+        }
+    }
 }
 
 /// One delivery ends. An entry for the same payload begins in the target subject under this fact's own sequence.
@@ -81,9 +133,10 @@ pub struct Retry<'a> {
 
 /// Appends a retry.
 pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
-    let (destination, reason) = match retry.destination {
-        Destination::Again => (AGAIN, ""),
-        Destination::DeadLetter { reason } => (DEAD_LETTER, reason),
+    let (destination, reason, flags) = match retry.destination {
+        Destination::Again => (AGAIN, "", 0),
+        Destination::DeadLetter { reason } => (DEAD_LETTER, reason, 0),
+        Destination::Expired { received } => (EXPIRED, "", received_flag(received)),
     };
     let fixed = RetryFixed {
         group: U32::new(retry.group.0),
@@ -97,7 +150,7 @@ pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
         destination: U32::new(destination),
         size: U32::new(retry.size.map_or(0, |size| size.saturating_add(1))),
     };
-    encode_record(out, KIND_RETRY, 0, fixed.as_bytes(), &[reason.as_bytes()]);
+    encode_record(out, KIND_RETRY, flags, fixed.as_bytes(), &[reason.as_bytes()]);
 }
 
 /// Reads a retry.
@@ -106,6 +159,7 @@ pub fn decode_retry<'a>(record: &RawRecord<'a>) -> Option<Retry<'a>> {
     let destination = match fixed.destination.get() {
         AGAIN => Destination::Again,
         DEAD_LETTER => Destination::DeadLetter { reason: std::str::from_utf8(record.payload).ok()? },
+        EXPIRED => Destination::Expired { received: record.header.flags & FLAG_RECEIVED != 0 },
         _ => return None,
     };
     Some(Retry {
@@ -201,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_destination_that_is_not_known_is_no_retry() {
-        for (destination, is_known) in [(AGAIN, true), (DEAD_LETTER, true), (2, false)] {
+        for (destination, is_known) in [(AGAIN, true), (DEAD_LETTER, true), (EXPIRED, true), (3, false)] {
             let mut bytes = Vec::new();
             encode_retry(&mut bytes, &retry(Destination::DeadLetter { reason: "because" }));
             bytes[16 + 48] = destination as u8;
@@ -214,6 +268,18 @@ mod tests {
             if destination == DEAD_LETTER {
                 assert_eq!(read, Some(Destination::DeadLetter { reason: "because" }));
             }
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_caller_are_not_taken_for_an_expiry() {
+        let words = Destination::DeadLetter { reason: EXPIRED_REASON };
+        for destination in [words, Destination::Expired { received: false }, Destination::Expired { received: true }] {
+            let mut bytes = Vec::new();
+            encode_retry(&mut bytes, &retry(destination));
+            seal_record(&mut bytes, Sequence(9)).unwrap();
+            let read = decode_retry(&read_record(&bytes, Sequence(9)).unwrap()).unwrap();
+            assert_eq!((read.destination, read.destination.reason()), (destination, Some(EXPIRED_REASON)));
         }
     }
 }

@@ -13,7 +13,7 @@ use delaymq_core::record::name::{
     encode_subject,
 };
 use delaymq_core::record::queue::{
-    NumberRange, Reserve, encode_acknowledge, encode_assign, encode_pass_over, encode_reserve,
+    NumberRange, Reserve, encode_acknowledge, encode_assign, encode_filtered, encode_pass_over, encode_reserve,
 };
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{CatchUp, NewSeries, Occurrence, Recur, encode_occurrence, encode_recur};
@@ -253,13 +253,17 @@ fn queues() -> Outcome {
     compare_record("record_reserve", |out| encode_reserve(out, reserve))?;
     compare_record("record_assign", |out| encode_assign(out, group, consumer, PullOffset(100), &ranges))?;
     compare_record("record_acknowledge", |out| encode_acknowledge(out, group, consumer, &ranges))?;
+    compare_record("record_acknowledge_filtered", |out| encode_filtered(out, group, consumer, &ranges))?;
     compare_record("record_pass_over", |out| encode_pass_over(out, group, consumer, &ranges))?;
     compare_record("record_expire", |out| {
         let by = ExpiredBy::Operator { due_before: Millis(1_700_000_600_000) };
         encode_expire(out, SubjectNumber(3), by, &ranges);
     })?;
     compare_record("record_expire_by_themselves", |out| {
-        encode_expire(out, SubjectNumber(3), ExpiredBy::Themselves { group }, &ranges);
+        encode_expire(out, SubjectNumber(3), ExpiredBy::Themselves { group, received: false }, &ranges);
+    })?;
+    compare_record("record_expire_received", |out| {
+        encode_expire(out, SubjectNumber(3), ExpiredBy::Themselves { group, received: true }, &ranges);
     })
 }
 
@@ -281,6 +285,10 @@ fn moves() -> Outcome {
     compare_record("record_retry", |out| encode_retry(out, &RETRY))?;
     let destination = Destination::DeadLetter { reason: "no such örder" };
     compare_record("record_retry_dead_letter", |out| encode_retry(out, &Retry { destination, ..RETRY }))?;
+    for (name, received) in [("record_retry_expired", false), ("record_retry_expired_received", true)] {
+        let destination = Destination::Expired { received };
+        compare_record(name, |out| encode_retry(out, &Retry { destination, attempt: 0, ..RETRY }))?;
+    }
     let redrive = Redrive {
         group: GroupNumber(9),
         target: SubjectNumber(8),

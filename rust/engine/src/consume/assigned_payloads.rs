@@ -1,6 +1,7 @@
 //! Reading the payloads of the messages that were assigned to a subscription.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::schedule_log::Entry;
@@ -35,7 +36,8 @@ impl Shared {
             due: entry.due(),
             first_due: stored.due,
             published: stored.published,
-            attempt,
+            // A dead letter that nobody received counts no deliveries.
+            attempt: attempt.max(1),
             redelivered,
             subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
             subject_number: stored.subject,
@@ -81,6 +83,7 @@ impl Subscription {
         let mut deliveries = Vec::with_capacity(unread.count_max);
         let (filters, places) = (&self.member.filters, self.member.places());
         let mut payloads = self.shared.payloads.reader();
+        let takes_expired = self.takes_expired.load(Ordering::Relaxed);
         let mut failed = Ok(());
         while bytes < bytes_max
             && delivered.len() < unread.count_max
@@ -98,7 +101,7 @@ impl Subscription {
                     judged = judged.saturating_add(1);
                     passed_over.push(key);
                 }
-                Ok(stored) if self.shared.has_expired(&stored, &place.subject) => {
+                Ok(stored) if !takes_expired && self.shared.has_expired(&stored, &place.subject) => {
                     if near.is_some() {
                         break;
                     }

@@ -1,7 +1,7 @@
 //! Deliveries that their consumer has acknowledged or moved to another subject, on their way into the log. The next
 //! thread that has the owner lock proposes them, so that a consumer never waits for the owner.
 
-use delaymq_core::record::retry::Destination;
+use delaymq_core::record::retry::{Death, Destination};
 use delaymq_core::store::{Delivery, Owner, Proposals, RetryTarget};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis};
 
@@ -13,8 +13,8 @@ pub(crate) struct Moved {
     pub(crate) delivery: Delivery,
     pub(crate) due: Millis,
     pub(crate) target: Subject,
-    /// The reason, for a dead letter.
-    pub(crate) reason: Option<Box<str>>,
+    /// Why it is a dead letter; `None` for a retry.
+    pub(crate) death: Option<Death>,
 }
 
 /// The deliveries that one consumer has ended.
@@ -24,6 +24,8 @@ pub(crate) struct Settled {
     pub(crate) consumer: ConsumerNumber,
     /// Offsets that are acknowledged, ascending.
     pub(crate) acknowledged: Vec<u64>,
+    /// Offsets of messages that the filters did not let pass, ascending.
+    pub(crate) filtered: Vec<u64>,
     /// In the order in which they were moved.
     pub(crate) moved: Vec<Moved>,
 }
@@ -34,12 +36,12 @@ impl Settled {
         if !self.acknowledged.is_empty() {
             Owner::acknowledge(self.group, self.consumer, &self.acknowledged, proposals);
         }
-        for Moved { delivery, due, target, reason } in &self.moved {
+        if !self.filtered.is_empty() {
+            Owner::finish_filtered(self.group, self.consumer, &self.filtered, proposals);
+        }
+        for Moved { delivery, due, target, death } in &self.moved {
             let name = target.needs_fact.then_some(&*target.name);
-            let destination = match reason {
-                None => Destination::Again,
-                Some(reason) => Destination::DeadLetter { reason },
-            };
+            let destination = death.as_ref().map_or(Destination::Again, Death::destination);
             let to = RetryTarget { subject: target.number, name, destination };
             Owner::retry(self.group, self.consumer, delivery, *due, to, proposals);
         }

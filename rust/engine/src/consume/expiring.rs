@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::error::Result;
-use delaymq_core::record::expire::{EXPIRED_REASON, OnExpiry};
-use delaymq_core::store::{Delivery, Owner, RetryRule, dead_letters_of};
+use delaymq_core::record::expire::OnExpiry;
+use delaymq_core::record::retry::Death;
+use delaymq_core::store::{Delivery, Owner, dead_letters_of};
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
@@ -38,8 +39,8 @@ impl Shared {
         dead_letters_of(&consumed.name).is_none() && expiry.is_over(self.time.read().now)
     }
 
-    /// Finishes messages that were to be handed to a consumer of this group.
-    fn drop_expired(&self, group: GroupNumber, expired: &[&ExpiredDelivery]) -> Result<()> {
+    /// Finishes messages that were to be handed to a consumer of this group, once more if `received`.
+    fn drop_expired(&self, group: GroupNumber, received: bool, expired: &[&ExpiredDelivery]) -> Result<()> {
         let mut numbers: BTreeMap<SubjectNumber, Vec<u64>> = BTreeMap::new();
         for one in expired {
             numbers.entry(one.delivery.entry.subject()).or_default().push(one.delivery.number.0);
@@ -49,7 +50,7 @@ impl Shared {
         let LockedOwner { proposals, .. } = locked;
         for (subject, numbers) in &mut numbers {
             numbers.sort_unstable();
-            Owner::drop_expired(group, *subject, numbers, proposals);
+            Owner::drop_expired((group, received), *subject, numbers, proposals);
         }
         self.send(locked, CommitUrgency::URGENT)?;
         drop(guard);
@@ -81,13 +82,13 @@ impl Subscription {
             let Some(consuming) = self.member.with_queues(|queues| queues.consumer_of(queue)) else { continue };
             let (dropped, dead) = parted(of_queue.into_iter());
             if !dropped.is_empty() {
-                self.shared.drop_expired(consuming.group, &dropped)?;
+                self.shared.drop_expired(consuming.group, false, &dropped)?;
             }
             let keyed = |one: &&ExpiredDelivery| (DeliveryKey { queue, offset: one.delivery.offset.0 }, one.delivery);
             let dead: Vec<_> = dead.iter().map(keyed).collect();
             self.member.hand_over(dead.clone());
             for (key, _) in dead {
-                self.dead_letter_since(key, EXPIRED_REASON, now)?;
+                self.dead_letter_since(key, Death::Expired { received: false }, now)?;
             }
         }
         Ok(())
@@ -95,19 +96,19 @@ impl Subscription {
 }
 
 impl NamedConsumer {
-    /// Finishes assigned messages, which have expired.
-    pub(crate) fn finish_expired(&self, expired: &[ExpiredDelivery]) -> Result<()> {
+    /// Finishes assigned messages, which have expired; the client may have received them before if `received`.
+    pub(crate) fn finish_expired(&self, expired: &[ExpiredDelivery], received: bool) -> Result<()> {
         if expired.is_empty() {
             return Ok(());
         }
         self.shared.metrics.expired.add(expired.len() as u64);
         let (dropped, dead) = parted(expired.iter());
         if !dropped.is_empty() {
-            self.shared.drop_expired(self.consuming.group, &dropped)?;
+            self.shared.drop_expired(self.consuming.group, received, &dropped)?;
         }
         if !dead.is_empty() {
             let dead: Vec<Delivery> = dead.iter().map(|one| one.delivery).collect();
-            self.settle(&[], &dead, RetryRule { delay_ms: 0, attempts_max: 0, reason: Some(EXPIRED_REASON) })?;
+            self.put_away_expired(&dead, received)?;
         }
         Ok(())
     }

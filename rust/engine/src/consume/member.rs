@@ -280,7 +280,7 @@ impl Member {
             None => hands.judged_for_one.saturating_mul(2).clamp(2, JUDGED_AHEAD_MAX),
         };
         for key in passed_over {
-            hands.queues.note_done(key.queue, key.offset);
+            hands.queues.note_filtered(key.queue, key.offset);
         }
         if passed_over.is_empty() { Noted::Nothing } else { hands.list() }
     }

@@ -38,6 +38,7 @@ struct Queue {
     /// At most so many messages are in flight.
     in_flight: u64,
     acknowledged: Vec<u64>,
+    filtered: Vec<u64>,
     moved: Vec<Moved>,
     is_settling: bool,
 }
@@ -204,6 +205,13 @@ impl Queues {
         }
     }
 
+    /// Notes the end of a delivery whose message the filters did not let pass.
+    pub(crate) fn note_filtered(&mut self, queue: u32, offset: u64) {
+        if let Some(there) = self.settling(queue) {
+            there.filtered.push(offset);
+        }
+    }
+
     /// Notes a message that moves to another subject.
     pub(crate) fn note_moved(&mut self, queue: u32, moved: Moved) {
         if let Some(there) = self.settling(queue) {
@@ -225,10 +233,12 @@ impl Queues {
         for queue in std::mem::take(&mut self.settling) {
             let Some(there) = self.get_mut(queue) else { continue };
             there.is_settling = false;
-            let (mut acknowledged, moved) = (std::mem::take(&mut there.acknowledged), std::mem::take(&mut there.moved));
+            let [mut acknowledged, mut filtered] = [&mut there.acknowledged, &mut there.filtered].map(std::mem::take);
+            let moved = std::mem::take(&mut there.moved);
             if let Some(GroupConsumer { group, consumer }) = there.consuming {
                 acknowledged.sort_unstable();
-                taken.push(Settled { group, consumer, acknowledged, moved });
+                filtered.sort_unstable();
+                taken.push(Settled { group, consumer, acknowledged, filtered, moved });
             }
         }
         taken

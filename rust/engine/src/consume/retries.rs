@@ -2,7 +2,7 @@
 
 use delaymq_core::error::Result;
 use delaymq_core::record::limits::at_most;
-use delaymq_core::record::retry::REASON_BYTES_MAX;
+use delaymq_core::record::retry::{Death, REASON_BYTES_MAX};
 use delaymq_core::store::dead_letter_subject;
 use delaymq_core::units::Millis;
 
@@ -38,20 +38,20 @@ impl Subscription {
         self.shared.check()?;
         at_most("reason", REASON_BYTES_MAX, reason.len())?;
         let (now, _) = self.shared.now();
-        self.dead_letter_since(key, reason, now)
+        self.dead_letter_since(key, Death::Reason(Box::from(reason)), now)
     }
 
     /// As [`Self::dead_letter`], for a message that died at this time.
-    pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
+    pub(crate) fn dead_letter_since(&self, key: DeliveryKey, death: Death, died: Millis) -> Result<()> {
         let Some(place) = self.member.place(key.queue) else { return Ok(()) };
         let name = dead_letter_subject(&place.subject.name, &self.member.group);
         let subject = self.shared.names.subject(&name)?;
-        self.move_on(key, died, subject, Some(Box::from(reason)))
+        self.move_on(key, died, subject, Some(death))
     }
 
     /// Sends it at once if the owner is free. Otherwise the next thread that has the owner lock, or the driver, does.
-    fn move_on(&self, key: DeliveryKey, due: Millis, target: Subject, reason: Option<Box<str>>) -> Result<()> {
-        let noted = self.member.move_on(key, |delivery| Moved { delivery, due, target, reason });
+    fn move_on(&self, key: DeliveryKey, due: Millis, target: Subject, death: Option<Death>) -> Result<()> {
+        let noted = self.member.move_on(key, |delivery| Moved { delivery, due, target, death });
         if noted == Noted::Nothing {
             return Ok(());
         }

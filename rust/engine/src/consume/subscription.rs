@@ -32,6 +32,8 @@ pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
     pub(crate) member: Arc<Member>,
     pub(crate) starts_group: AtomicBool,
+    /// Messages that have expired are handed over, too: a salvage moves dead letters by their consumer.
+    pub(crate) takes_expired: AtomicBool,
     stopped: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// What a pull that may not wait would have had to read. The next pull that may wait reads it first: it has the indexes
@@ -52,8 +54,8 @@ pub(crate) enum PullOutcome {
 
 impl Subscription {
     pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
-        let [starts_group, stopped, closed] = [(); 3].map(|()| AtomicBool::new(false));
-        Self { shared, member, starts_group, stopped, closed, unread_loads: Mutex::default() }
+        let [starts_group, takes_expired, stopped, closed] = [(); 4].map(|()| AtomicBool::new(false));
+        Self { shared, member, starts_group, takes_expired, stopped, closed, unread_loads: Mutex::default() }
     }
 
     /// The store's trusted time, now.

@@ -2,9 +2,11 @@
 //! its reason, so the group gets each of them once and moves it to its dead letters.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::record::retry::Death;
 use delaymq_core::store::{SalvagedMessage, dead_letters_of, retry_subject};
 use delaymq_core::units::Millis;
 
@@ -18,16 +20,16 @@ const BATCH_MESSAGES: usize = 1_000;
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const LOOK_UP: Duration = Duration::from_millis(500);
 
-/// The subject and the group of a dead letter that has a reason.
+/// The subject and the group of a dead letter of which it is known why it is one.
 pub(crate) fn dead_letter_of<'a>(message: &SalvagedMessage<'a>) -> Option<(&'a str, &'a str)> {
-    message.reason.and_then(|_| dead_letters_of(message.subject))
+    message.death.and_then(|_| dead_letters_of(message.subject))
 }
 
 /// Dead letters of one group that are not written yet.
 struct PendingBatch {
     batch: PublishBatch,
     /// For each message of the batch, in order: when it died, and why.
-    deaths: Vec<(Millis, String)>,
+    deaths: Vec<(Millis, Death)>,
 }
 
 /// See the module. Nothing else may be ready for these groups meanwhile.
@@ -43,7 +45,7 @@ impl<'a> DeadLetterWriter<'a> {
 
     /// Takes a dead letter that has its reason. Returns false for every other message.
     pub(crate) fn take(&mut self, message: &SalvagedMessage<'_>) -> Result<bool> {
-        let (Some((subject, group)), Some(reason)) = (dead_letter_of(message), message.reason) else {
+        let (Some((subject, group)), Some(death)) = (dead_letter_of(message), message.death) else {
             return Ok(false);
         };
         let store = self.store;
@@ -62,7 +64,7 @@ impl<'a> DeadLetterWriter<'a> {
             }
             other => other?,
         }
-        pending.deaths.push((message.due, reason.to_owned()));
+        pending.deaths.push((message.due, death.clone()));
         Ok(true)
     }
 
@@ -85,6 +87,8 @@ fn write_batch(store: &Store, subject: &str, group: &str, pending: &mut PendingB
     let deaths = std::mem::take(&mut pending.deaths);
     let options = SubscribeOptions { in_flight_max: BATCH_MESSAGES as u32, ..SubscribeOptions::default() };
     let consumer = store.subscribe(subject, group, options)?;
+    // An expiry is no reason to lose a dead letter, or to give it another reason.
+    consumer.takes_expired.store(true, Ordering::Relaxed);
     let (mut left, mut silence) = (deaths.len(), Duration::ZERO);
     while left > 0 {
         let given = consumer.pull(left, LOOK_UP)?;
@@ -94,8 +98,8 @@ fn write_batch(store: &Store, subject: &str, group: &str, pending: &mut PendingB
         }
         for message in &given {
             let place = usize::try_from(message.sequence.since(first)).unwrap_or(usize::MAX);
-            if let Some((died, reason)) = deaths.get(place) {
-                consumer.dead_letter_since(message.key, reason, *died)?;
+            if let Some((died, death)) = deaths.get(place) {
+                consumer.dead_letter_since(message.key, death.clone(), *died)?;
                 left = left.saturating_sub(1);
             }
         }

@@ -3,13 +3,15 @@
 #![cfg(test)]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{collect, consume, eventually, open, options, publish, subscribe};
 use delaymq_core::error::Error;
+use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CatchUp, DeadLetter, Due, Durability, FileKind, HolderKind, IfExists, KeepFinished, NewRecurring, Recurs, Store,
-    inspect, preview_salvage, salvage_into,
+    CatchUp, DeadLetter, Due, Durability, Expires, FileKind, HolderKind, IfExists, KeepFinished, ManualClock,
+    NewRecurring, OnExpiry, Options, PublishTerms, Recurs, Store, inspect, preview_salvage, salvage_into,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -95,6 +97,50 @@ fn dead_letters_keep_when_they_died_and_why() {
     assert_eq!(store.redrive("now", "group", None).unwrap(), 4);
     let again: Vec<u8> = collect(&group, 4).iter().map(|message| message.body()[0]).collect();
     assert_eq!(again, [4, 5, 6, 7]);
+}
+
+fn publish_expiring(store: &Store, then: OnExpiry, body: &str) {
+    let mut batch = store.batch();
+    let terms = PublishTerms { expires: Some((Expires::After(10), then)), ..PublishTerms::NONE };
+    batch.push_on_terms("now", Due::After(0), (&[], body.as_bytes()), &terms).unwrap();
+    store.publish(&mut batch).unwrap();
+}
+
+#[test]
+fn dead_letters_of_messages_that_have_expired_are_saved_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, into) = (folder.path().join("from"), folder.path().join("into"));
+    // Long ago: when the store is salvaged, all of it has expired.
+    let clock = Arc::new(ManualClock::new(Millis(1_600_000_000_000)).unwrap());
+    let store = open(&from, Options { clock: Arc::clone(&clock) as _, ..options(Durability::Disk) });
+    let group = subscribe(&store, "now", "group");
+    for (then, body) in [(OnExpiry::Drop, "a"), (OnExpiry::DeadLetter, "b"), (OnExpiry::DeadLetter, "c")] {
+        publish_expiring(&store, then, body);
+    }
+    for (message, reason) in collect(&group, 2).iter().zip(["broken", "expired"]) {
+        group.dead_letter(message.key, reason).unwrap();
+    }
+    clock.advance(10, Duration::from_secs(20), &mut || true).unwrap();
+    assert!(group.pull(10, Duration::ZERO).unwrap().is_empty());
+    let of = |store: &Store| {
+        let letters = store.dead_letters("now", "group", 100).unwrap();
+        let told = |one: &DeadLetter| (one.payload.as_ref().unwrap().body()[0], one.reason.clone(), one.attempt);
+        (letters.iter().map(told).collect::<Vec<_>>(), store.subjects().unwrap()[0].expired)
+    };
+    let expected = [(b'a', "broken", 1), (b'b', "expired", 1), (b'c', "expired", 0)];
+    let expected = (expected.map(|(body, reason, attempt)| (body, reason.to_owned(), attempt)).to_vec(), 1);
+    assert_eq!(of(&store), expected);
+    // One that nobody came to, and a crash.
+    assert!(group.flush(Duration::from_secs(5)).unwrap());
+    publish_expiring(&store, OnExpiry::Drop, "d");
+    drop(group);
+    store.abandon().unwrap();
+    let found = salvage_into(&from, &into, &mut |_| true).unwrap();
+    assert_eq!((found.saved(), found.reasons_count(), found.lost_count()), (4, 3, 0));
+    let store = open(&into, options(Durability::Disk));
+    assert_eq!(of(&store), expected);
+    assert!(subscribe(&store, "now", "group").pull(10, Duration::ZERO).unwrap().is_empty());
+    assert_eq!(of(&store), (expected.0, 2));
 }
 
 #[test]

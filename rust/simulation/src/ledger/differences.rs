@@ -156,6 +156,8 @@ impl Ledger {
             let listed_from = topic.listed_from.max(topic.floor);
             let bounds = (dispatch.finished_below(*subject).0, dispatch.next_number(*subject).0);
             differ(found, &format!("subject {subject}"), &(topic.floor, topic.ready.len() as u64), &bounds);
+            let expired = owner.state().subjects.get(*subject).map(|subject| subject.expired);
+            differ(found, &format!("subject {subject}: expired"), &Some(topic.expired), &expired);
             let listed = dispatch.listed_from(*subject).0;
             differ(found, &format!("subject {subject}: listed from"), &listed_from, &listed);
             for (number, sequence) in (0_u64..).zip(&topic.ready).skip(usize::try_from(listed_from).unwrap_or_default())

@@ -39,6 +39,8 @@ pub struct Expired {
     pub handed: Handed,
     /// The effect of its expiry. A message that is dropped was dropped by the node; its user makes the dead letter.
     pub then: OnExpiry,
+    /// The consumer may have received it before.
+    pub received: bool,
 }
 
 /// The result of a pull.
@@ -162,7 +164,7 @@ impl Node {
             match self.read_message(entry.location(), entry.payload_sequence()) {
                 Ok((subject, body, expiry)) => {
                     let message = Handed { delivery, subject, body };
-                    match self.judge(place.0, message, expiry) {
+                    match self.judge((place.0, false), message, expiry) {
                         Ok(message) => handed.push(message),
                         Err(message) => expired.push(message),
                     }
@@ -196,17 +198,17 @@ impl Node {
     /// dropped, if that is what is to happen.
     fn judge(
         &mut self,
-        group: GroupNumber,
+        (group, received): (GroupNumber, bool),
         message: Handed,
         expiry: Option<Expiry>,
     ) -> std::result::Result<Handed, Expired> {
         let Some(expiry) = expiry.filter(|expiry| expiry.is_over(self.reading.now)) else { return Ok(message) };
         if expiry.then == OnExpiry::Drop {
             let Delivery { number, entry, .. } = message.delivery;
-            Owner::drop_expired(group, entry.subject(), &[number.0], &mut self.proposals);
+            Owner::drop_expired((group, received), entry.subject(), &[number.0], &mut self.proposals);
             self.label(Label::Other);
         }
-        Err(Expired { handed: message, then: expiry.then })
+        Err(Expired { handed: message, then: expiry.then, received })
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to, and its body.
@@ -287,9 +289,31 @@ impl Node {
         reason: &str,
         ask: u64,
     ) -> Result<Millis> {
+        self.put_away(names, place, delivery, Destination::DeadLetter { reason }, ask)
+    }
+
+    /// Makes a delivery whose message had expired a dead letter of the group, as [`Self::dead_letter`] does.
+    pub fn put_away_expired(
+        &mut self,
+        names: (&str, &str),
+        place: Place,
+        (delivery, received): (&Delivery, bool),
+        ask: u64,
+    ) -> Result<Millis> {
+        self.put_away(names, place, delivery, Destination::Expired { received }, ask)
+    }
+
+    fn put_away(
+        &mut self,
+        names: (&str, &str),
+        place: Place,
+        delivery: &Delivery,
+        death: Destination<'_>,
+        ask: u64,
+    ) -> Result<Millis> {
         let due = self.reading.now;
         let name = dead_letter_subject(names.0, names.1);
-        self.move_on(&name, place, delivery, due, Destination::DeadLetter { reason }, ask)?;
+        self.move_on(&name, place, delivery, due, death, ask)?;
         Ok(due)
     }
 
@@ -327,7 +351,7 @@ impl Node {
         }
         let (mut handed, mut expired) = (Vec::new(), Vec::new());
         for (message, expiry) in read {
-            match self.judge(number, message, expiry) {
+            match self.judge((number, true), message, expiry) {
                 Ok(message) => handed.push(message),
                 Err(message) => expired.push(message),
             }

@@ -10,6 +10,7 @@ use delaymq_core::record::limits::group_subject;
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_group};
 use delaymq_core::record::queue::NumberRange;
+use delaymq_core::record::retry::Destination;
 use delaymq_core::store::{
     Candidate, Delivery, GoesOn, JudgedPull, Offer, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement,
     StartAt, goes_on, sent_retry_due,
@@ -173,7 +174,7 @@ impl Node {
             from: self.reading.now,
             again: again_named.number,
             dead: dead_named.map(|named| named.number),
-            reason: "not finished",
+            death: Destination::DeadLetter { reason: "not finished" },
         };
         let retried: Vec<Retried<'_>> = passed_over.iter().map(|one| places.retried(one)).collect();
         let needs = |is_dead: bool| passed_over.iter().any(|one| places.is_dead(one) == is_dead);

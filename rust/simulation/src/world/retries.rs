@@ -70,7 +70,10 @@ impl World {
         let Some(one) = self.some_held(index) else { return };
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let length = self.chance.one_of(&[0, 10, 400]);
-        let reason = format!("{}{}", one.delivery.offset, "?".repeat(usize::try_from(length).unwrap_or_default()));
+        // Words of a consumer, which are not taken for an expiry.
+        let is_misleading = one.delivery.offset.0 % 4 == 3;
+        let words = format!("{}{}", one.delivery.offset, "?".repeat(usize::try_from(length).unwrap_or_default()));
+        let reason = if is_misleading { EXPIRED_REASON.to_owned() } else { words };
         let target = dead_letter_subject(handle.own_subject(), &handle.group);
         let number = self.next_ask;
         let Some(node) = &mut self.node else { return };
@@ -98,7 +101,7 @@ impl World {
         let (group, consumer) = place;
         let mut done = Ok(());
         let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
-        for Expired { handed, then } in expired {
+        for Expired { handed, then, received } in expired {
             let delivery = handed.delivery;
             self.note(&format!("{} has expired for {group} {consumer}: {then:?}", delivery.entry.sequence()));
             let seen = handle.seen((group, consumer), subject, node.reading(), &handed);
@@ -107,9 +110,11 @@ impl World {
                 continue;
             }
             let (due, names) = (node.reading().now, (handle.own_subject(), handle.group.as_str()));
-            let result = node.dead_letter(names, place, &delivery, EXPIRED_REASON, self.next_ask);
+            let result = node.put_away_expired(names, place, (&delivery, received), self.next_ask);
             let target = node.subject_number(&dead_letter_subject(names.0, names.1)).unwrap_or_default();
-            let mut dead = Entry::new(target, due, &handed.body, Origin::Dead { attempt: delivery.attempt });
+            // This time, no consumer received it.
+            let attempt = delivery.attempt - 1;
+            let mut dead = Entry::new(target, due, &handed.body, Origin::Dead { attempt });
             dead.reason = Some(EXPIRED_REASON.to_owned());
             let one = Assigned { group, consumer, handle: index, delivery, handed, fact: None, is_done: true };
             if self.is_gone(&one) {

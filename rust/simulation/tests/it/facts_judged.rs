@@ -142,8 +142,8 @@ fn what_is_done_to_a_subject_that_is_not_there_changes_nothing() {
     let beyond = [NumberRange { first: 6, count: 5 }, NumberRange { first: 0, count: 0 }];
     let by = [
         ExpiredBy::Operator { due_before: Millis(0) },
-        ExpiredBy::Themselves { group: GroupNumber(1) },
-        ExpiredBy::Themselves { group: GroupNumber(99) },
+        ExpiredBy::Themselves { group: GroupNumber(1), received: false },
+        ExpiredBy::Themselves { group: GroupNumber(99), received: true },
     ];
     for by in by {
         changes_nothing(rig, none, "expire of none", &|out| encode_expire(out, subject, by, &beyond));

@@ -75,6 +75,11 @@ fn expired_stays_is_found() {
 }
 
 #[test]
+fn expired_by_words_is_found() {
+    is_found(Planted::ExpiredByWords, 30);
+}
+
+#[test]
 fn feed_skips_arrival_is_found() {
     is_found(Planted::FeedSkipsArrival, 100);
 }

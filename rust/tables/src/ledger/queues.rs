@@ -73,7 +73,13 @@ impl Ledger {
                 if let Some(delivery) = deliveries.get_mut(*place as usize)
                     && delivery.word == Word::Held(consumer, *offset)
                 {
-                    delivery.ends(Word::Acknowledged, Time::of(at.trusted));
+                    let time = Time::of(at.trusted);
+                    if acknowledge.filtered {
+                        delivery.was_kept_back();
+                        delivery.ends(Word::Filtered, time);
+                    } else {
+                        delivery.ends(Word::Acknowledged, time);
+                    }
                 }
             }
         }
@@ -101,6 +107,12 @@ impl Ledger {
                 self.entries.insert(at.fact, Target::Delivery(place));
             }
             Destination::DeadLetter { .. } => delivery.ends(Word::DeadLetter, Time::of(at.trusted)),
+            Destination::Expired { received } => {
+                if !received {
+                    delivery.was_kept_back();
+                }
+                delivery.ends(Word::ExpiredDeadLetter, Time::of(at.trusted));
+            }
         }
     }
 
@@ -141,7 +153,7 @@ impl Ledger {
         while let Some((place, delivery)) = next.and_then(|at| Some((at, self.deliveries.get_mut(at as usize)?))) {
             let group = parties.groups.get(&delivery.group);
             let is_of = group.is_some_and(|(_, group)| retry_subject(subject, group) == target);
-            if is_of && delivery.word == Word::DeadLetter {
+            if is_of && matches!(delivery.word, Word::DeadLetter | Word::ExpiredDeadLetter) {
                 self.entries.insert(at.fact, Target::Delivery(place));
                 // One that is nothing in the end came too late, unless it was moved.
                 if state.schedule.state(at.fact) != EntryState::Nothing {
@@ -153,13 +165,13 @@ impl Ledger {
         }
     }
 
-    /// Ready messages are finished for all groups that do not hold them, and for the group `own` also if it holds them;
-    /// or one is voided for all.
+    /// Ready messages are finished for all groups that do not hold them, and for the group `own` also if it holds them,
+    /// which may have received them if that is true; or one is voided for all.
     pub(crate) fn finish(
         &mut self,
         subject: SubjectNumber,
         (first, end): (u64, u64),
-        (why, own): (Gone, Option<GroupNumber>),
+        (why, own): (Gone, Option<(GroupNumber, bool)>),
         at: At,
     ) {
         let Some(numbers) = self.numbers.get(&subject) else { return };
@@ -179,10 +191,13 @@ impl Ledger {
                 // The numbers of a retry subject are of one group, whose number there is another one.
                 let is_own = match target {
                     Target::Delivery(_) => own.is_some(),
-                    Target::Slot(_) => own == Some(delivery.group),
+                    Target::Slot(_) => own.is_some_and(|(own, _)| own == delivery.group),
                 };
                 let has = matches!(delivery.word, Word::Held(..)) && (why == Gone::Voided || is_own);
                 if delivery.is_under(target, number) && (delivery.word == Word::Waits || has) {
+                    if is_own && own.is_some_and(|(_, received)| !received) {
+                        delivery.was_kept_back();
+                    }
                     delivery.ends(word, time);
                 }
                 next = delivery.next.filter(|_| matches!(target, Target::Slot(_)));

@@ -133,6 +133,7 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u6
         Word::Acknowledged => return finished("acknowledged"),
         Word::Filtered => return finished("filtered"),
         Word::DeadLetter => return finished("dead_letter"),
+        Word::ExpiredDeadLetter => return finished("expired_dead_letter"),
         Word::Expired => return finished("expired"),
         Word::Voided => return finished("voided"),
         Word::Cancelled => return finished("cancelled"),

@@ -79,6 +79,7 @@ pub(crate) enum Word {
     /// Its filters did not let it pass.
     Filtered,
     DeadLetter,
+    ExpiredDeadLetter,
     Expired,
     Voided,
     Cancelled,
@@ -112,6 +113,14 @@ impl Delivery {
 
     pub(crate) fn ends(&mut self, word: Word, time: Time) {
         (self.word, self.ended) = (word, time);
+    }
+
+    /// It was assigned, but the consumer did not receive it: that was no attempt.
+    pub(crate) fn was_kept_back(&mut self) {
+        self.attempts = self.attempts.saturating_sub(1);
+        if self.attempts == 0 {
+            self.delivered = Time::NONE;
+        }
     }
 
     /// It waits again, under another entry.

@@ -360,7 +360,7 @@ impl Walk<'_> {
             Fact::Expire(expire) => {
                 let own = match expire.by {
                     ExpiredBy::Operator { .. } => None,
-                    ExpiredBy::Themselves { group } => Some(group),
+                    ExpiredBy::Themselves { group, received } => Some((group, received)),
                 };
                 for range in expire.numbers.iter() {
                     let numbers = (range.first, range.first.saturating_add(range.count));

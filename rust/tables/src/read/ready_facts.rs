@@ -156,7 +156,7 @@ impl Begun {
         let (due, subject, is_at_once, of) = match *fact {
             Fact::Message(Message { due, subject, .. }) => (due, subject, false, Origin::Itself),
             Fact::Retry(Retry { due, target, payload_sequence, destination, .. }) => {
-                let is_at_once = matches!(destination, Destination::DeadLetter { .. });
+                let is_at_once = destination != Destination::Again;
                 (due, target, is_at_once, Origin::Message(payload_sequence))
             }
             Fact::Redrive(Redrive { due, target, payload_sequence, .. }) => {

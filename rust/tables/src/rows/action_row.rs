@@ -182,8 +182,8 @@ impl<'a> Said<'a> {
                 let said = Self { ranges: Some(numbers), count: Some(count), ..held("assign", group, consumer) };
                 Self { numbers: Span::of(numbers), offsets, ..said }
             }
-            Fact::Acknowledge(Acknowledge { group, consumer, offsets }) => {
-                let said = held("acknowledge", group, consumer);
+            Fact::Acknowledge(Acknowledge { group, consumer, offsets, filtered }) => {
+                let said = held(if filtered { "filter" } else { "acknowledge" }, group, consumer);
                 Self { offsets: Span::of(offsets), ranges: Some(offsets), count: Some(count_of(offsets)), ..said }
             }
             Fact::PassOver(PassOver { group, consumer, numbers }) => {
@@ -207,7 +207,7 @@ impl<'a> Said<'a> {
                 },
                 group_number: match expire.by {
                     ExpiredBy::Operator { .. } => None,
-                    ExpiredBy::Themselves { group } => Some(group),
+                    ExpiredBy::Themselves { group, .. } => Some(group),
                 },
                 numbers: Span::of(expire.numbers),
                 count: Some(count_of(expire.numbers)),
@@ -233,13 +233,14 @@ impl<'a> Said<'a> {
     }
 
     fn of_retry(retry: &Retry<'a>, held: Self) -> Self {
-        let (kind, reason) = match retry.destination {
-            Destination::Again => (held.kind, None),
-            Destination::DeadLetter { reason } => ("dead_letter", Some(reason)),
+        let kind = match retry.destination {
+            Destination::Again => held.kind,
+            Destination::DeadLetter { .. } => "dead_letter",
+            Destination::Expired { .. } => "expired_dead_letter",
         };
         Self {
             kind,
-            reason,
+            reason: retry.destination.reason(),
             target_subject: Some(retry.target),
             numbers: Span::one(retry.number.0),
             offsets: Span::one(retry.offset.0),

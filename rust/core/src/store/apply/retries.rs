@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::record::expire::{EXPIRED_REASON, Expire, ExpiredBy};
+use crate::record::limits::group_subject;
 use crate::record::retry::{Destination, Redrive, Retry};
 use crate::schedule_log::Entry;
 use crate::store::apply::placement::{Arrival, place, place_at_once};
@@ -47,16 +48,28 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
         Destination::Again => place(state, effects, arrival, entry)?,
         Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
         Destination::DeadLetter { reason } => {
-            let expired = u64::from(reason == EXPIRED_REASON);
-            if let Some(subject) = state.subjects.get_mut(subject) {
-                subject.expired = subject.expired.saturating_add(expired);
+            if is_on(Planted::ExpiredByWords) && reason == EXPIRED_REASON {
+                count_expired(state, subject, 1);
             }
+            place_at_once(state, effects, entry);
+        }
+        Destination::Expired { .. } => {
+            count_expired(state, subject, 1);
             place_at_once(state, effects, entry);
         }
     }
     state.settle(subject);
     effects.woken.insert(retry.group);
     Ok(())
+}
+
+/// Counts messages that have expired, those in a group's retry subject with the subject that the group consumes.
+fn count_expired(state: &mut State, subject: SubjectNumber, count: u64) {
+    let name = state.subjects.get(subject).map_or("", |subject| subject.name.as_str());
+    let consumed = group_subject(name).and_then(|parts| state.subjects.number(parts.subject)).unwrap_or(subject);
+    if let Some(subject) = state.subjects.get_mut(consumed) {
+        subject.expired = subject.expired.saturating_add(count);
+    }
 }
 
 /// The sequence of a payload, its place, and the bytes of its body if they are known.
@@ -137,7 +150,7 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
         for group in subject.groups.iter().filter(|_| first < end) {
             if let Some(group) = state.groups.get_mut(group) {
                 match expire.by {
-                    ExpiredBy::Themselves { group: own } if own == group.number => {
+                    ExpiredBy::Themselves { group: own, .. } if own == group.number => {
                         group.drop_expired(first, end, &mut found);
                     }
                     _ => group.expire(first, end, &mut found),
@@ -148,11 +161,11 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
         subject.gone.insert_range(range.first, end);
     }
     let count = count_of(found);
-    subject.expired = subject.expired.saturating_add(count);
     if let ExpiredBy::Operator { due_before } = expire.by {
         subject.expired_before = subject.expired_before.max(due_before);
     }
     effects.woken.extend(subject.groups.iter().copied());
+    count_expired(state, number, count);
     state.settle(number);
     count
 }

@@ -36,6 +36,8 @@ pub struct InspectedSubject {
     pub next_number: u64,
     /// The number of its groups.
     pub groups: u64,
+    /// Messages that have expired.
+    pub expired: u64,
 }
 
 /// One group.
@@ -212,6 +214,7 @@ fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec
             ready: next.since(state.dispatch.finished_below(number)),
             next_number: next.0,
             groups: subject.groups.len() as u64,
+            expired: subject.expired,
         }
     };
     state.subjects.iter().map(of).collect()

@@ -5,7 +5,7 @@ use super::pull::Delivery;
 use crate::record::command::{Void, encode_void};
 use crate::record::expire::{ExpiredBy, encode_expire};
 use crate::record::name::{GroupEnd, encode_consumer_end, encode_group_end, encode_subject};
-use crate::record::queue::{encode_acknowledge, ranges_of};
+use crate::record::queue::{encode_acknowledge, encode_filtered, ranges_of};
 use crate::record::retry::{Destination, Retry, encode_retry};
 use crate::store::owner::Owner;
 use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
@@ -27,10 +27,15 @@ impl Owner {
         proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
     }
 
-    /// Proposes the end of messages that had expired when a consumer of this group was to receive them. The numbers
-    /// must ascend.
-    pub fn drop_expired(group: GroupNumber, subject: SubjectNumber, numbers: &[u64], proposals: &mut Proposals) {
-        let (by, ranges) = (ExpiredBy::Themselves { group }, ranges_of(numbers.iter().copied()));
+    /// Proposes the end of messages that had expired when a consumer of this group was to receive them, once more if
+    /// `received`. The numbers must ascend.
+    pub fn drop_expired(
+        (group, received): (GroupNumber, bool),
+        subject: SubjectNumber,
+        numbers: &[u64],
+        proposals: &mut Proposals,
+    ) {
+        let (by, ranges) = (ExpiredBy::Themselves { group, received }, ranges_of(numbers.iter().copied()));
         proposals.push(1, false, |bytes| encode_expire(bytes, subject, by, &ranges));
     }
 
@@ -38,6 +43,12 @@ impl Owner {
     pub fn acknowledge(group: GroupNumber, consumer: ConsumerNumber, offsets: &[u64], proposals: &mut Proposals) {
         let ranges = ranges_of(offsets.iter().copied());
         proposals.push(1, false, |bytes| encode_acknowledge(bytes, group, consumer, &ranges));
+    }
+
+    /// Proposes the end of these offsets, which must ascend: filters did not let their messages pass.
+    pub fn finish_filtered(group: GroupNumber, consumer: ConsumerNumber, offsets: &[u64], proposals: &mut Proposals) {
+        let ranges = ranges_of(offsets.iter().copied());
+        proposals.push(1, false, |bytes| encode_filtered(bytes, group, consumer, &ranges));
     }
 
     /// Proposes that a delivery ends and its message continues in the target subject: due again at `due`, or as a dead
@@ -100,6 +111,8 @@ pub(super) fn retry_of<'a>(
     let attempt = match destination {
         Destination::Again => delivery.attempt.saturating_add(1),
         Destination::DeadLetter { .. } => delivery.attempt,
+        // This delivery reached no consumer.
+        Destination::Expired { .. } => delivery.attempt.saturating_sub(1),
     };
     Retry {
         group,

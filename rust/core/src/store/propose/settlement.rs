@@ -42,8 +42,8 @@ pub struct RetryPlaces<'a> {
     pub again: SubjectNumber,
     /// The subject of dead letters. `None` if this queue makes none.
     pub dead: Option<SubjectNumber>,
-    /// The reason of the dead letters.
-    pub reason: &'a str,
+    /// How messages become dead letters.
+    pub death: Destination<'a>,
 }
 
 impl<'a> RetryPlaces<'a> {
@@ -56,8 +56,7 @@ impl<'a> RetryPlaces<'a> {
     pub fn retried(&self, delivery: &Delivery) -> Retried<'a> {
         let delivery = *delivery;
         if let Some(target) = self.dead.filter(|_| self.is_dead(&delivery)) {
-            let destination = Destination::DeadLetter { reason: self.reason };
-            return Retried { delivery, due: self.now, target, destination };
+            return Retried { delivery, due: self.now, target, destination: self.death };
         }
         let due = if self.rule.delay_ms == 0 { self.now } else { self.from.plus(self.rule.delay_ms) };
         Retried { delivery, due, target: self.again, destination: Destination::Again }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::log_lookup::{KeptLog, visit_facts};
 use crate::dispatch_log::FrozenReady;
 use crate::error::Result;
-use crate::record::retry::{Destination, Retry};
+use crate::record::retry::Retry;
 use crate::record::{Fact, decode};
 use crate::store::names::subject_names::{dead_letter_subject, holds_dead_letters};
 use crate::store::owner::Owner;
@@ -47,12 +47,14 @@ impl LogReading {
                 return;
             }
             let reason = match decode(record) {
-                Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) => reason,
+                Some(Fact::Retry(Retry { destination, .. })) => destination.reason(),
                 // A QMQ client makes a dead letter by sending the message to the dead-letter subject.
-                Some(Fact::Message(_)) => SENT_BY_CONSUMER,
-                _ => return,
+                Some(Fact::Message(_)) => Some(SENT_BY_CONSUMER),
+                _ => None,
             };
-            reasons.insert(record.sequence, reason.to_owned());
+            if let Some(reason) = reason {
+                reasons.insert(record.sequence, reason.to_owned());
+            }
         })?;
         Ok(reasons)
     }

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use super::checkpoint::file::read_checkpoint;
 use super::names::subject_names::holds_dead_letters;
-use super::query::dead_letters::DeadLetterReasons;
 use crate::error::{Error, Result};
 use crate::message_log::{Identity, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, list_segments, segment_path};
 use crate::record::header::read_record;
 use crate::record::message::{Message, decode_message};
+use crate::record::retry::Death;
 use crate::run::LoadedRuns;
 use crate::storage::{Storage, read_upto};
 use crate::store::checkpoint::paths::list_checkpoints;
@@ -34,7 +34,7 @@ use crate::store::salvage::lost_message::LostMessage;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 use base::{Base, base};
 use kept_messages::{Gathering, Kept, Sure};
-use payloads::{Payloads, other_copies, reasons_of};
+use payloads::{Payloads, deaths_of, other_copies};
 use runs::Runs;
 use series::{SalvagedSeries, series_of};
 use storage::PatientStorage;
@@ -96,7 +96,7 @@ pub struct Salvage {
     kept: Vec<Kept>,
     names: BTreeMap<SubjectNumber, String>,
     group_names: BTreeMap<GroupNumber, String>,
-    reasons: DeadLetterReasons,
+    deaths: BTreeMap<Sequence, Death>,
 }
 
 /// A saved message.
@@ -108,8 +108,8 @@ pub struct SalvagedMessage<'a> {
     pub groups: Vec<&'a str>,
     /// The due time; a past time means now. For a dead letter, the time it died.
     pub due: Millis,
-    /// Why it is a dead letter, if it is one and the reason can be read.
-    pub reason: Option<&'a str>,
+    /// Why it is a dead letter, if it is one and that can be read.
+    pub death: Option<&'a Death>,
     /// True if it is unknown whether it was finished or cancelled.
     pub is_doubtful: bool,
     /// The message itself.
@@ -230,7 +230,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, mut base: Base, runs: &mut R
     kept.sort_by_key(Kept::order);
     let is_dead = |one: &&Kept| names.get(&one.entry.subject()).is_some_and(|name| holds_dead_letters(name));
     let dead: BTreeSet<Sequence> = kept.iter().filter(is_dead).map(|one| one.entry.sequence()).collect();
-    let reasons = reasons_of(storage, stream, &dead)?;
+    let deaths = deaths_of(storage, stream, &dead)?;
     let state = owner.state();
     let mut groups: BTreeMap<(SubjectNumber, String), u64> = BTreeMap::new();
     for group in state.groups.values() {
@@ -255,7 +255,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, mut base: Base, runs: &mut R
         group_names: state.groups.values().map(|group| (group.number, group.name.clone())).collect(),
         kept,
         names,
-        reasons,
+        deaths,
     };
     salvage.count(groups, lost, missing);
     Ok(salvage)
@@ -285,7 +285,7 @@ impl Salvage {
 
     /// Returns the number of dead letters saved with their reason.
     pub fn reasons_count(&self) -> u64 {
-        self.reasons.len() as u64
+        self.deaths.len() as u64
     }
 
     /// Returns the number of messages that are known to be lost.
@@ -319,9 +319,9 @@ impl Salvage {
             };
             let groups = one.groups.iter().filter_map(|group| self.group_names.get(group)).map(String::as_str);
             let subject = self.names.get(&one.entry.subject()).map_or("", String::as_str);
-            let reason = self.reasons.get(&one.entry.sequence()).map(String::as_str);
+            let death = self.deaths.get(&one.entry.sequence());
             let (groups, due, is_doubtful) = (groups.collect(), one.entry.due(), one.sure == Sure::Doubtful);
-            give(&SalvagedMessage { subject, groups, due, reason, is_doubtful, message })?;
+            give(&SalvagedMessage { subject, groups, due, death, is_doubtful, message })?;
         }
         Ok(())
     }

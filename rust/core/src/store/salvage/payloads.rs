@@ -7,11 +7,10 @@ use super::runs::Runs;
 use crate::error::{Error, Result};
 use crate::message_log::{Find, Holes, Stream, segment_path, sift};
 use crate::record::message::KIND_MESSAGE;
-use crate::record::retry::{Destination, Retry};
+use crate::record::retry::{Death, Retry};
 use crate::record::{Fact, RawRecord, Records, decode};
 use crate::run::{LoadedRuns, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
-use crate::store::query::dead_letters::DeadLetterReasons;
 use crate::units::{Location, LocationFile, Sequence};
 
 /// The maximum number of files held open.
@@ -93,30 +92,31 @@ pub(super) fn other_copies(
     Ok(found)
 }
 
-/// Finds the reasons of these dead letters, as far as the log still has them.
+/// Finds why these became dead letters, as far as the log still has it.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.
-pub(super) fn reasons_of(
+pub(super) fn deaths_of(
     storage: &Arc<dyn Storage>,
     stream: Stream,
     wanted: &BTreeSet<Sequence>,
-) -> Result<DeadLetterReasons> {
-    let mut reasons = DeadLetterReasons::new();
+) -> Result<BTreeMap<Sequence, Death>> {
+    let mut deaths = BTreeMap::new();
     if wanted.is_empty() {
-        return Ok(reasons);
+        return Ok(deaths);
     }
     sift(storage, stream, &Holes::default(), &mut |find| {
         each_record(&find, &mut |record, _| {
             if wanted.contains(&record.sequence)
                 && record.payload_is_whole()
-                && let Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) = decode(record)
+                && let Some(Fact::Retry(Retry { destination, .. })) = decode(record)
+                && let Some(death) = Death::of(destination)
             {
-                reasons.insert(record.sequence, reason.to_owned());
+                deaths.insert(record.sequence, death);
             }
         });
     })?;
-    Ok(reasons)
+    Ok(deaths)
 }
 
 /// Shows each record of a find, with its location.

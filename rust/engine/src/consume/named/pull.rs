@@ -224,7 +224,7 @@ impl NamedConsumer {
                 Read::Later(_) => break,
             }
         }
-        self.finish_expired(&expired)?;
+        self.finish_expired(&expired, false)?;
         self.shared.metrics.delivered.add(run.messages.len() as u64);
         Ok((!run.messages.is_empty()).then_some(run))
     }
@@ -366,7 +366,7 @@ impl NamedConsumer {
                 Read::Later(_) => break,
             }
         }
-        self.finish_expired(&expired)?;
+        self.finish_expired(&expired, true)?;
         self.shared.metrics.delivered.add(run.messages.len() as u64);
         Ok(ReadAgain { run: (!run.messages.is_empty()).then_some(run), finished })
     }

@@ -6,6 +6,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::queue::NumberRange;
+use delaymq_core::record::retry::Death;
 use delaymq_core::store::{Delivery, GoesOn, Outcome, RetryPlaces, RetryRule, Settlement, goes_on};
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
@@ -42,14 +43,14 @@ struct Targets {
     from: Millis,
     again: Subject,
     dead: Option<Subject>,
-    reason: String,
+    death: Death,
 }
 
 impl Targets {
     fn places(&self) -> RetryPlaces<'_> {
-        let Self { rule, now, from, again, dead, reason } = self;
+        let Self { rule, now, from, again, dead, death } = self;
         let dead = dead.as_ref().map(|dead| dead.number);
-        RetryPlaces { rule: *rule, now: *now, from: *from, again: again.number, dead, reason }
+        RetryPlaces { rule: *rule, now: *now, from: *from, again: again.number, dead, death: death.destination() }
     }
 
     /// The new subjects among them, whose facts must go along.
@@ -90,7 +91,15 @@ impl NamedConsumer {
     /// take several submissions, in the order given.
     pub fn settle(&self, done: &[Range<PullOffset>], passed_over: &[Delivery], rule: RetryRule) -> Result<Sequence> {
         self.check()?;
-        self.settle_all(&ranges(done), passed_over, rule, false)
+        self.settle_all(&ranges(done), passed_over, self.targets(rule, passed_over)?.as_ref(), false)
+    }
+
+    /// Makes messages that had expired dead letters, without waiting for the disk.
+    pub(crate) fn put_away_expired(&self, expired: &[Delivery], received: bool) -> Result<()> {
+        let rule = RetryRule { delay_ms: 0, attempts_max: 0, reason: None };
+        let targets = self.targets(rule, expired)?;
+        let targets = targets.map(|targets| Targets { death: Death::Expired { received }, ..targets });
+        self.settle_all(&[], expired, targets.as_ref(), false).map(drop)
     }
 
     /// Ends the consumer: the messages that it holds go to the group's retry subject or become dead letters, as the
@@ -118,7 +127,7 @@ impl NamedConsumer {
         };
         let end = match self.end_broadcast()? {
             Some(end) => end,
-            None => self.settle_all(&[], &deliveries, rule, true)?,
+            None => self.settle_all(&[], &deliveries, self.targets(rule, &deliveries)?.as_ref(), true)?,
         };
         hands.unread.clear();
         self.went();
@@ -129,15 +138,14 @@ impl NamedConsumer {
         &self,
         done: &[NumberRange],
         passed_over: &[Delivery],
-        rule: RetryRule,
+        targets: Option<&Targets>,
         is_end: bool,
     ) -> Result<Sequence> {
-        let targets = self.targets(rule, passed_over)?;
         let mut last = Sequence(0);
         for part in self.parts(done, passed_over, is_end) {
             last = loop {
                 let seen = self.shared.room.count();
-                let submitted = self.submit_part(self.shared.lock_owner()?.get()?, part, targets.as_ref())?;
+                let submitted = self.submit_part(self.shared.lock_owner()?.get()?, part, targets)?;
                 match submitted {
                     Some(end) => break end,
                     None => self.shared.await_room(seen),
@@ -160,7 +168,7 @@ impl NamedConsumer {
         let dead = dead.map(|dead| self.shared.names.subject(&dead)).transpose()?;
         let delivered = || format!("not finished in {} deliveries", rule.attempts_max);
         let reason = rule.reason.map_or_else(delivered, str::to_owned);
-        Ok(Some(Targets { rule, now, from, again, dead, reason }))
+        Ok(Some(Targets { rule, now, from, again, dead, death: Death::Reason(reason.into()) }))
     }
 
     /// The submissions of one settlement, in order; mostly one.

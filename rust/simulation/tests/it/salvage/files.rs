@@ -173,7 +173,7 @@ fn a_reason_that_cannot_be_read_is_left_out_and_its_dead_letter_kept() {
     found
         .each(&mut |one| {
             seen += u64::from(one.subject.starts_with("%DEAD"));
-            assert_eq!(one.reason, None);
+            assert_eq!(one.death, None);
             Ok(())
         })
         .unwrap();

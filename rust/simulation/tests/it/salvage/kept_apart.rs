@@ -9,6 +9,7 @@ use crate::rig::saving::{
 };
 use crate::rig::{Rig, lean, small};
 use delaymq_core::error::{Error, StorageFault};
+use delaymq_core::record::retry::Death;
 use delaymq_core::storage::{Call, MemoryStorage, Storage};
 use delaymq_core::store::StartAt;
 use delaymq_core::store::{Outcome, salvage};
@@ -32,11 +33,11 @@ fn a_sound_store_is_saved_whole_and_each_group_gets_what_it_has_not_finished() {
     let mut reasons = Vec::new();
     found
         .each(&mut |one| {
-            reasons.extend(one.reason.map(|reason| (one.message.body.to_vec(), reason.to_owned())));
+            reasons.extend(one.death.map(|death| (one.message.body.to_vec(), death.clone())));
             Ok(())
         })
         .unwrap();
-    assert_eq!(reasons, [(b"now 5".to_vec(), "no such order".to_owned())]);
+    assert_eq!(reasons, [(b"now 5".to_vec(), Death::Reason("no such order".into()))]);
 }
 
 #[test]
