@@ -141,7 +141,7 @@ test-programs: $(TOOLS)
 test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED)
 ifeq ($(strip $(PYTEST_ARGS)),)
 	$(BIN)/coverage erase
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable \
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable --durations=20 \
 	  --ignore tests/test_tidy.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report

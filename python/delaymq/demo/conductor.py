@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
 from delaymq.demo.account import Account
 from delaymq.demo.frames import Frame, Kind
 from delaymq.demo.ledger import Ledger
-from delaymq.demo.processes import GRACE_S, Worker, heard
+from delaymq.demo.processes import GRACE_S, LISTEN_S, Worker, heard
 from delaymq.demo.result import Result
 from delaymq.demo.settings import QUIET_S, Settings
 from delaymq.store import Store
@@ -31,11 +32,14 @@ class Conducting:
             status = opened.status()
         return self._account.result(self._settings, seconds, status.pending + status.ready)
 
-    def _read_frames(self) -> None:
-        """Reads the workers' reports of the next few milliseconds."""
-        for _, frame in heard(self._workers):
+    def _read_frames(self, seconds: float = LISTEN_S) -> bool:
+        """Reads the workers' reports of the next few milliseconds. Returns whether there were any."""
+        found = False
+        for _, frame in heard(self._workers, seconds):
+            found = True
             self._account.record(frame)
             self._handle(frame)
+        return found
 
     def _handle(self, frame: Frame) -> None:
         """Handles a report that is on the account already."""
@@ -75,8 +79,7 @@ class Conductor(Conducting):
         try:
             while not self._over():
                 self._read_frames()
-                if not self._account.published_all and self._settings.kill_is_due(self._account):
-                    self._kill(child)
+                if self._kill_is_due() and self._kill(child):
                     child = self._start()
             self._end_workers()
         finally:
@@ -92,14 +95,32 @@ class Conductor(Conducting):
         self._workers = [Worker.start("delaymq.demo.child", self._orders)]
         return self._workers[0]
 
-    def _kill(self, child: Worker) -> None:
-        """Kills the child with SIGKILL, reads its last reports, and counts the messages in flight."""
+    def _kill_is_due(self) -> bool:
+        return not self._account.published_all and self._settings.kill_is_due(self._account)
+
+    def _kill(self, child: Worker) -> bool:
+        """Stops the child, and kills it with SIGKILL if enough is in flight by all of its reports.
+
+        On a busy machine the reports are late, and what they named as in flight may be over. A child that is stopped
+        has no newer ones.
+
+        Returns:
+            Whether the child was killed. Otherwise it goes on.
+        """
+        child.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        while self._read_frames(0):
+            pass
+        if not self._kill_is_due():
+            child.process.send_signal(signal.SIGCONT)
+            return False
         child.process.send_signal(signal.SIGKILL)
         child.process.wait()
         while not child.ended:
             self._read_frames()
         child.close()
         self._account.killed()
+        return True
 
     def _unexpected_ends(self) -> list[str]:
         return [f"the child ended by itself with {child.process.wait()}" for child in self._workers if child.ended]

@@ -18,6 +18,7 @@ from delaymq.demo.frames import Frame, FrameReader
 from delaymq.demo.settings import Orders
 
 GRACE_S = 15.0  # how long a process may take to react
+LISTEN_S = 0.05  # how long a parent waits for reports before it looks at what else there is to do
 READ_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
 START_TRIES = 5
@@ -91,8 +92,8 @@ class Worker:
             self.descriptor = -1
 
 
-def heard(workers: list[Worker], seconds: float = 0.05) -> list[tuple[Worker, Frame]]:
-    """Reports of workers within the next few milliseconds."""
+def heard(workers: list[Worker], seconds: float) -> list[tuple[Worker, Frame]]:
+    """Reports of workers; waits so long for the first one."""
     telling = {worker.descriptor: worker for worker in workers if not worker.ended}
     ready, _, _ = select.select(list(telling), [], [], seconds)
     return [(telling[number], frame) for number in ready for frame in telling[number].frames()]
