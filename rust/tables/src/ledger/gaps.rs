@@ -52,7 +52,8 @@ impl Ledger {
             delivery.goes_on(entry.sequence(), entry.subject());
             delivery.retry_number = number;
             self.entries.insert(entry.sequence(), Target::Delivery(place));
-        } else {
+        } else if delivery.word != Word::ExpiredDeadLetter {
+            // Only the fact says whether it had expired.
             delivery.word = Word::DeadLetter;
         }
     }
