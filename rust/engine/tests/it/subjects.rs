@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{bodies, collect, consume, eventually, open, options, publish, subscribe, taken};
 use delaymq_core::error::Error;
@@ -209,6 +209,36 @@ fn a_prefix_that_selects_nothing_yet_waits_for_its_first_subject() {
     let both = [collect(&all, 1), collect(&all, 1), taken(&messages)].concat();
     assert_eq!(subjects_of(&both), ["order.made", "x"].map(str::to_owned).into());
     assert_eq!(both.len(), 2);
+}
+
+/// The end of a join is at most so often, and each one has all subjects that were made before.
+#[test]
+fn subjects_that_keep_being_made_are_joined_together_while_there_are_messages() {
+    const MADE: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let messages = selected(&store, &["s.*"], up_to(10_000));
+    publish_each(&store, &["s.old"], 4_000);
+    let began = Instant::now();
+    let (mut joins, mut count) = (0_u32, 0);
+    let mut came = BTreeSet::new();
+    for number in 0..MADE {
+        publish(&store, &format!("s.{number}"), Due::After(0), b"");
+        came.extend(subjects_of(&messages.pull(1, Duration::from_secs(20)).unwrap()));
+        joins += u32::from(messages.subjects_count() != count);
+        count = messages.subjects_count();
+    }
+    // A pull that has to wait for a fact about its backlog joins as well.
+    let most = 2 + u32::try_from(began.elapsed().as_millis() / 100).unwrap() + 20;
+    assert!(joins <= most, "{joins} joins");
+    // The backlog never ends, and each of them comes nevertheless.
+    eventually("each subject", || {
+        publish(&store, "s.old", Due::After(0), b"");
+        let got = messages.pull(1, Duration::from_secs(20)).unwrap();
+        messages.acknowledge(&keys(&got)).unwrap();
+        came.extend(subjects_of(&got));
+        came.len() == MADE + 1
+    });
 }
 
 #[test]
