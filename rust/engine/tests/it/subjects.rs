@@ -10,7 +10,7 @@ use crate::support::{bodies, collect, consume, eventually, open, options, publis
 use delaymq_core::error::Error;
 use delaymq_core::queues::tags::{AttributeRule, Filter};
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_core::store::Selection;
+use delaymq_core::store::{Selection, Since};
 use delaymq_core::units::Millis;
 use delaymq_engine::{
     Delivered, DeliveryKey, DeliveryRange, Due, Durability, Expires, ManualClock, OnExpiry, Options, PublishTerms,
@@ -355,6 +355,27 @@ fn a_receipt_is_no_start_of_more_than_one_subject() {
     }
     let options = SubscribeOptions { start: StartAt::Message(receipt), ..SubscribeOptions::default() };
     assert_eq!(bodies(&consume(&selected(&store, &["a"], options), 1)), ["1"]);
+}
+
+#[test]
+fn a_time_is_a_start_of_every_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let before = of(&store, &["a", "b", "c"]);
+    publish_each(&store, &["a", "b", "c"], 2);
+    assert_eq!(consume(&before, 6).len(), 6);
+    std::thread::sleep(Duration::from_millis(5));
+    let since = store.now();
+    publish_each(&store, &["a", "c"], 3);
+    assert_eq!(consume(&before, 6).len(), 6);
+    for (group, start) in [("published", StartAt::Published(Since::At(since))), ("due", StartAt::Due(Since::At(since)))]
+    {
+        let options = SubscribeOptions { start, ..SubscribeOptions::default() };
+        let again = store.subscribe_to(Selection::of(&["a", "b", "c"]).unwrap(), group, options).unwrap();
+        let got = consume(&again, 6);
+        assert_eq!(subjects_of(&got), ["a", "c"].map(str::to_owned).into());
+        assert!(taken(&again).is_empty());
+    }
 }
 
 #[test]
