@@ -21,7 +21,7 @@ pub use checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use history::start::{Since, StartAt};
-pub use history::start_search::{StartPiece, StartPlan, StartSearch};
+pub use history::start_search::{GroupStarts, StartPiece, StartPlan, StartSearch};
 pub use inspect::damaged::inspect_damaged;
 pub use inspect::files::{FileKind, InspectedFile, KeptForAge};
 pub use inspect::inspection::{InspectedGroup, InspectedSubject, Inspection, inspect};

@@ -10,10 +10,9 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
-use crate::consume::group_start::StartOf;
 use crate::consume::member::GroupConsumer;
 use crate::drive::driver::LockedOwner;
 use crate::held;
@@ -198,21 +197,27 @@ impl Shared {
     ) -> Result<Vec<Option<RegisteredGroup>>> {
         let (mut records, mut count, mut new, mut places) = (Vec::new(), 0_usize, Vec::new(), Vec::new());
         let mut grows = false;
+        // An existing group goes on where it was, even if the message of a receipt is not kept any more.
+        let new_groups: Vec<SubjectNumber> = {
+            let mut guard = self.lock_owner()?;
+            let state = guard.get()?.owner.state();
+            let all = subjects.iter().map(|of| of.subject.number);
+            all.filter(|subject| state.group_named(*subject, group).is_none()).collect()
+        };
+        let starts = self.starts_of(&new_groups, start)?;
+        let mut new_groups = new_groups.into_iter().peekable();
         for Registering { subject, retries } in subjects {
-            // The retry subject of an existing group is needed to finish what is stored.
-            let is_there = self.lock_owner()?.get()?.owner.state().group_named(subject.number, group).is_some();
+            let is_new = new_groups.next_if_eq(&subject.number).is_some();
             for one in [subject, retries].into_iter().filter(|one| one.needs_fact) {
                 encode_subject(&mut records, one.number, &one.name);
                 count = count.saturating_add(1);
                 new.push(one.clone());
             }
-            // An existing group goes on where it was, even if the message of a receipt is not kept any more.
-            let start = if is_there { StartAt::Unfinished } else { start };
-            let start = self.start_of(StartOf::Subject(subject.number), start)?;
-            encode_group(&mut records, subject.number, start, group);
+            encode_group(&mut records, subject.number, starts.of(subject.number), group);
             places.push(count);
             count = count.saturating_add(1);
-            grows |= !is_there || subject.needs_fact;
+            // The retry subject of an existing group is needed to finish what is stored.
+            grows |= is_new || subject.needs_fact;
         }
         let class = class.unwrap_or(if grows { Class::Growing } else { Class::Finishing });
         let found = self.ask(&records, count, class, true)?;

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
-use delaymq_core::record::limits::at_most;
-use delaymq_core::store::{SUBJECTS_MAX, Selection, retry_subject};
+use delaymq_core::store::{Selection, retry_subject};
 use delaymq_core::units::GroupNumber;
 
 use crate::clock::consumer_presence::ConsumerPresence;
@@ -71,10 +70,11 @@ impl Store {
                     all.filter(|name| member.selection.begins(name)).cloned().collect()
                 }
             };
+            member.begins_with(names.len());
             shared.subscribers.add(&member);
             names
         };
-        at_most("subjects", SUBJECTS_MAX, names.len())?;
+        member.check_selected()?;
         let is_new = subscription.consume(&names, start, None)?;
         subscription.starts_group.store(is_new, Ordering::SeqCst);
         Ok(Arc::new(subscription))
@@ -134,9 +134,7 @@ impl Subscription {
         if !self.member.has_to_join() {
             return Ok(());
         }
-        if let Some(found) = self.member.too_many() {
-            at_most("subjects", SUBJECTS_MAX, found)?;
-        }
+        self.member.check_selected()?;
         let met = self.member.take_met();
         if !met.is_empty() {
             // They are read from their first message. Consuming them gives room back, so a full disk does not prevent it.
@@ -154,6 +152,7 @@ impl Subscription {
                 }
             });
         }
+        self.member.joined();
         // Another thread may have found nothing meanwhile.
         self.member.news.notify_all();
         if self.closed.load(Ordering::SeqCst) { self.end_again() } else { Ok(()) }
@@ -163,7 +162,7 @@ impl Subscription {
     fn meet_again(&self, names: &[String]) {
         let places = self.member.places();
         let is_joined = |name: &&String| places.iter().any(|place| *place.subject.name == ***name);
-        names.iter().filter(|name| !is_joined(name)).for_each(|name| self.member.meet(name));
+        self.member.meet_again(names.iter().filter(|name| !is_joined(name)).cloned());
     }
 
     /// The subscription was closed while it joined more.

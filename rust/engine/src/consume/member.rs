@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use delaymq_core::error::Result;
 use delaymq_core::queues::tags::Filter;
+use delaymq_core::record::limits::at_most;
 use delaymq_core::store::{Delivery, SUBJECTS_MAX, Selection};
 use delaymq_core::units::GroupNumber;
 
@@ -16,7 +19,7 @@ use crate::consume::queues::{Queues, Turn, place_of};
 use crate::held;
 use crate::names::Subject;
 use crate::options::SubscribeOptions;
-use crate::sync::Mutex;
+use crate::sync::{Instant, Mutex};
 
 pub(crate) use crate::consume::queues::{GroupConsumer, MAIN};
 
@@ -25,6 +28,8 @@ pub(crate) const JUDGED_AHEAD_MAX: usize = 1_024;
 /// The most messages that filters kept back and whose acknowledgements are on their way to the log, so that judging does
 /// not wait for each write.
 const PASSED_OVER_MAX: u32 = 1 << 16;
+/// So long after it joined something, a member that finds messages joins nothing more.
+const JOIN_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct InFlight {
@@ -42,8 +47,10 @@ struct InFlight {
     is_listed: bool,
     /// Subjects that were made since the subscription began, and that its prefix selects.
     met: Vec<String>,
-    /// How many subjects its prefix selects, if these are too many.
-    too_many: Option<usize>,
+    /// How many subjects its selection has: those from the beginning, and those that were met.
+    selected: usize,
+    /// When it last joined something.
+    joined: Option<Instant>,
 }
 
 /// A subject that a member consumes.
@@ -141,27 +148,45 @@ impl Member {
         held(&self.places).get(place_of(queue)).cloned()
     }
 
-    /// A subject was made that the prefix selects.
+    /// The selection has so many subjects at the beginning.
+    pub(crate) fn begins_with(&self, count: usize) {
+        held(&self.hands).selected = count;
+    }
+
+    /// A subject was made that the prefix selects. None beyond the limit is joined.
     pub(crate) fn meet(&self, name: &str) {
-        let count = held(&self.places).len().saturating_add(1);
         let mut hands = held(&self.hands);
-        let count = count.saturating_add(hands.met.len());
-        if count > SUBJECTS_MAX {
-            hands.too_many = Some(count);
-        } else {
+        hands.selected = hands.selected.saturating_add(1);
+        if hands.selected <= SUBJECTS_MAX {
             hands.met.push(name.to_owned());
         }
     }
 
-    /// How many subjects the prefix selects, if these are too many.
-    pub(crate) fn too_many(&self) -> Option<usize> {
-        held(&self.hands).too_many
+    /// These subjects, which were met before, are to be joined after all.
+    pub(crate) fn meet_again(&self, names: impl Iterator<Item = String>) {
+        held(&self.hands).met.extend(names);
     }
 
-    /// True if a thread that may wait must join something.
+    /// Fails with `TooLarge` naming `subjects` if the prefix selects too many.
+    pub(crate) fn check_selected(&self) -> Result<()> {
+        at_most("subjects", SUBJECTS_MAX, held(&self.hands).selected)
+    }
+
+    /// True if a thread that may wait must join something, before it waits for messages.
     pub(crate) fn has_to_join(&self) -> bool {
         let hands = held(&self.hands);
-        !hands.met.is_empty() || hands.too_many.is_some() || hands.queues.has_to_join()
+        !hands.met.is_empty() || hands.selected > SUBJECTS_MAX || hands.queues.has_to_join()
+    }
+
+    /// True if it must join something before it looks for messages. While these come, it does so once in a while for
+    /// all that was made since: each time waits for two syncs.
+    pub(crate) fn has_to_join_first(&self) -> bool {
+        self.has_to_join() && held(&self.hands).joined.is_none_or(|joined| joined.elapsed() >= JOIN_PAUSE)
+    }
+
+    /// It has joined what was there.
+    pub(crate) fn joined(&self) {
+        held(&self.hands).joined = Some(Instant::now());
     }
 
     /// Takes the subjects that were made since.

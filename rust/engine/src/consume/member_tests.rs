@@ -1,5 +1,6 @@
 //! Tests of members.
 
+use delaymq_core::error::Error;
 use delaymq_core::queues::tags::AttributeRule;
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::units::{ConsumerNumber, DueKey, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
@@ -112,4 +113,40 @@ fn no_more_than_the_limit_is_in_flight_however_many_pass() {
     member.hand_over(given.collect());
     member.unread_again(first);
     assert_eq!(member.take_unread(9).count_max, 3);
+}
+
+#[test]
+fn a_prefix_selects_as_many_subjects_as_the_limit_and_not_one_more_also_while_they_are_registered() {
+    let member = member();
+    // None of these is registered yet: the limit holds for what is on its way, too.
+    member.begins_with(SUBJECTS_MAX - 2);
+    assert!(!member.has_to_join());
+    member.meet("orders.a");
+    let met = member.take_met();
+    member.meet("orders.b");
+    assert!(member.check_selected().is_ok());
+    member.meet_again(met.into_iter());
+    assert!(member.check_selected().is_ok(), "what is tried again counts once");
+    assert_eq!(member.take_met(), ["orders.b", "orders.a"]);
+    member.meet("orders.c");
+    let refused = member.check_selected();
+    assert!(matches!(refused, Err(Error::TooLarge { argument: "subjects", found: 10_001, .. })), "{refused:?}");
+    assert!(member.has_to_join() && member.take_met().is_empty(), "nothing beyond it is joined");
+}
+
+#[test]
+fn a_member_with_messages_joins_once_in_a_while() {
+    let member = member();
+    assert!(!member.has_to_join_first());
+    member.meet("orders.a");
+    assert!(member.has_to_join_first(), "it has joined nothing yet");
+    member.take_met();
+    member.joined();
+    member.meet("orders.b");
+    assert!(member.has_to_join(), "before it waits for messages");
+    let joined = Instant::now();
+    while !member.has_to_join_first() {
+        std::thread::yield_now();
+    }
+    assert!(joined.elapsed() + Duration::from_millis(1) >= JOIN_PAUSE, "{:?}", joined.elapsed());
 }

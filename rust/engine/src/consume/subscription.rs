@@ -166,17 +166,21 @@ impl Subscription {
         }
     }
 
-    /// Sends ended deliveries, and lets the owner assign messages to this subscription.
+    /// Sends ended deliveries, and lets the owner assign messages to this subscription. Joins what was made since
+    /// before it returns nothing.
     fn ask(&self, count_max: usize) -> Result<PullOutcome> {
         let unread = std::mem::take(&mut *held(&self.unread_loads));
         unread.into_iter().try_for_each(|load| self.shared.load(load))?;
+        let mut joins = self.member.has_to_join_first();
         loop {
-            self.join()?;
+            if joins {
+                self.join()?;
+            }
             let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max, LOADS_MAX)?;
+            joins = self.member.has_to_join();
             let is_over = match asked {
                 PullOutcome::Assigned | PullOutcome::Gone => true,
-                PullOutcome::Nothing => loads.is_empty() && !self.member.has_to_join(),
-                PullOutcome::Soon => loads.is_empty(),
+                PullOutcome::Nothing | PullOutcome::Soon => loads.is_empty() && !joins,
             };
             loads.into_iter().try_for_each(|load| self.shared.load(load))?;
             if is_over {

@@ -148,7 +148,7 @@ impl Subscription {
                 return Ok(Pulled::Nothing);
             }
             let seen = self.member.news.count();
-            if self.member.has_to_join() {
+            if self.member.has_to_join_first() {
                 return Ok(Pulled::WouldWait);
             }
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
@@ -160,7 +160,7 @@ impl Subscription {
             if !delivered.is_empty() {
                 return Ok(Pulled::Messages(delivered));
             }
-            if has_loads || self.member.has_unread() {
+            if has_loads || self.member.has_unread() || self.member.has_to_join() {
                 return Ok(Pulled::WouldWait);
             }
             if matches!(asked, PullOutcome::Assigned) {

@@ -11,7 +11,6 @@ use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::{RegisteredGroup, Registering};
-use crate::consume::group_start::StartOf;
 use crate::invalid;
 use crate::names::check_name;
 use crate::options::StartAt;
@@ -59,7 +58,7 @@ impl Store {
         let shared = self.checked(subject, group)?;
         let number = self.group_number(subject, group)?;
         let mut records = Vec::new();
-        let start = shared.start_of(StartOf::Group(number), start)?;
+        let start = shared.restart_of(number, start)?;
         encode_group_reset(&mut records, number, start);
         judged(shared, &records, subject, group)
     }

@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{bodies, collect, consume, eventually, open, options, publish, subscribe, taken};
 use delaymq_core::error::Error;
 use delaymq_core::queues::tags::{AttributeRule, Filter};
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_core::store::Selection;
+use delaymq_core::store::{Selection, Since};
 use delaymq_core::units::Millis;
 use delaymq_engine::{
     Delivered, DeliveryKey, DeliveryRange, Due, Durability, Expires, ManualClock, OnExpiry, Options, PublishTerms,
@@ -211,6 +211,36 @@ fn a_prefix_that_selects_nothing_yet_waits_for_its_first_subject() {
     assert_eq!(both.len(), 2);
 }
 
+/// The end of a join is at most so often, and each one has all subjects that were made before.
+#[test]
+fn subjects_that_keep_being_made_are_joined_together_while_there_are_messages() {
+    const MADE: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let messages = selected(&store, &["s.*"], up_to(10_000));
+    publish_each(&store, &["s.old"], 4_000);
+    let began = Instant::now();
+    let (mut joins, mut count) = (0_u32, 0);
+    let mut came = BTreeSet::new();
+    for number in 0..MADE {
+        publish(&store, &format!("s.{number}"), Due::After(0), b"");
+        came.extend(subjects_of(&messages.pull(1, Duration::from_secs(20)).unwrap()));
+        joins += u32::from(messages.subjects_count() != count);
+        count = messages.subjects_count();
+    }
+    // A pull that has to wait for a fact about its backlog joins as well.
+    let most = 2 + u32::try_from(began.elapsed().as_millis() / 100).unwrap() + 20;
+    assert!(joins <= most, "{joins} joins");
+    // The backlog never ends, and each of them comes nevertheless.
+    eventually("each subject", || {
+        publish(&store, "s.old", Due::After(0), b"");
+        let got = messages.pull(1, Duration::from_secs(20)).unwrap();
+        messages.acknowledge(&keys(&got)).unwrap();
+        came.extend(subjects_of(&got));
+        came.len() == MADE + 1
+    });
+}
+
 #[test]
 fn an_event_loop_hears_of_a_subject_that_is_made_later() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,6 +355,27 @@ fn a_receipt_is_no_start_of_more_than_one_subject() {
     }
     let options = SubscribeOptions { start: StartAt::Message(receipt), ..SubscribeOptions::default() };
     assert_eq!(bodies(&consume(&selected(&store, &["a"], options), 1)), ["1"]);
+}
+
+#[test]
+fn a_time_is_a_start_of_every_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let before = of(&store, &["a", "b", "c"]);
+    publish_each(&store, &["a", "b", "c"], 2);
+    assert_eq!(consume(&before, 6).len(), 6);
+    std::thread::sleep(Duration::from_millis(5));
+    let since = store.now();
+    publish_each(&store, &["a", "c"], 3);
+    assert_eq!(consume(&before, 6).len(), 6);
+    for (group, start) in [("published", StartAt::Published(Since::At(since))), ("due", StartAt::Due(Since::At(since)))]
+    {
+        let options = SubscribeOptions { start, ..SubscribeOptions::default() };
+        let again = store.subscribe_to(Selection::of(&["a", "b", "c"]).unwrap(), group, options).unwrap();
+        let got = consume(&again, 6);
+        assert_eq!(subjects_of(&got), ["a", "c"].map(str::to_owned).into());
+        assert!(taken(&again).is_empty());
+    }
 }
 
 #[test]

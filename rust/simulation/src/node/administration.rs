@@ -38,10 +38,16 @@ pub struct AskedExpiry {
 }
 
 impl Node {
+    /// The start of a new group.
+    pub(super) fn start_of(&self, subject: SubjectNumber, start: StartAt) -> Result<GroupStart> {
+        let plan = self.owner.plan_starts(&[subject], start, self.owner.state().position.trusted)?;
+        Ok(self.owner.finish_start(plan)?.of(subject))
+    }
+
     /// The start of a group that is reset.
-    pub(super) fn restart_of(&mut self, group: GroupNumber, start: StartAt) -> Result<GroupStart> {
-        let plan = self.owner.plan_restart(group, start, self.owner.state().position.trusted)?;
-        self.owner.finish_start(plan)
+    pub(super) fn restart_of(&self, group: GroupNumber, start: StartAt) -> Result<GroupStart> {
+        let subject = self.owner.state().groups.get(&group).map(|group| group.subject);
+        subject.map_or(Ok(GroupStart::Unfinished), |subject| self.start_of(subject, start))
     }
 
     /// Submits the reset of a group.

@@ -151,8 +151,7 @@ impl Node {
         let main = self.subject_in(&mut draft, subject)?;
         let is_new = draft.count > 0;
         self.subject_in(&mut draft, &retry_subject(subject, group))?;
-        let plan = self.owner.plan_start(main, start, self.owner.state().position.trusted)?;
-        let start = self.owner.finish_start(plan)?;
+        let start = self.start_of(main, start)?;
         draft.add(|records| encode_group(records, main, start, group));
         let is_there = self.owner.state().group_named(main, group).is_some();
         let class = if is_there && !is_new { Class::Finishing } else { Class::Growing };

@@ -8,7 +8,6 @@ use super::payload_places::PayloadPlaces;
 use super::reading::{HistoryPiece, HistoryRequest, PieceBatch};
 use crate::dispatch_log::{Posting, ReadPostings};
 use crate::error::Result;
-use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::planted::{Planted, is_on};
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
@@ -50,19 +49,6 @@ impl HistoryRequest {
     }
 }
 
-/// The request for the next `count` messages of a subject from a place on, where its next message has this number, or an
-/// unknown one.
-pub(super) fn from_place(
-    storage: &Arc<dyn Storage>,
-    state: &State,
-    (subject, count): (SubjectNumber, u64),
-    (known, from): (Option<ReadyNumber>, Location),
-) -> HistoryRequest {
-    let (kept, places) = (KeptFacts::of(storage, state), PayloadPlaces::default());
-    let (number, is_known) = (known.unwrap_or_default(), known.is_some());
-    HistoryRequest { kept, subject, from, number, is_known, first: number, count, places }
-}
-
 /// The last place in the log that is known to come before the message of a ready number, and the number of the
 /// subject's next message there. `None` if every segment that says a number of the subject says a higher one.
 fn nearest(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<(ReadyNumber, Location)> {
@@ -76,17 +62,17 @@ impl HistoryPiece {
     /// Gives the messages their numbers. Returns those that were asked for, and where the reader goes on. Numbers whose
     /// facts cannot be read are returned as damaged.
     pub(in crate::store) fn numbered(self, state: &mut State) -> (ReadPostings, Continuation) {
-        let (error, listed_from) = (self.error.clone(), state.dispatch.listed_from(self.subject));
+        let (error, listed_from) = (self.log.error.clone(), state.dispatch.listed_from(self.subject));
         // A piece ends behind a batch. Messages beyond the count are not read a second time.
         let mut numbering = Numbering::of(&self, self.first..listed_from);
         numbering.lost_below = self.first.plus(self.count).min(listed_from);
         numbering.found.error = error;
-        for (batch, entries) in self.batches() {
+        for (batch, entries) in self.log.batches() {
             numbering.batch(state, batch, entries);
         }
-        let mut from = self.end;
-        if self.is_last || self.ends_in_gap || !numbering.is_known {
-            from = numbering.go_on_at_segment(state, self.end);
+        let mut from = self.log.end;
+        if self.log.is_last || self.log.ends_in_gap || !numbering.is_known {
+            from = numbering.go_on_at_segment(state, self.log.end);
         }
         let number = numbering.number;
         state.history_places.note(self.subject, number, from);
@@ -95,36 +81,36 @@ impl HistoryPiece {
 }
 
 /// Numbers the messages of a piece, batch by batch.
-pub(super) struct Numbering {
+struct Numbering {
     subject: SubjectNumber,
     /// The numbers whose messages are returned.
     wanted: Range<ReadyNumber>,
     /// Lost numbers are returned as damaged up to here.
     lost_below: ReadyNumber,
     /// The number of the next message, or a lower one if `is_known` is false.
-    pub(super) number: ReadyNumber,
+    number: ReadyNumber,
     /// False behind facts that could not be read, up to the next segment that says a number.
-    pub(super) is_known: bool,
+    is_known: bool,
     found: ReadPostings,
 }
 
 impl Numbering {
     /// Begins with a piece.
-    pub(super) fn of(piece: &HistoryPiece, wanted: Range<ReadyNumber>) -> Self {
+    fn of(piece: &HistoryPiece, wanted: Range<ReadyNumber>) -> Self {
         let (subject, number, is_known, lost_below) = (piece.subject, piece.number, piece.is_known, wanted.end);
         Self { subject, wanted, lost_below, number, is_known, found: ReadPostings::default() }
     }
 
     /// Comes to a batch.
-    pub(super) fn enter(&mut self, state: &State, batch: &PieceBatch) {
+    fn enter(&mut self, state: &State, batch: &PieceBatch) {
         self.is_known &= !batch.is_behind_gap;
-        if let Some(first) = first_of_segment(state, self.subject, batch.start) {
+        if let Some(first) = first_of_segment(state, self.subject, batch) {
             self.go_on_with(first);
         }
     }
 
     /// Passes a message.
-    pub(super) fn pass(&mut self) {
+    fn pass(&mut self) {
         if self.is_known {
             self.number = self.number.next();
         }
@@ -168,11 +154,11 @@ impl Numbering {
 }
 
 /// The number of the first message of the subject in a segment, if the batch is its first.
-fn first_of_segment(state: &State, subject: SubjectNumber, batch: Location) -> Option<ReadyNumber> {
-    if batch.offset() != SEGMENT_HEADER_BYTES {
+pub(super) fn first_of_segment(state: &State, subject: SubjectNumber, batch: &PieceBatch) -> Option<ReadyNumber> {
+    if !batch.is_first_of_segment() {
         return None;
     }
-    let segment = batch.segment()?;
+    let segment = batch.start.segment()?;
     state.segments.iter().find(|start| start.segment == segment)?.ready.first(subject)
 }
 
@@ -189,7 +175,7 @@ pub(in crate::store) fn find_in_log(
     let mut before = None;
     while matches!(state.dispatch.posting(subject, number), Posting::InLog) {
         let piece = HistoryRequest::of(storage, state, (subject, number, 1), before.take()).read()?;
-        let is_last = piece.is_last;
+        let is_last = piece.log.is_last;
         let (found, next) = piece.numbered(state);
         if let Some((_, entry)) = found.entries.first() {
             return Ok(Some(*entry));

@@ -1,5 +1,5 @@
-//! Reads a piece of the log for a subject: everything that its facts may have made ready, in order. The work needs no
-//! owner, and takes long.
+//! Reads a piece of the log for some subjects: everything that its facts may have made ready, in order. The work needs
+//! no owner, and takes long.
 
 use std::sync::Arc;
 
@@ -50,7 +50,13 @@ pub(super) struct PieceBatch {
     pub(super) end_sequence: Sequence,
 }
 
-/// A piece of the log, read.
+impl PieceBatch {
+    pub(super) fn is_first_of_segment(&self) -> bool {
+        self.start.offset() == SEGMENT_HEADER_BYTES
+    }
+}
+
+/// A piece of the log, read for a subject.
 #[derive(Debug)]
 pub(in crate::store) struct HistoryPiece {
     pub(super) subject: SubjectNumber,
@@ -58,7 +64,14 @@ pub(in crate::store) struct HistoryPiece {
     pub(super) is_known: bool,
     pub(super) first: ReadyNumber,
     pub(super) count: u64,
-    /// The entries that facts of the subject name as ready, in order, whether or not the facts counted.
+    pub(super) log: LogPiece,
+    pub(super) places: PayloadPlaces,
+}
+
+/// A piece of the log, read.
+#[derive(Debug)]
+pub(super) struct LogPiece {
+    /// The entries that facts of the subjects name as ready, in order, whether or not the facts counted.
     pub(super) entries: Vec<Entry>,
     pub(super) batches: Vec<PieceBatch>,
     /// Where the next piece begins.
@@ -67,7 +80,6 @@ pub(in crate::store) struct HistoryPiece {
     pub(super) ends_in_gap: bool,
     /// No fact was visible behind the piece.
     pub(super) is_last: bool,
-    pub(super) places: PayloadPlaces,
     pub(super) error: Option<Error>,
 }
 
@@ -77,57 +89,38 @@ impl HistoryRequest {
     /// # Errors
     /// `Storage` if the log or a run could not be read; a later try may succeed. Damage costs only what it covers.
     pub(in crate::store) fn read(self) -> Result<HistoryPiece> {
-        let (mut piece, unresolved, kept) = self.scanned()?;
-        piece.places.resolve(&unresolved, &mut piece.entries, &kept, piece.subject)?;
-        Ok(piece)
+        let Self { kept, subject, from, number, is_known, first, count, mut places } = self;
+        let mut unresolved = Vec::new();
+        let entries_max = first.since(number).saturating_add(count);
+        let mut log = LogPiece::read(&kept, from, entries_max, |of| of == subject, &mut unresolved)?;
+        places.resolve(&unresolved, &mut log.entries, &kept, subject)?;
+        Ok(HistoryPiece { subject, number, is_known, first, count, log, places })
     }
+}
 
-    /// Reads the piece without looking for payloads. Returns the entries that have none yet as well, with their places in
-    /// the piece, and the facts that were read.
+impl LogPiece {
+    /// Reads from a place on, until the piece has so many entries of the wanted subjects, without looking for payloads.
+    /// Adds those that have none yet to `unresolved`.
     ///
     /// # Errors
     /// `Storage`.
-    pub(super) fn scanned(self) -> Result<(HistoryPiece, Unresolved, KeptFacts)> {
-        let Self { kept, subject, from, number, is_known, first, count, places } = self;
-        let piece = HistoryPiece {
-            subject,
-            number,
-            is_known,
-            first,
-            count,
-            entries: Vec::new(),
-            batches: Vec::new(),
-            end: from,
-            ends_in_gap: false,
-            is_last: false,
-            places,
-            error: None,
-        };
-        let mut unresolved = Vec::new();
-        let piece = piece.filled(&kept, &mut unresolved)?;
-        Ok((piece, unresolved, kept))
-    }
-}
-
-/// Shows the entries of a subject that the facts of a batch name.
-fn each_of(batch: &ScannedBatch, subject: SubjectNumber, show: &mut dyn FnMut(NamedEntry)) {
-    let time = BatchTime::of(&batch.header);
-    for (location, record) in batch.facts() {
-        each_entry((&record, location), time, subject, show);
-    }
-}
-
-impl HistoryPiece {
-    fn filled(mut self, kept: &KeptFacts, unresolved: &mut Unresolved) -> Result<Self> {
-        let wanted = self.first.since(self.number).saturating_add(self.count);
+    pub(super) fn read(
+        kept: &KeptFacts,
+        from: Location,
+        entries_max: u64,
+        is_wanted: impl Fn(SubjectNumber) -> bool,
+        unresolved: &mut Unresolved,
+    ) -> Result<Self> {
+        let (entries, batches) = (Vec::new(), Vec::new());
+        let mut piece = Self { entries, batches, end: from, ends_in_gap: false, is_last: false, error: None };
         let (mut bytes, mut is_behind_gap) = (0_u64, false);
-        let mut reader = reader_from(kept, self.end);
-        while (self.entries.len() as u64) < wanted && bytes < PIECE_BYTES {
+        let mut reader = reader_from(kept, from);
+        while (piece.entries.len() as u64) < entries_max && bytes < PIECE_BYTES {
             match reader.next_batch() {
                 Ok(Some(batch)) => {
                     is_behind_gap |= batch.behind_hole;
-                    let entries_before = self.entries.len();
-                    self.batches.push(PieceBatch {
+                    let entries_before = piece.entries.len();
+                    piece.batches.push(PieceBatch {
                         start: batch.start,
                         entries_before,
                         is_behind_gap,
@@ -137,27 +130,27 @@ impl HistoryPiece {
                     });
                     is_behind_gap = false;
                     bytes = bytes.saturating_add(batch.bytes.len() as u64);
-                    self.take_in(&batch, unresolved);
+                    piece.take_in(&batch, &is_wanted, unresolved);
                     reader.recycle(batch.bytes);
                 }
                 Ok(None) => {
-                    self.is_last = true;
+                    piece.is_last = true;
                     break;
                 }
                 Err(error @ Error::Storage { .. }) => return Err(error),
                 Err(error) => {
-                    self.error.get_or_insert(error);
+                    piece.error.get_or_insert(error);
                     is_behind_gap = true;
                     let Some(next) = next_segment(kept, reader.position()) else {
-                        self.is_last = true;
+                        piece.is_last = true;
                         break;
                     };
                     reader = reader_from(kept, next);
                 }
             }
         }
-        (self.end, self.ends_in_gap) = (reader.position(), is_behind_gap);
-        Ok(self)
+        (piece.end, piece.ends_in_gap) = (reader.position(), is_behind_gap);
+        Ok(piece)
     }
 
     /// Its batches, each with its entries.
@@ -169,9 +162,14 @@ impl HistoryPiece {
         })
     }
 
-    fn take_in(&mut self, batch: &ScannedBatch, unresolved: &mut Unresolved) {
-        let (subject, entries) = (self.subject, &mut self.entries);
-        each_of(batch, subject, &mut |named| {
+    fn take_in(
+        &mut self,
+        batch: &ScannedBatch,
+        is_wanted: impl Fn(SubjectNumber) -> bool,
+        unresolved: &mut Unresolved,
+    ) {
+        let (time, entries) = (BatchTime::of(&batch.header), &mut self.entries);
+        let mut take = |named: NamedEntry| {
             if !named.is_ready {
                 return;
             }
@@ -182,9 +180,12 @@ impl HistoryPiece {
                     (Location::NOWHERE, None)
                 }
             };
-            let entry = Entry::new(named.key, named.attempt, named.key.sequence, location, subject);
+            let entry = Entry::new(named.key, named.attempt, named.key.sequence, location, named.subject);
             entries.push(entry.with_size(size));
-        });
+        };
+        for (location, record) in batch.facts() {
+            each_entry((&record, location), time, &is_wanted, &mut take);
+        }
     }
 }
 

@@ -129,7 +129,7 @@ impl SegmentIndex {
                 }
                 _ => self.stretches.push(stretch),
             }
-            each_entry((&record, location), time, subject, &mut |NamedEntry { payload, .. }| {
+            each_entry((&record, location), time, |of| of == subject, &mut |NamedEntry { payload, .. }| {
                 if matches!(payload, PayloadOf::Moved(_) | PayloadOf::Message(_)) {
                     self.others.push((record.sequence, payload));
                 }

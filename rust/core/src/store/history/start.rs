@@ -1,6 +1,6 @@
 //! Where a user lets a group start, and the number that its fact says.
 
-use super::start_search::{StartPlan, Wanted, no_start};
+use super::start_search::{GroupStarts, StartPlan, Wanted, no_start};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::limits::group_subject;
@@ -9,7 +9,7 @@ use crate::schedule_log::EntryState;
 use crate::store::names::receipt::Receipt;
 use crate::store::owner::Owner;
 use crate::store::retention::kept_files::first_kept;
-use crate::units::{GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// A message that is kept for less than this from now on is not read again: its files may go before the group starts.
 const MARGIN_MS: u64 = 100;
@@ -54,35 +54,30 @@ pub enum StartAt {
 }
 
 impl Owner {
-    /// The start that the fact of a group says. Retries and dead letters are never read again: they belong to a group.
+    /// The starts that the facts of groups of these subjects say. Retries and dead letters are never read again: they
+    /// belong to a group. All that is read is read once for all subjects.
     ///
     /// # Errors
     /// `InvalidArgument` naming `start` for the receipt of a message of another subject or store, or of one that is
     /// neither pending nor dispatched; naming `receipt` for one that this store never gave out.
-    pub fn plan_start(&self, subject: SubjectNumber, at: StartAt, now: Millis) -> Result<StartPlan> {
+    pub fn plan_starts(&self, subjects: &[SubjectNumber], at: StartAt, now: Millis) -> Result<StartPlan> {
+        let each = |start: &dyn Fn(SubjectNumber) -> GroupStart| {
+            StartPlan::Found(subjects.iter().map(|subject| (*subject, start(*subject))).collect())
+        };
+        let read_again = |wanted| {
+            let subjects = subjects.iter().copied().filter(|subject| self.is_read_again(*subject));
+            self.search(&subjects.collect::<Vec<_>>(), wanted)
+        };
         match at {
-            StartAt::Unfinished => Ok(StartPlan::Found(GroupStart::Unfinished)),
-            StartAt::Latest => Ok(StartPlan::Found(GroupStart::Latest)),
-            StartAt::Earliest => Ok(StartPlan::Found(self.earliest(subject))),
-            StartAt::Due(_) | StartAt::Published(_) if !self.is_read_again(subject) => {
-                Ok(StartPlan::Found(GroupStart::Unfinished))
-            }
-            StartAt::Due(since) => self.search(subject, Wanted::Ready(since.at(now))),
-            StartAt::Published(since) => {
-                self.search(subject, Wanted::Published { since: since.at(now), from: Sequence(0) })
-            }
-            StartAt::Message(receipt) => self.plan_start_at(subject, &receipt),
-        }
-    }
-
-    /// The same for the reset of a group; a group that does not exist keeps what is not finished.
-    ///
-    /// # Errors
-    /// As [`Self::plan_start`].
-    pub fn plan_restart(&self, group: GroupNumber, at: StartAt, now: Millis) -> Result<StartPlan> {
-        match self.state.groups.get(&group) {
-            Some(group) => self.plan_start(group.subject, at, now),
-            None => Ok(StartPlan::Found(GroupStart::Unfinished)),
+            StartAt::Unfinished => Ok(each(&|_| GroupStart::Unfinished)),
+            StartAt::Latest => Ok(each(&|_| GroupStart::Latest)),
+            StartAt::Earliest => Ok(each(&|subject| self.earliest(subject))),
+            StartAt::Due(since) => read_again(Wanted::Ready(since.at(now))),
+            StartAt::Published(since) => read_again(Wanted::Published { since: since.at(now), from: Sequence(0) }),
+            StartAt::Message(receipt) => match subjects {
+                [subject] => self.plan_start_at(*subject, &receipt),
+                _ => Err(no_start("one for more than one subject")),
+            },
         }
     }
 
@@ -90,11 +85,11 @@ impl Owner {
     /// its lock, with [`super::start_search::StartSearch::read`] and [`Self::go_on_with_start`].
     ///
     /// # Errors
-    /// As [`Self::plan_start`]; `Storage`.
-    pub fn finish_start(&self, mut plan: StartPlan) -> Result<GroupStart> {
+    /// As [`Self::plan_starts`]; `Storage`.
+    pub fn finish_start(&self, mut plan: StartPlan) -> Result<GroupStarts> {
         loop {
             match plan {
-                StartPlan::Found(start) => return Ok(start),
+                StartPlan::Found(starts) => return Ok(starts),
                 StartPlan::Read(search) => plan = self.go_on_with_start(search.read()?)?,
             }
         }
@@ -109,9 +104,10 @@ impl Owner {
         }
         match self.state.schedule.state(receipt.key.sequence) {
             EntryState::Pending => {
-                Ok(StartPlan::Found(self.bounded(subject, self.state.dispatch.next_number(subject))))
+                let start = self.bounded(subject, self.state.dispatch.next_number(subject));
+                Ok(StartPlan::Found([(subject, start)].into_iter().collect()))
             }
-            EntryState::Dispatched => self.search(subject, Wanted::Message(receipt.key)),
+            EntryState::Dispatched => self.search(&[subject], Wanted::Message(receipt.key)),
             EntryState::Cancelled => Err(no_start("one that was cancelled")),
             EntryState::Nothing => Err(no_start("one that is not kept, or was moved")),
         }

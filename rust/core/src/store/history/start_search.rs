@@ -1,21 +1,26 @@
-//! Searches the log for the message that a group starts with: the first one since a time, or a certain one.
+//! Searches the log for the messages that groups start with: the first one since a time, or a certain one.
 //!
-//! Each segment says the time before it and the number of its first message of the subject, so the search reads one
-//! segment in most cases. It returns the number of the message, or a lower one if facts before it cannot be read.
+//! Each segment says the time before it and the number of its first message of each subject, so the search reads one
+//! segment in most cases, once for all subjects. It returns the number of the message of each subject, or a lower one
+//! if facts before it cannot be read.
 
-use super::numbering::{Numbering, from_place};
-use super::reading::{HistoryPiece, HistoryRequest, PieceBatch};
+use std::collections::BTreeMap;
+use std::mem::take;
+
+use super::numbering::first_of_segment;
+use super::reading::{LogPiece, PieceBatch};
 use crate::error::{Error, Result};
 use crate::record::name::GroupStart;
 use crate::schedule_log::{Entry, EntryState};
 use crate::store::owner::Owner;
+use crate::store::recovery::rescue::KeptFacts;
 use crate::store::state::{SegmentStart, State};
 use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// A piece ends behind so many messages.
 const PIECE_MESSAGES: u64 = 1 << 12;
 
-/// The message that is wanted.
+/// The message that is wanted of each subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
     /// The first one that became ready at this time or later.
@@ -59,30 +64,66 @@ impl Wanted {
     }
 }
 
-/// The start of a group, or what must be read to find it.
+/// The starts of groups, by their subjects.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupStarts(BTreeMap<SubjectNumber, GroupStart>);
+
+impl GroupStarts {
+    /// The start of the group of a subject. One that was not asked for begins with what is not finished.
+    pub fn of(&self, subject: SubjectNumber) -> GroupStart {
+        self.0.get(&subject).copied().unwrap_or(GroupStart::Unfinished)
+    }
+}
+
+impl FromIterator<(SubjectNumber, GroupStart)> for GroupStarts {
+    fn from_iter<T: IntoIterator<Item = (SubjectNumber, GroupStart)>>(starts: T) -> Self {
+        Self(starts.into_iter().collect())
+    }
+}
+
+/// The starts of groups, or what must be read to find them.
 #[derive(Debug)]
 pub enum StartPlan {
-    /// The start.
-    Found(GroupStart),
+    /// The starts.
+    Found(GroupStarts),
     /// A piece of the log that must be read first.
     Read(Box<StartSearch>),
+}
+
+/// A subject whose message is not found yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sought {
+    /// Nothing of it comes before this place.
+    from: Location,
+    /// The number of its next message there, or a lower one if that is not known.
+    number: ReadyNumber,
+    is_known: bool,
+    /// The number of the next message that becomes ready behind the log that is read now.
+    next_number: ReadyNumber,
+}
+
+/// What is sought, and what was found.
+#[derive(Debug)]
+struct Seeking {
+    wanted: Wanted,
+    left: BTreeMap<SubjectNumber, Sought>,
+    found: GroupStarts,
 }
 
 /// A search that has a piece of the log to read.
 #[derive(Debug)]
 pub struct StartSearch {
-    request: HistoryRequest,
-    wanted: Wanted,
-    /// The number of the next message that becomes ready behind the log that the search reads.
-    next_number: ReadyNumber,
+    seeking: Seeking,
+    kept: KeptFacts,
+    /// Where the piece begins.
+    from: Location,
 }
 
 /// A search that has read a piece of the log.
 #[derive(Debug)]
 pub struct StartPiece {
-    piece: HistoryPiece,
-    wanted: Wanted,
-    next_number: ReadyNumber,
+    seeking: Seeking,
+    piece: LogPiece,
 }
 
 impl StartSearch {
@@ -91,37 +132,91 @@ impl StartSearch {
     /// # Errors
     /// `Storage`. The search may be begun again.
     pub fn read(self) -> Result<StartPiece> {
-        let Self { request, wanted, next_number } = self;
-        Ok(StartPiece { piece: request.scanned()?.0, wanted, next_number })
+        let Self { seeking, kept, from } = self;
+        let is_left = |subject| seeking.left.contains_key(&subject);
+        let piece = LogPiece::read(&kept, from, PIECE_MESSAGES, is_left, &mut Vec::new())?;
+        Ok(StartPiece { seeking, piece })
+    }
+}
+
+impl Seeking {
+    /// Goes through the piece. Returns the subjects whose message was found, with its number.
+    fn pass(&mut self, piece: &LogPiece, state: &State) -> Vec<(SubjectNumber, ReadyNumber)> {
+        let mut reached = Vec::new();
+        for (batch, entries) in piece.batches() {
+            self.enter(state, batch);
+            if self.wanted.is_reached(batch) {
+                let all = take(&mut self.left).into_iter();
+                reached.extend(all.map(|(subject, sought)| (subject, sought.number)));
+                break;
+            }
+            for entry in entries {
+                if state.schedule.state(entry.sequence()) != EntryState::Dispatched {
+                    continue;
+                }
+                let Some(sought) = self.left.get_mut(&entry.subject()) else { continue };
+                if batch.start < sought.from {
+                    continue;
+                }
+                if self.wanted.is(entry) {
+                    reached.push((entry.subject(), sought.number));
+                    self.left.remove(&entry.subject());
+                } else if sought.is_known {
+                    sought.number = sought.number.next();
+                }
+            }
+        }
+        for sought in self.left.values_mut().filter(|sought| sought.from <= piece.end) {
+            sought.from = piece.end;
+            sought.is_known &= !piece.ends_in_gap;
+        }
+        reached
+    }
+
+    /// Comes to a batch.
+    fn enter(&mut self, state: &State, batch: &PieceBatch) {
+        if !batch.is_behind_gap && !batch.is_first_of_segment() {
+            return;
+        }
+        for (subject, sought) in self.left.iter_mut().filter(|(_, sought)| sought.from <= batch.start) {
+            sought.is_known &= !batch.is_behind_gap;
+            if let Some(first) = first_of_segment(state, *subject, batch) {
+                (sought.number, sought.is_known) = (first, true);
+            }
+        }
     }
 }
 
 impl Owner {
-    /// Looks for the start of a group in a piece of the log.
+    /// Looks for the starts of groups in a piece of the log.
     ///
     /// # Errors
     /// `InvalidArgument` naming `start` if the message of a receipt is not in the log any more.
     pub fn go_on_with_start(&self, found: StartPiece) -> Result<StartPlan> {
-        let StartPiece { piece, mut wanted, next_number } = found;
-        let (subject, is_last) = (piece.subject, piece.is_last);
-        let number = match piece.search(&self.state, &mut wanted) {
-            Found::Number(number) => number,
-            Found::GoesOn(number, from) if !is_last => return self.search_on(subject, wanted, (number, from)),
-            Found::GoesOn(Some(_), _) => return self.search_ends(subject, wanted, next_number),
-            // Facts before the end cannot be read.
-            Found::GoesOn(None, _) => return self.search_ends(subject, wanted, ReadyNumber(0)),
-        };
-        let start = self.bounded(subject, number);
-        let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
-        let is_kept = !is_gone && start == GroupStart::Number(number);
-        match wanted {
-            Wanted::Message(_) if !is_kept => Err(no_start("one that is not kept")),
-            _ => Ok(StartPlan::Found(start)),
+        let StartPiece { mut seeking, piece } = found;
+        for (subject, number) in seeking.pass(&piece, &self.state) {
+            let start = self.bounded(subject, number);
+            let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
+            let is_kept = !is_gone && start == GroupStart::Number(number);
+            if matches!(seeking.wanted, Wanted::Message(_)) && !is_kept {
+                return Err(no_start("one that is not kept"));
+            }
+            seeking.found.0.insert(subject, start);
         }
+        for (subject, sought) in take(&mut seeking.left) {
+            if piece.is_last {
+                // Where facts before the end cannot be read, the start is too early rather than too late.
+                let next = if sought.is_known { sought.next_number } else { sought.number };
+                seeking.found.0.insert(subject, self.start_behind(subject, seeking.wanted, next)?);
+            } else {
+                self.search_on(&mut seeking, subject, sought)?;
+            }
+        }
+        Ok(self.planned(seeking))
     }
 
-    /// Begins a search in the last segment that begins before the wanted message became ready.
-    pub(super) fn search(&self, subject: SubjectNumber, wanted: Wanted) -> Result<StartPlan> {
+    /// Begins a search in the last segment that begins before the wanted messages became ready.
+    pub(super) fn search(&self, subjects: &[SubjectNumber], wanted: Wanted) -> Result<StartPlan> {
         let segments = &self.state.segments;
         let mut behind = segments.partition_point(|start| start.position.trusted < wanted.not_before());
         if let Wanted::Message(key) = wanted {
@@ -129,35 +224,40 @@ impl Owner {
         }
         let first = behind.saturating_sub(1);
         let is_future = self.state.position.trusted < wanted.not_before();
-        let Some(segment) = segments.get(first).filter(|_| !is_future) else {
-            return self.search_ends(subject, wanted, self.state.dispatch.next_number(subject));
-        };
-        let wanted = match wanted {
+        let segment = segments.get(first).filter(|_| !is_future);
+        let wanted = match (wanted, segment) {
             // Messages whose facts are not in the log any more may have been published since then.
-            Wanted::Published { since, .. } if behind > 0 => {
+            (Wanted::Published { since, .. }, Some(segment)) if behind > 0 => {
                 Wanted::Published { since, from: segment.position.next_sequence }
             }
-            other => other,
+            (other, _) => other,
         };
-        let number = self.number_at(subject, first);
-        if number.is_some() {
-            return self.search_on(subject, wanted, (number, segment.position.end));
+        let mut seeking = Seeking { wanted, left: BTreeMap::new(), found: GroupStarts::default() };
+        for subject in subjects.iter().copied() {
+            let Some(segment) = segment else {
+                let next = self.state.dispatch.next_number(subject);
+                seeking.found.0.insert(subject, self.start_behind(subject, wanted, next)?);
+                continue;
+            };
+            let place = (self.number_at(subject, first), segment.position.end);
+            let (number, from) = if place.0.is_some() { place } else { self.before(subject, first).unwrap_or(place) };
+            let (number, is_known) = (number.unwrap_or_default(), number.is_some());
+            self.search_on(&mut seeking, subject, Sought { from, number, is_known, ..Sought::default() })?;
         }
-        let mut earlier = segments.get(..first).unwrap_or_default().iter().rev();
-        let known = earlier.find_map(|start| Some((Some(start.ready.first(subject)?), start.position.end)));
-        Ok(self.read_from(subject, wanted, known.unwrap_or((None, segment.position.end))))
+        Ok(self.planned(seeking))
     }
 
-    /// Goes on at a place, where the subject's next message has this number. Segments that made no message of the
-    /// subject ready are not read, unless the time of the search is in them.
-    fn search_on(
-        &self,
-        subject: SubjectNumber,
-        wanted: Wanted,
-        (number, from): (Option<ReadyNumber>, Location),
-    ) -> Result<StartPlan> {
-        let segments = &self.state.segments;
-        let here = segments.partition_point(|start| start.position.end <= from).saturating_sub(1);
+    /// The number of the subject's first message in the last segment before this one that says it, and the place.
+    fn before(&self, subject: SubjectNumber, segment: usize) -> Option<(Option<ReadyNumber>, Location)> {
+        let mut earlier = self.state.segments.get(..segment).unwrap_or_default().iter().rev();
+        earlier.find_map(|start| Some((Some(start.ready.first(subject)?), start.position.end)))
+    }
+
+    /// Goes on with a subject. Segments that made no message of it ready are not read for it, unless the time of the
+    /// search is in them.
+    fn search_on(&self, seeking: &mut Seeking, subject: SubjectNumber, sought: Sought) -> Result<()> {
+        let (segments, wanted) = (&self.state.segments, seeking.wanted);
+        let here = segments.partition_point(|start| start.position.end <= sought.from).saturating_sub(1);
         let may_have = |start: &SegmentStart| start.ready.first(subject).is_some() || !start.ready.is_known();
         let is_read = |place: usize, start: &SegmentStart| {
             let next_begins = segments.get(place.saturating_add(1)).map(|next| next.position.trusted);
@@ -166,21 +266,27 @@ impl Owner {
             may_have(start) || has_time
         };
         let mut left = segments.iter().enumerate().skip(here);
-        match left.find(|(place, start)| is_read(*place, start)) {
-            Some((place, _)) if place == here => Ok(self.read_from(subject, wanted, (number, from))),
-            Some((_, start)) => match (number, wanted) {
-                (Some(number), Wanted::Ready(_)) => Ok(StartPlan::Found(self.bounded(subject, number))),
-                _ => Ok(self.read_from(subject, wanted, (number, start.position.end))),
-            },
-            None => self.search_ends(subject, wanted, self.state.dispatch.next_number(subject)),
-        }
+        let start = match left.find(|(place, start)| is_read(*place, start)) {
+            Some((place, _)) if place == here => {
+                seeking.left.insert(subject, sought);
+                return Ok(());
+            }
+            Some(_) if sought.is_known && matches!(wanted, Wanted::Ready(_)) => self.bounded(subject, sought.number),
+            Some((_, start)) => {
+                seeking.left.insert(subject, Sought { from: start.position.end, ..sought });
+                return Ok(());
+            }
+            None => self.start_behind(subject, wanted, self.state.dispatch.next_number(subject))?,
+        };
+        seeking.found.0.insert(subject, start);
+        Ok(())
     }
 
     /// The wanted message is not in the log: the group starts with the next one, of this number.
-    fn search_ends(&self, subject: SubjectNumber, wanted: Wanted, next: ReadyNumber) -> Result<StartPlan> {
+    fn start_behind(&self, subject: SubjectNumber, wanted: Wanted, next: ReadyNumber) -> Result<GroupStart> {
         match wanted {
             Wanted::Message(_) => Err(no_start("one that is not kept")),
-            _ => Ok(StartPlan::Found(self.bounded(subject, next))),
+            _ => Ok(self.bounded(subject, next)),
         }
     }
 
@@ -197,39 +303,16 @@ impl Owner {
         Some(self.state.dispatch.next_number(subject))
     }
 
-    fn read_from(&self, subject: SubjectNumber, wanted: Wanted, place: (Option<ReadyNumber>, Location)) -> StartPlan {
-        let next_number = self.state.dispatch.next_number(subject);
-        let request = from_place(&self.effects.storage, &self.state, (subject, PIECE_MESSAGES), place);
-        StartPlan::Read(Box::new(StartSearch { request, wanted, next_number }))
-    }
-}
-
-/// The result of looking at a piece.
-enum Found {
-    /// The number of the wanted message.
-    Number(ReadyNumber),
-    /// The message is not in the piece: the number of the next message if it is known, and where the next piece begins.
-    GoesOn(Option<ReadyNumber>, Location),
-}
-
-impl HistoryPiece {
-    fn search(self, state: &State, wanted: &mut Wanted) -> Found {
-        let mut numbering = Numbering::of(&self, ReadyNumber(u64::MAX)..ReadyNumber(u64::MAX));
-        for (batch, entries) in self.batches() {
-            numbering.enter(state, batch);
-            if wanted.is_reached(batch) {
-                return Found::Number(numbering.number);
-            }
-            let dispatched = |entry: &&Entry| state.schedule.state(entry.sequence()) == EntryState::Dispatched;
-            for entry in entries.iter().filter(dispatched) {
-                if wanted.is(entry) {
-                    return Found::Number(numbering.number);
-                }
-                numbering.pass();
-            }
+    /// The plan of what is left: the next piece begins where the first of these subjects goes on.
+    fn planned(&self, mut seeking: Seeking) -> StartPlan {
+        let Some(from) = seeking.left.values().map(|sought| sought.from).min() else {
+            return StartPlan::Found(seeking.found);
+        };
+        for (subject, sought) in &mut seeking.left {
+            sought.next_number = self.state.dispatch.next_number(*subject);
         }
-        let is_known = numbering.is_known && !self.ends_in_gap;
-        Found::GoesOn(is_known.then_some(numbering.number), self.end)
+        let kept = KeptFacts::of(&self.effects.storage, &self.state);
+        StartPlan::Read(Box::new(StartSearch { seeking, kept, from }))
     }
 }
 

@@ -124,7 +124,7 @@ fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber)
         }
         let time = BatchTime::of(&batch.header);
         for (location, record) in batch.facts() {
-            each_entry((&record, location), time, subject, &mut |named| {
+            each_entry((&record, location), time, |of| of == subject, &mut |named| {
                 if named.is_ready && state.schedule.state(named.key.sequence) == EntryState::Dispatched {
                     keys.push(named.key);
                 }

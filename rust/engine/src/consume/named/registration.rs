@@ -12,7 +12,6 @@ use delaymq_core::units::{Sequence, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::{Expected, submission};
-use crate::consume::group_start::StartOf;
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::{
     ConsumerId, CreationLimits, Holding, NamedConsumer, NamedConsumerListed, NamedOptions,
@@ -157,7 +156,7 @@ impl AttachRequest {
             encode_subject(&mut records, subject.number, &subject.name);
         }
         let start = if is_own { StartAt::Unfinished } else { options.start };
-        let start = shared.start_of(StartOf::Subject(subject.number), start)?;
+        let start = shared.start_of(subject.number, start)?;
         let (group, consumer) = (id.group, id.consumer);
         let (block, is_broadcast) = (options.in_flight_max, options.is_broadcast);
         let attach = Attach { subject: subject.number, start, block, is_broadcast, group, consumer };

@@ -12,7 +12,6 @@ use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::commit::submissions::submission;
-use crate::consume::group_start::StartOf;
 use crate::consume::member::GroupConsumer;
 use crate::consume::named::consumer::NamedConsumer;
 use crate::drive::driver::LockedOwner;
@@ -267,7 +266,7 @@ impl Shared {
         subject: &str,
         name: &str,
     ) -> Result<Option<Range<Sequence>>> {
-        let start = self.start_of(StartOf::Group(group), start)?;
+        let start = self.restart_of(group, start)?;
         let seen = self.room.count();
         let mut guard = self.lock_owner()?;
         let locked = guard.get()?;

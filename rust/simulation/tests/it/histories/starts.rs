@@ -5,8 +5,9 @@ use crate::rig::keyed::tried;
 use crate::rig::{Rig, START, sees, small};
 use delaymq_core::error::Error;
 use delaymq_core::planted::Planted;
-use delaymq_core::store::{Outcome, Receipt, Since, StartAt};
-use delaymq_core::units::Millis;
+use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::{Outcome, Receipt, Since, StartAt, StartPlan};
+use delaymq_core::units::{Millis, SubjectNumber};
 use delaymq_simulation::disk::End;
 
 struct Sent {
@@ -134,6 +135,65 @@ fn a_group_starts_with_the_message_of_a_receipt() {
     {
         assert_eq!(started(&mut rig, group, StartAt::Message(receipt)), expected);
     }
+}
+
+/// The starts of these subjects, and how many pieces of the log were read for them.
+fn planned(rig: &mut Rig, subjects: &[SubjectNumber], start: StartAt) -> (Vec<GroupStart>, usize) {
+    let now = receipt_time(rig);
+    let owner = rig.node().owner();
+    let (mut plan, mut pieces) = (owner.plan_starts(subjects, start, now).unwrap(), 0);
+    loop {
+        plan = match plan {
+            StartPlan::Found(starts) => return (subjects.iter().map(|subject| starts.of(*subject)).collect(), pieces),
+            StartPlan::Read(search) => owner.go_on_with_start(search.read().unwrap()).unwrap(),
+        };
+        pieces += 1;
+    }
+}
+
+#[test]
+fn subjects_that_start_together_share_one_reading_and_start_where_each_alone_would() {
+    const SUBJECTS: u64 = 12;
+    let mut rig = Rig::new(small());
+    let names: Vec<String> = (0..SUBJECTS).map(|number| format!("s{number}")).collect();
+    let first: Vec<_> = names.iter().map(|name| rig.earliest(name, "first")).collect();
+    let take_each = |rig: &mut Rig, places: &[_]| {
+        for place in places {
+            rig.take_all(*place);
+        }
+    };
+    for round in 0..25_u64 {
+        for (number, name) in (0..).zip(&names) {
+            // One has no message, some begin late, some end early, and some have gaps.
+            let has = number > 0 && round >= number && round < 30 - number && (number % 3 > 0 || round % 8 < 2);
+            if has {
+                rig.publish(name, (round + number) * 7 % 40, &format!("{round:->80}"));
+            }
+        }
+        rig.pass(9);
+        take_each(&mut rig, &first);
+        if round % 10 == 9 {
+            rig.checkpoint();
+        }
+    }
+    rig.pass(100);
+    take_each(&mut rig, &first);
+    rig.reopen(End::PowerCutLosesAll);
+    assert!(rig.node().owner().state().segments.len() > 3);
+    let subjects: Vec<_> = names.iter().map(|name| rig.node().subject_number(name).unwrap()).collect();
+    let mut starts_seen = std::collections::BTreeSet::new();
+    for after_ms in (0..300).step_by(13) {
+        for start in [StartAt::Due, StartAt::Published].map(|kind| kind(Since::At(START.plus(after_ms)))) {
+            let (together, pieces) = planned(&mut rig, &subjects, start);
+            let alone: Vec<_> = subjects.iter().map(|subject| planned(&mut rig, &[*subject], start)).collect();
+            let starts: Vec<_> = alone.iter().map(|(start, _)| start[0]).collect();
+            assert_eq!(together, starts, "{start:?}");
+            let most = alone.iter().map(|(_, pieces)| *pieces).max().unwrap();
+            assert!(pieces <= most + 1, "{start:?}: {pieces} pieces, where one alone has {most}");
+            starts_seen.extend(together.iter().map(|start| format!("{start:?}")));
+        }
+    }
+    assert!(starts_seen.len() > 10, "{starts_seen:?}");
 }
 
 #[test]

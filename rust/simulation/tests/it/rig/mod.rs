@@ -13,7 +13,7 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::Durability;
 use delaymq_core::planted::Planted;
 use delaymq_core::record::attach::Attach;
-use delaymq_core::store::{Outcome, OwnerOptions, PullRequest, Receipt, StartAt, StartPlan, verify};
+use delaymq_core::store::{Outcome, OwnerOptions, PullRequest, Receipt, StartAt, verify};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 use delaymq_simulation::chance::Chance;
 use delaymq_simulation::clock::SimulatedClock;
@@ -210,8 +210,8 @@ impl Rig {
     /// A consumer that a client names, of a group that is made where it is not there. The subject must be.
     pub fn attach(&mut self, subject: &str, group: &str, start: StartAt, consumer: &str, block: u32) -> Place {
         let subject = self.node().subject_number(subject).unwrap();
-        let plan = self.node().owner().plan_start(subject, start, START).unwrap();
-        let StartPlan::Found(start) = plan else { panic!("{plan:?}") };
+        let plan = self.node().owner().plan_starts(&[subject], start, START).unwrap();
+        let start = self.node().owner().finish_start(plan).unwrap().of(subject);
         let attach = Attach { subject, start, block, is_broadcast: false, group, consumer };
         let fact = self.node().attach(&attach).unwrap().unwrap();
         self.settle();
