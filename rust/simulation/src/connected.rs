@@ -5,6 +5,7 @@
 mod account;
 mod client;
 mod drain;
+mod labels;
 mod ledger;
 mod link;
 mod plan;
@@ -23,6 +24,7 @@ use delaymq_core::units::Millis;
 
 use self::account::Account;
 pub use self::account::Counts;
+use self::labels::KINDS;
 pub use self::ledger::QmqCounts;
 use self::ledger::{Ledger, Place};
 use self::link::{Link, LinkId};
@@ -40,6 +42,9 @@ const START: Millis = Millis(1_700_000_000_000);
 
 /// Percent of the histories in which clients move messages and publish with ids.
 const CHANGES_PERCENT: u64 = 35;
+
+/// Percent of the histories in which one group of each subject has filters.
+const FILTERS_PERCENT: u64 = 25;
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -93,7 +98,9 @@ impl Connected {
     pub fn plan_of(seed: u64) -> Plan {
         let changes = Chance::new(seed ^ 0x4368_616E_6765_7321).percent(CHANGES_PERCENT);
         let broadcasts = Chance::new(seed ^ 0x4272_6F61_6463_6173).one_of(&[0, 0, 1, 2]);
-        Plan { broadcasts, changes, ..Plan::of(&mut chance_of(seed)) }
+        let mut chance = Chance::new(seed ^ 0x4669_6C74_6572_7321);
+        let filters = if chance.percent(FILTERS_PERCENT) { chance.between(1, KINDS) } else { 0 };
+        Plan { broadcasts, changes, filters, ..Plan::of(&mut chance_of(seed)) }
     }
 
     /// As [`Self::new`], with another plan than the seed has.
@@ -110,7 +117,7 @@ impl Connected {
         }
         let may_say_nothing = plan.switches || plan.disk_percent > 0;
         let shared = Shared {
-            account: Account::default(),
+            account: Account::of_groups(plan.filtered_groups()),
             ledger: Ledger::new(plan.qmq_groups(), plan.lasting.lease_ms, may_say_nothing, START.0)
                 .with_broadcasts(plan.broadcast_groups(), plan.lasting.broadcast_lease_ms),
             chance,
@@ -120,6 +127,7 @@ impl Connected {
             next_number: 1,
             recurs: plan.recurs,
             changes: plan.changes,
+            has_labels: plan.filters > 0,
             damaged_percent: plan.damaged_percent,
         };
         Self {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::units::{Millis, Sequence};
 
 use self::known::{Cancel, Move, Series};
+use super::labels::Wants;
 use super::link::LinkId;
 use crate::counts::counts;
 
@@ -108,6 +109,8 @@ counts! {
         told_again,
         /// Those of which the first answer was lost, and the second told of what was stored.
         told_late,
+        /// Messages that the filters of a group kept back.
+        kept_back,
     }
 }
 
@@ -149,6 +152,8 @@ pub(super) struct Account {
     /// How many messages may come again, since lost consumers had so many in flight.
     repeats_max: u64,
     series: Series,
+    /// The groups that have filters.
+    wants: BTreeMap<String, Wants>,
     /// No clock of the server is ahead of this time.
     pub(super) now: Millis,
     pub(super) counts: Counts,
@@ -156,6 +161,11 @@ pub(super) struct Account {
 }
 
 impl Account {
+    /// Of groups, some of which have filters.
+    pub(super) fn of_groups(wants: BTreeMap<String, Wants>) -> Self {
+        Self { wants, ..Self::default() }
+    }
+
     pub(super) fn violations(&self) -> &[String] {
         &self.violations
     }
@@ -222,6 +232,10 @@ impl Account {
             self.occurrence_came(number, came);
         } else {
             self.message_came(number, came);
+        }
+        // Occurrences have no labels, and pass no filter.
+        if !self.is_wanted(came.group, number) {
+            self.blame(format!("it does not pass the filters of its group: {came:?}"));
         }
         if self.is_cancelled(came.sequence) {
             self.blame(format!("cancelled: {came:?}"));
@@ -338,13 +352,16 @@ impl Account {
 
     /// At the end: each group must have received and finished all promised messages.
     pub(super) fn judge_the_end(&mut self, groups: &[(String, String)]) {
-        let mut wrong = Vec::new();
+        let (mut wrong, mut kept_back) = (Vec::new(), 0);
         for (sequence, number) in &self.of {
             let Some(sent) = self.sent.get(number) else { continue };
             let cancel = self.cancels.get(sequence);
             for (_, group) in groups.iter().filter(|(subject, _)| *subject == sent.subject) {
                 let place = self.place(group, *sequence);
+                let is_wanted = self.is_wanted(group, *number);
+                kept_back += u64::from(!is_wanted);
                 let is_fine = match place {
+                    None if !is_wanted => true,
                     Some(Place::Done | Place::Acknowledging(_)) => true,
                     Some(_) => false,
                     // A lost cancel may have been done, and then no group gets the message.
@@ -357,6 +374,7 @@ impl Account {
                 }
             }
         }
+        self.counts.kept_back += kept_back;
         self.violations.extend(wrong);
         self.judge_the_series(groups);
     }

@@ -7,6 +7,7 @@ mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::client::caller::{CallId, Caller, CallerLimits, Heard, told};
@@ -52,6 +53,7 @@ pub(super) struct Client {
     subject: String,
     group: String,
     in_flight_max: u32,
+    filters: Vec<Filter>,
     caller: Caller,
     /// The server wants a hello first.
     needs_token: bool,
@@ -84,12 +86,19 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(number: usize, subject: &str, group: &str, in_flight_max: u32, needs_token: bool) -> Self {
+    pub(super) fn new(
+        number: usize,
+        (subject, group): (&str, &str),
+        in_flight_max: u32,
+        needs_token: bool,
+        filters: Vec<Filter>,
+    ) -> Self {
         Self {
             name: format!("client {number}"),
             subject: subject.to_owned(),
             group: group.to_owned(),
             in_flight_max,
+            filters,
             caller: Caller::new(CallerLimits::default()),
             needs_token,
             is_admitted: false,

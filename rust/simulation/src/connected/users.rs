@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) recurs: bool,
     /// Messages may be moved, and may have ids.
     pub(super) changes: bool,
+    /// Messages have tags and attributes.
+    pub(super) has_labels: bool,
     /// Percent of QMQ's messages whose check is wrong.
     pub(super) damaged_percent: u64,
 }

@@ -45,6 +45,8 @@ pub struct NewMessage<'a> {
     pub body: &'a [u8],
     /// How many milliseconds after its due time it expires, and what happens then.
     pub expires: Option<(u64, OnExpiry)>,
+    /// Its encoded meta.
+    pub meta: &'a [u8],
 }
 
 impl NewMessage<'_> {
@@ -85,7 +87,8 @@ impl Node {
         for (message, subject, due) in messages {
             let (expiry, body) = (message.expiry(*due), message.body);
             expiry.map_or(Ok(()), |expiry| expiry.check(*due))?;
-            let stored = Message { due: *due, published, subject: *subject, opaque: true, expiry, meta: b"", body };
+            let (subject, meta) = (*subject, message.meta);
+            let stored = Message { due: *due, published, subject, opaque: true, expiry, meta, body };
             draft.add(|records| encode_message(records, &stored));
         }
         let Some(range) = self.submit_draft(&draft, Class::Growing, false)? else { return Ok(None) };

@@ -29,7 +29,13 @@ impl World {
         let new: Vec<NewMessage<'_>> = messages
             .iter()
             .zip(&expires)
-            .map(|((subject, due, body), expires)| NewMessage { subject, due: *due, body, expires: *expires })
+            .map(|((subject, due, body), expires)| NewMessage {
+                subject,
+                due: *due,
+                body,
+                expires: *expires,
+                meta: b"",
+            })
             .collect();
         let Some(published) = self.call("publish", |node| node.publish(&new)) else { return };
         let Some(published) = published else {

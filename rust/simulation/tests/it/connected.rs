@@ -76,6 +76,18 @@ fn a_batch_whose_messages_all_have_the_first_ones_id_is_found() {
     is_found_by(Planted::FirstTermsForAll, 100, &["was answered with sequence", "copies of message"]);
 }
 
+/// What does not pass comes all the same.
+#[test]
+fn what_a_filter_keeps_back_and_is_given_all_the_same_is_found() {
+    is_found_by(Planted::FilteredAssigned, 100, &["does not pass the filters"]);
+}
+
+/// What passes is finished with what does not.
+#[test]
+fn what_passes_a_filter_and_is_passed_over_is_found() {
+    is_found_by(Planted::PassingPassedOver, 100, &["lost: message"]);
+}
+
 /// QMQ's D9, over connections.
 #[test]
 fn d9_an_answer_before_the_commit_is_visible_is_found() {
@@ -209,6 +221,7 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         moved_again,
         told_again,
         told_late,
+        kept_back,
     } = counts;
     let each = [
         published,
@@ -225,6 +238,7 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         moved_again,
         told_again,
         told_late,
+        kept_back,
     ];
     assert!(each.iter().all(|count| *count > 10), "{counts:?}");
     let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =

@@ -1,6 +1,5 @@
 //! Moves of pending messages, and publishes that are stored once however often they are sent.
 
-use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::Millis;
@@ -11,6 +10,7 @@ use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
 
 use super::{Call, Client};
 use crate::connected::account::{Account, Sent};
+use crate::connected::labels::meta_of;
 use crate::connected::users::Shared;
 
 /// The longest delay of a message, in milliseconds.
@@ -60,8 +60,7 @@ impl Client {
                 Sent::once(subject.clone(), number.to_le_bytes().into_iter().chain(*b"once").collect(), not_before)
             });
             let Some(sent) = around.account.sent(*number) else { continue };
-            let meta = Meta { message_id: format!("id-{number}"), ..Meta::default() };
-            let meta = encode_meta(&meta).unwrap_or_default();
+            let meta = meta_of(*number, format!("id-{number}"));
             let asked =
                 TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true, expires: None };
             let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));

@@ -13,6 +13,7 @@ use delaymq_core::wire::extension::{
 use super::changes::{DELAY_MS_MAX, not_before, some_due};
 use super::{Call, Client, Key, PING_BYTES};
 use crate::connected::account::Sent;
+use crate::connected::labels::meta_of;
 use crate::connected::server::TOKEN;
 use crate::connected::users::Shared;
 
@@ -141,7 +142,8 @@ impl Client {
                 Sent::new(subject, body, not_before)
             });
             let Some(sent) = around.account.sent(*number) else { continue };
-            let pushed = writer.push(&sent.subject, *due, b"", &sent.body);
+            let meta = if around.has_labels { meta_of(*number, String::new()) } else { Vec::new() };
+            let pushed = writer.push(&sent.subject, *due, &meta, &sent.body);
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));
             }
@@ -173,7 +175,7 @@ impl Client {
             is_broadcast: false,
             in_flight_max: self.in_flight_max,
             credit: self.credit,
-            filters: Vec::new(),
+            filters: self.filters.clone(),
         };
         self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
     }

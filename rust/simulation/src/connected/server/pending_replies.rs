@@ -24,7 +24,8 @@ impl Server {
                 return self.refuse(asker, &RemoteError::from(&error));
             }
             let due = due_of(message.due);
-            messages.push(Kept { subject: message.subject.to_owned(), due, body: message.body.to_vec() });
+            let (subject, meta) = (message.subject.to_owned(), message.meta.to_vec());
+            messages.push(Kept { subject, due, meta, body: message.body.to_vec() });
         }
         self.promise(node, asker, Step::Store(messages))
     }
@@ -49,6 +50,7 @@ impl Server {
             group: group.to_owned(),
             in_flight_max: subscribe.in_flight_max,
             credit: subscribe.credit,
+            filters: subscribe.filters.clone(),
         };
         self.promise(node, asker, Step::Consumer(wanted, found))
     }
@@ -109,8 +111,13 @@ impl Server {
             Step::Settled => Step::Settled,
             Step::Store(messages) => {
                 let new = messages.iter();
-                let new =
-                    new.map(|one| NewMessage { subject: &one.subject, due: one.due, body: &one.body, expires: None });
+                let new = new.map(|one| NewMessage {
+                    subject: &one.subject,
+                    due: one.due,
+                    body: &one.body,
+                    expires: None,
+                    meta: &one.meta,
+                });
                 let Some(published) = node.publish(&new.collect::<Vec<_>>())? else {
                     return Ok(Some(Step::Store(messages)));
                 };
@@ -144,7 +151,7 @@ impl Server {
             Step::Beginning(wanted, group, fact) => match node.take_outcome(fact) {
                 None => Step::Beginning(wanted, group, fact),
                 Some(Outcome::Consumer(consumer)) => {
-                    return self.begun(node, asker, &wanted, (group, consumer)).map(|()| None);
+                    return self.begun(node, asker, wanted, (group, consumer)).map(|()| None);
                 }
                 Some(other) => return Err(unexpected(other)),
             },
@@ -167,7 +174,7 @@ impl Server {
         Ok(None)
     }
 
-    fn begun(&mut self, node: &mut Node, asker: Asker, wanted: &Wanted, place: Place) -> Result<()> {
+    fn begun(&mut self, node: &mut Node, asker: Asker, wanted: Wanted, place: Place) -> Result<()> {
         let Some(peer) = self.peers.get_mut(&asker.link) else {
             return unless_full(node.end_consumer(place.0, place.1, 0));
         };
@@ -176,8 +183,7 @@ impl Server {
             unless_full(node.end_consumer(place.0, place.1, 0))?;
             return self.refuse(asker, &error);
         }
-        let standing = Standing::new(&wanted.subject, &wanted.group, wanted.in_flight_max, place);
-        peer.standings.insert(wanted.number, standing);
+        peer.standings.insert(wanted.number, Standing::new(wanted, place));
         self.answer(asker, |out| Subscribed { consumer: String::new(), is_new: false }.put(out))
     }
 

@@ -1,6 +1,7 @@
 //! The requests that are not answered yet, and how far each of them is.
 
 use delaymq_core::error::Error;
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::StartAt;
@@ -24,12 +25,14 @@ pub(super) struct Asker {
 pub(super) struct Kept {
     pub(super) subject: String,
     pub(super) due: Due,
+    pub(super) meta: Vec<u8>,
     pub(super) body: Vec<u8>,
 }
 
 /// A message with an id that waits for room in the log's queue.
 pub(super) struct KeptOnce {
     pub(super) due: Due,
+    pub(super) meta: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) id: String,
 }
@@ -41,6 +44,7 @@ pub(super) struct Wanted {
     pub(super) group: String,
     pub(super) in_flight_max: u32,
     pub(super) credit: u32,
+    pub(super) filters: Vec<Filter>,
 }
 
 /// A series that waits for room in the log's queue.

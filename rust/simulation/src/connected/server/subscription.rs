@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::{Delivery, PullRequest, retry_subject};
 use delaymq_core::units::DueKey;
 use delaymq_core::wire::connection::Connection;
@@ -11,8 +12,9 @@ use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
+use delaymq_core::wire::qmq::filtering::may_pass;
 
-use super::steps::{Joining, Pending};
+use super::steps::{Joining, Pending, Wanted};
 use crate::connected::link::LinkId;
 use crate::node::{Handed, Node, Place, Pulled, unless_full};
 
@@ -25,6 +27,7 @@ pub(super) struct Standing {
     subject: String,
     group: String,
     in_flight_max: u32,
+    filters: Vec<Filter>,
     /// The consumer of each queue, once it exists.
     places: [Option<Place>; QUEUES],
     /// A consumer of the retry subject was submitted.
@@ -32,15 +35,33 @@ pub(super) struct Standing {
     /// Deliveries at the client or on their way to it.
     held: BTreeMap<(u32, u64), Delivery>,
     /// Pulled, and not yet in the connection.
-    ready: VecDeque<(u32, Handed)>,
+    ready: VecDeque<Ready>,
+}
+
+/// A message that is ready to be sent.
+struct Ready {
+    queue: u32,
+    delivery: Delivery,
+    meta_length: usize,
+    /// Meta and body.
+    payload: Vec<u8>,
+}
+
+impl Ready {
+    fn new(queue: u32, handed: Handed) -> Self {
+        let Handed { delivery, meta, body, .. } = handed;
+        Self { queue, delivery, meta_length: meta.len(), payload: [meta, body].concat() }
+    }
 }
 
 impl Standing {
-    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32, place: Place) -> Self {
+    pub(super) fn new(wanted: Wanted, place: Place) -> Self {
+        let Wanted { subject, group, in_flight_max, filters, .. } = wanted;
         Self {
-            subject: subject.to_owned(),
-            group: group.to_owned(),
+            subject,
+            group,
             in_flight_max,
+            filters,
             places: [Some(place), None],
             is_joining: false,
             held: BTreeMap::new(),
@@ -101,16 +122,32 @@ impl Standing {
             let beside = self.place(queue ^ 1).map_or(0, |(group, consumer)| node.owner().in_flight(group, consumer));
             let in_flight_max = self.in_flight_max;
             let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
-            if let Pulled::Messages(handed, damaged, _) = node.pull(request, 0)? {
+            if let Pulled::Messages(handed, damaged, _) = self.pull(node, request)? {
                 if let Some(delivery) = damaged.first() {
                     return Err(Error::corrupt("", 0, "a whole payload", format!("{delivery:?}")));
                 }
                 self.held.extend(handed.iter().map(|one| ((queue, one.delivery.offset.0), one.delivery)));
-                self.ready.extend(handed.into_iter().map(|one| (queue, one)));
+                self.ready.extend(handed.into_iter().map(|one| Ready::new(queue, one)));
             }
             self.send_ready(node, connection, subscriptions, number)?;
         }
         self.send_ready(node, connection, subscriptions, number)
+    }
+
+    /// Pulls what passes the filters.
+    fn pull(&self, node: &mut Node, request: PullRequest) -> Result<Pulled> {
+        if self.filters.is_empty() {
+            return node.pull(request, 0);
+        }
+        let passes = |meta: &[u8], body: &[u8]| may_pass(&self.filters, Some(meta), body);
+        loop {
+            let mut passed_over = Vec::new();
+            match node.pull_passing(request, 0, &passes, &mut passed_over)? {
+                // Behind those that did not pass there may be more.
+                Pulled::Wait if !passed_over.is_empty() => {}
+                pulled => return Ok(pulled),
+            }
+        }
     }
 
     fn send_ready(
@@ -127,7 +164,7 @@ impl Standing {
         let now = node.reading().now;
         let pushed = connection.push(DELIVER, now, |out| {
             put_deliver(out, number, now, count)?;
-            self.ready.iter().try_for_each(|(queue, handed)| self.delivered(node, *queue, handed)?.put(out))
+            self.ready.iter().try_for_each(|ready| self.delivered(node, ready)?.put(out))
         })?;
         if pushed {
             self.ready.clear();
@@ -136,26 +173,28 @@ impl Standing {
         Ok(())
     }
 
-    fn delivered<'a>(&'a self, node: &Node, queue: u32, handed: &'a Handed) -> Result<Delivered<'a>> {
-        let entry = &handed.delivery.entry;
+    fn delivered<'a>(&'a self, node: &Node, ready: &'a Ready) -> Result<Delivered<'a>> {
+        let Ready { queue, delivery, meta_length, payload } = ready;
+        let entry = &delivery.entry;
+        let body_length = payload.len().saturating_sub(*meta_length);
         let key = DueKey { due: entry.due(), sequence: entry.payload_sequence() };
         let subject = node.owner().state().subjects.number(&self.subject);
-        let receipt = subject.and_then(|subject| node.receipt_of(key, subject, handed.body.len() as u32));
+        let receipt = subject.and_then(|subject| node.receipt_of(key, subject, body_length as u32));
         Ok(Delivered {
-            queue,
-            offset: handed.delivery.offset.0,
+            queue: *queue,
+            offset: delivery.offset.0,
             form: PayloadForm::Opaque,
-            redelivered: handed.delivery.is_redelivered(),
-            attempt: handed.delivery.attempt,
+            redelivered: delivery.is_redelivered(),
+            attempt: delivery.attempt,
             sequence: entry.payload_sequence(),
             due: entry.due(),
             first_due: entry.due(),
             published: entry.due(),
             proof: Proof::of(&receipt.ok_or(Error::Closed)?),
             subject: &self.subject,
-            meta_length: 0,
-            check: crc32fast::hash(&handed.body),
-            payload: &handed.body,
+            meta_length: *meta_length as u32,
+            check: crc32fast::hash(payload),
+            payload,
         })
     }
 
