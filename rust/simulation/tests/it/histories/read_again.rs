@@ -1,5 +1,5 @@
 //! Histories of groups that read again what all groups have finished.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, START, bodies_of, lean, sees, small};
 use delaymq_core::planted::Planted;
@@ -32,6 +32,21 @@ fn pass(rig: &mut Rig, ms: u64) {
         rig.publish("ticks", 0, "tick");
         rig.checkpoint();
     }
+}
+
+#[test]
+fn a_group_that_begins_at_the_earliest_gets_what_another_group_finishes_meanwhile() {
+    let mut rig = Rig::new(small());
+    let first = rig.earliest("s", "first");
+    rig.publish("s", 0, "finished meanwhile");
+    rig.step();
+    let handed = rig.pull(first);
+    assert_eq!(bodies_of(&handed), ["finished meanwhile"]);
+    // The acknowledgement comes first in the log, and the start is decided before it is applied.
+    rig.node().acknowledge(first.0, first.1, &[handed[0].delivery.offset.0], 0).unwrap();
+    let group = rig.group("s", "second", StartAt::Earliest);
+    let second = (group, rig.consumer(group, "c"));
+    assert_eq!(rig.take_all(second), ["finished meanwhile"]);
 }
 
 #[test]
