@@ -28,6 +28,7 @@ use self::labels::KINDS;
 pub use self::ledger::QmqCounts;
 use self::ledger::{Ledger, Place};
 use self::link::{Link, LinkId};
+use self::plan::BY_PREFIX;
 pub use self::plan::Plan;
 use self::qmq::QmqClient;
 use self::server::Server;
@@ -45,6 +46,9 @@ const CHANGES_PERCENT: u64 = 35;
 
 /// Percent of the histories in which one group of each subject has filters.
 const FILTERS_PERCENT: u64 = 25;
+
+/// Percent of the histories in which messages may expire.
+const EXPIRES_PERCENT: u64 = 30;
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -100,7 +104,9 @@ impl Connected {
         let broadcasts = Chance::new(seed ^ 0x4272_6F61_6463_6173).one_of(&[0, 0, 1, 2]);
         let mut chance = Chance::new(seed ^ 0x4669_6C74_6572_7321);
         let filters = if chance.percent(FILTERS_PERCENT) { chance.between(1, KINDS) } else { 0 };
-        Plan { broadcasts, changes, filters, ..Plan::of(&mut chance_of(seed)) }
+        let together = Chance::new(seed ^ 0x546F_6765_7468_6572).one_of(&[0, 0, 0, 1, BY_PREFIX]);
+        let expires = Chance::new(seed ^ 0x4578_7069_7265_7321).percent(EXPIRES_PERCENT);
+        Plan { broadcasts, changes, filters, together, expires, ..Plan::of(&mut chance_of(seed)) }
     }
 
     /// As [`Self::new`], with another plan than the seed has.
@@ -128,6 +134,7 @@ impl Connected {
             recurs: plan.recurs,
             changes: plan.changes,
             has_labels: plan.filters > 0,
+            expires: plan.expires,
             damaged_percent: plan.damaged_percent,
         };
         Self {
@@ -164,7 +171,8 @@ impl Connected {
         }
         // After an earlier finding, the findings at the end would say nothing.
         if self.is_sound() {
-            self.shared.account.judge_the_end(&self.plan.groups_of_subjects());
+            let judged = self.judge_the_end();
+            self.survive("the judgement", judged);
             self.shared.ledger.judge_the_end();
         }
         Ending {
@@ -212,7 +220,7 @@ impl Connected {
     /// Makes the groups before the first message, so that each group must get all messages.
     fn make_groups(&mut self) -> Result<()> {
         let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name).chain(self.plan.broadcast_groups());
-        for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
+        for (subject, group) in self.plan.first_groups().into_iter().chain(of_qmq) {
             self.node()?.subscribe(&subject, &group, StartAt::Unfinished)?;
             self.settle()?;
         }

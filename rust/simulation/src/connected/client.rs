@@ -46,14 +46,23 @@ enum Call {
     EndSeries,
 }
 
+/// What a client consumes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Consumes {
+    /// The subject of its series.
+    pub(super) subject: String,
+    /// The texts of its selection.
+    pub(super) subjects: Vec<String>,
+    pub(super) group: String,
+    pub(super) filters: Vec<Filter>,
+}
+
 /// See the module.
 #[expect(clippy::struct_excessive_bools, reason = "each is something else that it knows")]
 pub(super) struct Client {
     name: String,
-    subject: String,
-    group: String,
+    consumes: Consumes,
     in_flight_max: u32,
-    filters: Vec<Filter>,
     caller: Caller,
     /// The server wants a hello first.
     needs_token: bool,
@@ -86,19 +95,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(
-        number: usize,
-        (subject, group): (&str, &str),
-        in_flight_max: u32,
-        needs_token: bool,
-        filters: Vec<Filter>,
-    ) -> Self {
+    pub(super) fn new(number: usize, consumes: Consumes, in_flight_max: u32, needs_token: bool) -> Self {
         Self {
             name: format!("client {number}"),
-            subject: subject.to_owned(),
-            group: group.to_owned(),
+            consumes,
             in_flight_max,
-            filters,
             caller: Caller::new(CallerLimits::default()),
             needs_token,
             is_admitted: false,
@@ -176,7 +177,7 @@ impl Client {
             Call::Settle(sequences) => {
                 let Some(link) = self.link else { return };
                 for sequence in sequences {
-                    account.acknowledged(link, &self.group, sequence);
+                    account.acknowledged(link, &self.consumes.group, sequence);
                 }
             }
             Call::Recur(number) => self.series_told(account, number, body),
@@ -203,16 +204,17 @@ impl Client {
         }
         self.credit = self.credit.saturating_sub(count);
         for message in &deliver.messages {
+            account.counts.of_others += u64::from(message.queue > 1);
             let before = self.holds.insert((message.queue, message.offset), message.sequence);
             if before.is_some() || !message.is_whole() || self.holds.len() > self.in_flight_max as usize {
                 account.blame(format!("{} held, one of them before: {before:?}, {message:?}", self.holds.len()));
             }
             account.came(&Came {
                 link,
-                group: &self.group,
+                group: &self.consumes.group,
                 subject: message.subject,
                 sequence: message.sequence,
-                is_retry: message.queue == 1,
+                is_retry: message.queue % 2 == 1,
                 redelivered: message.redelivered,
                 due: message.due,
                 now: deliver.now,

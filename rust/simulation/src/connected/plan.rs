@@ -8,7 +8,7 @@ use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_su
 use delaymq_core::wire::client::caller::CallerLimits;
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 
-use super::client::{Client, series_of};
+use super::client::{Client, Consumes, series_of};
 use super::labels::Wants;
 use super::ledger::{GroupName, Place};
 use super::qmq::Wants as QmqWants;
@@ -16,6 +16,11 @@ use super::server::{LastingOptions, ServerOptions};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
 use crate::options::{Options, Slots, slots};
+
+/// The subjects are selected by a prefix.
+pub(super) const BY_PREFIX: u64 = 2;
+/// Subjects with the prefix that nobody publishes to before the history begins.
+const NEW_SUBJECTS: u64 = 2;
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +79,11 @@ pub struct Plan {
     pub changes: bool,
     /// The kind of the filters of the last group of each subject; 0 for none. Drawn apart, as `changes`.
     pub filters: u64,
+    /// How each own client consumes many subjects: 0 not, 1 by their names, 2 by a prefix, and there are new ones. Drawn
+    /// apart.
+    pub together: u64,
+    /// True where messages may expire. Drawn apart.
+    pub expires: bool,
 }
 
 impl Plan {
@@ -137,6 +147,8 @@ impl Plan {
             changes: false,
             broadcasts: 0,
             filters: 0,
+            together: 0,
+            expires: false,
         };
         plan.lasting.broadcast_lease_ms = 10 * plan.lasting.lease_ms;
         plan
@@ -154,23 +166,36 @@ impl Plan {
 
     /// The names of all subjects.
     pub(super) fn subject_names(&self) -> Vec<String> {
-        (0..self.subjects).map(|subject| format!("subject-{subject}")).collect()
+        let new = if self.together == BY_PREFIX { NEW_SUBJECTS } else { 0 };
+        (0..self.subjects.saturating_add(new)).map(|subject| format!("subject-{subject}")).collect()
     }
 
     /// Every group, with its subject.
     pub(super) fn groups_of_subjects(&self) -> Vec<(String, String)> {
         let subjects = self.subject_names();
-        let groups = (0..)
-            .zip(&subjects)
-            .flat_map(|(index, subject)| (0..self.groups).map(move |group| (subject.clone(), group_of(index, group))));
+        let groups = (0..).zip(&subjects).flat_map(|(index, subject)| {
+            (0..self.groups).map(move |group| (subject.clone(), self.group_of(index, group)))
+        });
         groups.collect()
+    }
+
+    /// The groups that exist from the beginning: those of new subjects are made by who meets these.
+    pub(super) fn first_groups(&self) -> Vec<(String, String)> {
+        let count = usize::try_from(self.subjects.saturating_mul(self.groups)).unwrap_or(usize::MAX);
+        self.groups_of_subjects().into_iter().take(count).collect()
+    }
+
+    /// The name of a group of own clients.
+    fn group_of(&self, subject: u64, group: u64) -> String {
+        let subject = if self.together == 0 { subject } else { 0 };
+        format!("group-{subject}-{group}")
     }
 
     /// The groups that have filters.
     pub(super) fn filtered_groups(&self) -> BTreeMap<String, Wants> {
         let last = self.groups.saturating_sub(1);
         let subjects = (0..self.subjects).filter(|_| self.filters > 0);
-        subjects.map(|subject| (group_of(subject, last), Wants(self.filters))).collect()
+        subjects.map(|subject| (self.group_of(subject, last), Wants(self.filters))).collect()
     }
 
     /// How the server is begun.
@@ -241,7 +266,10 @@ impl Plan {
 
     /// The subject and the group of each client.
     fn places(&self) -> Vec<(String, String)> {
-        let groups = self.groups_of_subjects();
+        let mut groups = self.first_groups();
+        if self.together > 0 {
+            groups.truncate(usize::try_from(self.groups).unwrap_or(usize::MAX));
+        }
         groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place.clone())).collect()
     }
 
@@ -250,7 +278,13 @@ impl Plan {
         let filtered = self.filtered_groups();
         let new = |(number, (subject, group)): (usize, (String, String))| {
             let filters = filtered.get(&group).map(|wants| wants.filters()).unwrap_or_default();
-            Client::new(number, (&subject, &group), self.in_flight_max, self.needs_token, filters)
+            let subjects = match self.together {
+                0 => vec![subject.clone()],
+                BY_PREFIX => vec!["subject-*".to_owned()],
+                _ => self.subject_names(),
+            };
+            let consumes = Consumes { subject, subjects, group, filters };
+            Client::new(number, consumes, self.in_flight_max, self.needs_token)
         };
         self.places().into_iter().enumerate().map(new).collect()
     }
@@ -261,17 +295,12 @@ impl Plan {
     }
 }
 
-/// The name of a group of own clients.
-fn group_of(subject: u64, group: u64) -> String {
-    format!("group-{subject}-{group}")
-}
-
 impl Options for Plan {
     const LENGTH: &'static str = "turns";
 
     fn slots(&mut self) -> Slots<'_> {
         let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
-            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires,
             subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
         let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
         all.push(("os", os));

@@ -2,6 +2,7 @@
 //! does with sockets and threads happens here when the history says so. All decisions are the core's.
 
 mod changes;
+mod joining;
 mod pending_replies;
 mod qmq;
 mod qmq_consumers;
@@ -102,6 +103,8 @@ impl Server {
 
     /// There is news for these groups.
     pub(super) fn wake(&mut self, groups: Vec<GroupNumber>) {
+        let standings = self.peers.values_mut().flat_map(|peer| peer.standings.values_mut());
+        standings.for_each(|standing| standing.wake(&groups));
         self.lasting.wake(groups);
     }
 
@@ -213,8 +216,11 @@ impl Server {
         match request {
             OwnRequest::Hello(hello) => self.welcome(node, asker, &hello),
             OwnRequest::Ping(bytes) => self.answer_bytes(asker, bytes),
-            OwnRequest::Publish(publish) => self.publish(node, asker, &publish),
-            OwnRequest::PublishOnTerms(publish) => self.publish_once(node, asker, &publish),
+            OwnRequest::Publish(publish) => self.publish(node, asker, &publish, &[]),
+            OwnRequest::PublishOnTerms(asked) if asked.terms.iter().any(|terms| terms.deduplicates) => {
+                self.publish_once(node, asker, &asked)
+            }
+            OwnRequest::PublishOnTerms(asked) => self.publish(node, asker, &asked.publish, &asked.terms),
             OwnRequest::Move(moves) => self.move_one(node, asker, &moves),
             OwnRequest::Cancel(receipts) => self.cancel(node, asker, &receipts),
             OwnRequest::Subscribe(subscribe) => self.subscribe(node, asker, &subscribe),
@@ -316,7 +322,7 @@ impl Server {
         for (link, peer) in &mut self.peers {
             let Peer { connection, subscriptions, standings, .. } = peer;
             for (number, standing) in standings {
-                standing.join_retries(node, *link, *number, &mut self.pending)?;
+                standing.join(node, *link, *number, &mut self.pending);
                 standing.pump(node, connection, subscriptions, *number)?;
             }
         }

@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub(super) changes: bool,
     /// Messages have tags and attributes.
     pub(super) has_labels: bool,
+    /// Own clients' messages may expire.
+    pub(super) expires: bool,
     /// Percent of QMQ's messages whose check is wrong.
     pub(super) damaged_percent: u64,
 }

@@ -88,6 +88,41 @@ fn what_passes_a_filter_and_is_passed_over_is_found() {
     is_found_by(Planted::PassingPassedOver, 100, &["lost: message"]);
 }
 
+#[test]
+fn a_woken_queue_that_is_forgotten_for_another_one_is_found() {
+    // A subscription never takes what is ready there.
+    is_found_by(Planted::WokenLastForgotten, 100, &["lost: message", "nothing comes to its end"]);
+}
+
+#[test]
+fn an_expired_message_that_is_handed_over_is_found() {
+    is_found_by(Planted::ExpiredHandedOver, 100, &["it has expired"]);
+}
+
+#[test]
+fn an_expired_message_that_is_handed_over_in_its_last_millisecond_is_found() {
+    is_found_by(Planted::ExpiredOneTickLate, 300, &["it has expired"]);
+}
+
+#[test]
+fn an_expired_message_that_stays_with_its_consumer_is_found() {
+    // There is no room for the next ones.
+    is_found_by(Planted::ExpiredStays, 300, &["lost: message", "nothing comes to its end"]);
+}
+
+#[test]
+fn an_expired_message_that_becomes_no_dead_letter_is_found() {
+    let _plant = Plant::new(Some(Planted::DeadLetterDropped));
+    // QMQ's clients find it, too.
+    let of_own = |seed| {
+        let mut plan = Connected::plan_of(seed);
+        (plan.qmq_groups, plan.broadcasts) = (0, 0);
+        plan
+    };
+    let found = (1..=300).find_map(|seed| Connected::of(seed, of_own(seed), false).run().violations.into_iter().next());
+    assert!(found.as_ref().is_some_and(|what| what.contains("is no dead letter")), "{found:?}");
+}
+
 /// QMQ's D9, over connections.
 #[test]
 fn d9_an_answer_before_the_commit_is_visible_is_found() {
@@ -222,6 +257,9 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         told_again,
         told_late,
         kept_back,
+        of_others,
+        expired,
+        expired_dead,
     } = counts;
     let each = [
         published,
@@ -239,6 +277,9 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         told_again,
         told_late,
         kept_back,
+        of_others,
+        expired,
+        expired_dead,
     ];
     assert!(each.iter().all(|count| *count > 10), "{counts:?}");
     let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =

@@ -1,5 +1,6 @@
 //! Moves of pending messages, and publishes that are stored once however often they are sent.
 
+use delaymq_core::record::expire::{Expires, OnExpiry};
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::Millis;
@@ -61,8 +62,7 @@ impl Client {
             });
             let Some(sent) = around.account.sent(*number) else { continue };
             let meta = meta_of(*number, format!("id-{number}"));
-            let asked =
-                TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true, expires: None };
+            let asked = TermsAsked { deduplicates: true, ..terms_of(place, None) };
             let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));
@@ -88,6 +88,25 @@ fn new_messages(around: &mut Shared) -> Vec<(u64, DueTime)> {
 pub(super) fn some_due(around: &mut Shared, delays_ms: &[u64]) -> DueTime {
     let delay_ms = around.chance.one_of(delays_ms);
     if around.chance.percent(50) { DueTime::After(delay_ms) } else { DueTime::At(around.now.plus(delay_ms)) }
+}
+
+/// When a message expires, and the effect; most do not. The longest are over only after the history.
+pub(super) fn some_expiry(around: &mut Shared, due: DueTime) -> Option<(Expires, OnExpiry)> {
+    if !around.chance.percent(40) {
+        return None;
+    }
+    let after_ms = around.chance.one_of(&[1, 15, 200, 300, 2_000, 86_400_000]);
+    let then = if around.chance.percent(50) { OnExpiry::Drop } else { OnExpiry::DeadLetter };
+    let expires = match due {
+        DueTime::At(time) if around.chance.percent(50) => Expires::At(time.plus(after_ms)),
+        _ => Expires::After(after_ms),
+    };
+    Some((expires, then))
+}
+
+/// The terms of a message without a key or an id that counts.
+pub(super) fn terms_of(place: u32, expires: Option<(Expires, OnExpiry)>) -> TermsAsked<'static> {
+    TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: false, expires }
 }
 
 /// The earliest time at which a message of this due time may come.

@@ -6,11 +6,13 @@ use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange};
+use delaymq_core::wire::extension::terms::TermsWriter;
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, PUBLISH_ON_TERMS,
+    SUBSCRIBE, UNSUBSCRIBE,
 };
 
-use super::changes::{DELAY_MS_MAX, not_before, some_due};
+use super::changes::{DELAY_MS_MAX, not_before, some_due, some_expiry, terms_of};
 use super::{Call, Client, Key, PING_BYTES};
 use crate::connected::account::Sent;
 use crate::connected::labels::meta_of;
@@ -131,24 +133,29 @@ impl Client {
             let number = around.new_number();
             messages.push((number, due));
         }
-        let mut writer = PublishWriter::default();
-        for (number, due) in &messages {
+        let (mut writer, mut terms) = (PublishWriter::default(), TermsWriter::default());
+        for ((number, due), place) in messages.iter().zip(0..) {
             let subject = around.chance.pick(&around.subjects).cloned().unwrap_or_default();
             let length = around.chance.one_of(&[0, 3, 90]);
             let not_before = not_before(*due, around.now);
+            let expires = around.expires.then(|| some_expiry(around, *due)).flatten();
             around.account.publish_asked(*number, || {
                 let filler = usize::try_from(length).unwrap_or(0);
                 let body = number.to_le_bytes().into_iter().chain(std::iter::repeat_n(0xA5, filler)).collect();
-                Sent::new(subject, body, not_before)
+                Sent::new(subject, body, not_before).expiring(expires)
             });
             let Some(sent) = around.account.sent(*number) else { continue };
             let meta = if around.has_labels { meta_of(*number, String::new()) } else { Vec::new() };
-            let pushed = writer.push(&sent.subject, *due, &meta, &sent.body);
+            let asked = terms_of(place, sent.expires);
+            let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));
             }
         }
-        self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true))
+        if terms.is_empty() {
+            return self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true));
+        }
+        self.ask(around, PUBLISH_ON_TERMS, Call::Publish(messages), |out| terms.put(out, &writer, true))
     }
 
     fn cancel(&mut self, around: &mut Shared) -> &'static str {
@@ -165,17 +172,17 @@ impl Client {
         self.subscription = self.subscription.saturating_add(1);
         self.is_subscribing = true;
         self.credit = u32::try_from(around.chance.one_of(&[0, 1, 3, 50])).unwrap_or(0);
-        let (subject, group) = (self.subject.clone(), self.group.clone());
+        let consumes = self.consumes.clone();
         let wanted = Subscribe {
             subscription: self.subscription,
-            subjects: vec![subject.as_str()],
-            group: &group,
+            subjects: consumes.subjects.iter().map(String::as_str).collect(),
+            group: &consumes.group,
             consumer: "",
             start: StartAt::Unfinished,
             is_broadcast: false,
             in_flight_max: self.in_flight_max,
             credit: self.credit,
-            filters: self.filters.clone(),
+            filters: consumes.filters.clone(),
         };
         self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
     }
@@ -184,7 +191,7 @@ impl Client {
         let Some(link) = self.link else { return "waits" };
         (self.is_subscribed, self.ended) = (false, self.subscription);
         let held = std::mem::take(&mut self.holds);
-        around.account.let_go(link, &self.group, held.into_values(), self.in_flight_max);
+        around.account.let_go(link, &self.consumes.group, held.into_values(), self.in_flight_max);
         self.unflushed.clear();
         let number = self.subscription.to_be_bytes();
         self.ask(around, UNSUBSCRIBE, Call::Unsubscribe, |out| {
@@ -230,7 +237,7 @@ impl Client {
         let Some(link) = self.link else { return };
         let sequences: Vec<Sequence> = keys.iter().filter_map(|key| self.holds.remove(key)).collect();
         for sequence in &sequences {
-            around.account.acknowledge_asked(link, &self.group, *sequence);
+            around.account.acknowledge_asked(link, &self.consumes.group, *sequence);
         }
         let done = self.ranges_of(keys);
         if is_asked {
@@ -257,7 +264,7 @@ impl Client {
         };
         let Some(sequence) = self.holds.remove(&key) else { return "has nothing to give back" };
         let delay_ms = around.chance.one_of(&[0, 20, BACK_MS_MAX]);
-        around.account.give_back_asked(link, &self.group, sequence, around.now.plus(delay_ms));
+        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now.plus(delay_ms));
         let back = self.back_of(key, delay_ms);
         if around.chance.percent(50) {
             return self.ask(around, GIVE_BACK, Call::Settle(Vec::new()), |out| back.put(out));
@@ -279,7 +286,7 @@ impl Client {
             return "acknowledges, then gives back";
         }
         let Some(sequence) = self.holds.remove(&key) else { return "has nothing to settle" };
-        around.account.give_back_asked(link, &self.group, sequence, around.now);
+        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now);
         self.tell(around, GIVE_BACK, |out| back.put(out));
         self.tell_if_room(around, ACKNOWLEDGE, |out| done.put(out));
         "gives back, then acknowledges"
