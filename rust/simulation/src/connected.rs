@@ -4,6 +4,7 @@
 
 mod account;
 mod client;
+mod clock_steps;
 mod drain;
 mod labels;
 mod ledger;
@@ -50,6 +51,9 @@ const FILTERS_PERCENT: u64 = 25;
 /// Percent of the histories in which messages may expire.
 const EXPIRES_PERCENT: u64 = 30;
 
+/// Percent of the histories in which an operator accepts steps of the clock.
+const ACCEPTS_PERCENT: u64 = 10;
+
 /// How a history ended.
 #[derive(Clone, Debug)]
 pub struct Ending {
@@ -87,6 +91,8 @@ pub struct Connected {
     next_link: LinkId,
     /// Links below this are of an earlier epoch of the server.
     epoch_began: LinkId,
+    /// How far the wall clock stepped ahead without being believed, at most.
+    unbelieved_ms: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -100,13 +106,22 @@ impl Connected {
 
     /// What the history of a seed is like.
     pub fn plan_of(seed: u64) -> Plan {
-        let changes = Chance::new(seed ^ 0x4368_616E_6765_7321).percent(CHANGES_PERCENT);
-        let broadcasts = Chance::new(seed ^ 0x4272_6F61_6463_6173).one_of(&[0, 0, 1, 2]);
-        let mut chance = Chance::new(seed ^ 0x4669_6C74_6572_7321);
-        let filters = if chance.percent(FILTERS_PERCENT) { chance.between(1, KINDS) } else { 0 };
-        let together = Chance::new(seed ^ 0x546F_6765_7468_6572).one_of(&[0, 0, 0, 1, BY_PREFIX]);
-        let expires = Chance::new(seed ^ 0x4578_7069_7265_7321).percent(EXPIRES_PERCENT);
-        Plan { broadcasts, changes, filters, together, expires, ..Plan::of(&mut chance_of(seed)) }
+        let apart = |label: &[u8; 8]| Chance::new(seed ^ u64::from_be_bytes(*label));
+        let mut chance = apart(b"Filters!");
+        let mut plan = Plan {
+            changes: apart(b"Changes!").percent(CHANGES_PERCENT),
+            broadcasts: apart(b"Broadcas").one_of(&[0, 0, 1, 2]),
+            filters: if chance.percent(FILTERS_PERCENT) { chance.between(1, KINDS) } else { 0 },
+            together: apart(b"Together").one_of(&[0, 0, 0, 1, BY_PREFIX]),
+            expires: apart(b"Expires!").percent(EXPIRES_PERCENT),
+            accepts: apart(b"Accepts!").percent(ACCEPTS_PERCENT),
+            ..Plan::of(&mut chance_of(seed))
+        };
+        if plan.accepts {
+            // The leases of QMQ's consumers, and what series owe, depend on the server's clock.
+            (plan.qmq_groups, plan.broadcasts, plan.recurs, plan.clock_steps) = (0, 0, false, true);
+        }
+        plan
     }
 
     /// As [`Self::new`], with another plan than the seed has.
@@ -135,6 +150,7 @@ impl Connected {
             changes: plan.changes,
             has_labels: plan.filters > 0,
             expires: plan.expires,
+            accepts: plan.accepts,
             damaged_percent: plan.damaged_percent,
         };
         Self {
@@ -149,6 +165,7 @@ impl Connected {
             shared,
             next_link: 1,
             epoch_began: 1,
+            unbelieved_ms: 0,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),

@@ -2,6 +2,7 @@
 //! is lost. It reports what the core's caller returns to the account.
 
 mod changes;
+mod clock;
 mod recurring;
 mod requests;
 
@@ -44,6 +45,9 @@ enum Call {
     /// A series with this number replaces the client's series.
     Recur(u64),
     EndSeries,
+    Clock,
+    /// Accepts a step of so many milliseconds.
+    Accept(u64),
 }
 
 /// What a client consumes.
@@ -92,6 +96,12 @@ pub(super) struct Client {
     moves_again: Vec<(Receipt, DueTime)>,
     /// The name of its series.
     series: String,
+    /// The step that holds dispatch, when it last looked.
+    clock_ahead_ms: Option<u64>,
+    /// Dispatch was not held when it last looked.
+    is_clock_right: bool,
+    /// The history comes to its end.
+    is_ending: bool,
 }
 
 impl Client {
@@ -119,6 +129,9 @@ impl Client {
             last_move: None,
             moves_again: Vec::new(),
             series: series_of(number),
+            clock_ahead_ms: None,
+            is_clock_right: false,
+            is_ending: false,
         }
     }
 
@@ -148,6 +161,8 @@ impl Client {
             (call, _) if is_passing(error) => self.not_answered(account, call, true),
             // A request of an earlier connection has ended the series, or the end of the history has.
             (Call::Recur(_), ErrorCode::InvalidArgument) => account.series_lost(&self.series),
+            // Dispatch is not held, or another step holds it.
+            (Call::Accept(_), ErrorCode::InvalidArgument) => {}
             (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
         }
     }
@@ -183,6 +198,8 @@ impl Client {
             Call::Recur(number) => self.series_told(account, number, body),
             Call::EndSeries => account.series_ended(&self.series),
             Call::Ping if body != PING_BYTES => account.blame(format!("a ping came back as {body:?}")),
+            Call::Clock => self.clock_told(account, body),
+            Call::Accept(asked_ms) => Self::clock_accepted(account, asked_ms, body),
             Call::Ping | Call::Unsubscribe => {}
         }
     }
@@ -198,7 +215,10 @@ impl Client {
             return;
         }
         let count = u32::try_from(deliver.messages.len()).unwrap_or(u32::MAX);
-        let is_fine = self.is_subscribed && deliver.subscription == self.subscription && deliver.now <= now;
+        let is_fine = self.is_subscribed && deliver.subscription == self.subscription;
+        if deliver.now > now {
+            account.blame(format!("the server's clock is ahead of {now}: {deliver:?}"));
+        }
         if !is_fine || count > self.credit {
             account.blame(format!("{count} messages with credit {}: {deliver:?}", self.credit));
         }

@@ -84,6 +84,8 @@ pub struct Plan {
     pub together: u64,
     /// True where messages may expire. Drawn apart.
     pub expires: bool,
+    /// True where the wall clock steps too far to be believed, and an operator accepts such steps. Drawn apart.
+    pub accepts: bool,
 }
 
 impl Plan {
@@ -149,6 +151,7 @@ impl Plan {
             filters: 0,
             together: 0,
             expires: false,
+            accepts: false,
         };
         plan.lasting.broadcast_lease_ms = 10 * plan.lasting.lease_ms;
         plan
@@ -300,7 +303,7 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
-            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires, accepts,
             subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
         let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
         all.push(("os", os));

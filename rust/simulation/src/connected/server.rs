@@ -2,6 +2,7 @@
 //! does with sockets and threads happens here when the history says so. All decisions are the core's.
 
 mod changes;
+mod clock;
 mod joining;
 mod pending_replies;
 mod qmq;
@@ -66,6 +67,8 @@ pub(super) struct Server {
     qmq: QmqPending,
     lasting: Lasting,
     registry: Registry,
+    /// A step of the clock was accepted.
+    has_accepted: bool,
     /// The trusted time of this call.
     now: Millis,
 }
@@ -82,6 +85,7 @@ impl Server {
             qmq: QmqPending::default(),
             lasting: Lasting::new(options.lasting),
             registry,
+            has_accepted: false,
             now,
         })
     }
@@ -240,6 +244,8 @@ impl Server {
             OwnRequest::Flush(_) => self.promise(node, asker, Step::Settled),
             OwnRequest::Recur(asked) => self.recur(node, asker, &asked),
             OwnRequest::EndRecurring(named) => self.end_recurring(node, asker, &named),
+            OwnRequest::Clock => self.report_clock(node, asker),
+            OwnRequest::AcceptClock(ahead_ms) => self.accept_clock(node, asker, ahead_ms),
             OwnRequest::Unsubscribe(number) => self.unsubscribe(node, asker, number),
             other => self.unsupported(asker, &format!("not a request of these histories: {other:?}")),
         }

@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) has_labels: bool,
     /// Own clients' messages may expire.
     pub(super) expires: bool,
+    /// Clients look at the server's clock, and accept its steps.
+    pub(super) accepts: bool,
     /// Percent of QMQ's messages whose check is wrong.
     pub(super) damaged_percent: u64,
 }

@@ -123,6 +123,16 @@ fn an_expired_message_that_becomes_no_dead_letter_is_found() {
     assert!(found.as_ref().is_some_and(|what| what.contains("is no dead letter")), "{found:?}");
 }
 
+#[test]
+fn a_step_of_the_clock_that_nobody_accepted_and_that_is_believed_is_found() {
+    is_found_by(Planted::StepBelieved, 300, &["the server's clock is ahead", "the clock is "]);
+}
+
+#[test]
+fn a_step_of_the_clock_that_is_accepted_for_another_one_is_found() {
+    is_found_by(Planted::OtherStepAccepted, 1_000, &["is accepted, and"]);
+}
+
 /// QMQ's D9, over connections.
 #[test]
 fn d9_an_answer_before_the_commit_is_visible_is_found() {
@@ -141,8 +151,8 @@ fn settlements_in_another_order_than_their_connections_are_found() {
 
 #[test]
 fn a_pull_answered_before_its_reserve_is_durable_is_found() {
-    // It is given once more, and not marked.
-    is_found_by(Planted::PulledBeforeReserved, 600, &["redelivered: false"]);
+    // It is given once more, and not marked, or under an offset that its consumer has received.
+    is_found_by(Planted::PulledBeforeReserved, 600, &["redelivered: false", "comes to who has received"]);
 }
 
 #[test]
@@ -260,6 +270,7 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         of_others,
         expired,
         expired_dead,
+        accepted,
     } = counts;
     let each = [
         published,
@@ -280,6 +291,7 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         of_others,
         expired,
         expired_dead,
+        accepted,
     ];
     assert!(each.iter().all(|count| *count > 10), "{counts:?}");
     let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =

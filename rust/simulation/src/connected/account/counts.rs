@@ -43,5 +43,7 @@ counts! {
         expired,
         /// Those that became dead letters of the group.
         expired_dead,
+        /// Steps of the clock that an operator accepted.
+        accepted,
     }
 }

@@ -37,6 +37,9 @@ impl Client {
         if around.changes && around.chance.percent(20) {
             return if around.chance.percent(50) { self.move_one(around) } else { self.publish_once(around) };
         }
+        if around.accepts && around.chance.percent(8) {
+            return self.look_at_the_clock(around);
+        }
         match around.chance.below(16) {
             0..4 => self.publish(around),
             4 => self.cancel(around),
@@ -54,11 +57,16 @@ impl Client {
 
     /// Takes one step towards having received and finished all its messages.
     pub(super) fn finish_one_step(&mut self, around: &mut Shared) {
+        if !std::mem::replace(&mut self.is_ending, true) {
+            self.is_clock_right = !around.accepts;
+        }
         if self.link.is_none() || !self.caller.has_room() {
         } else if !self.is_admitted {
             self.say_hello(around);
         } else if !self.is_subscribed {
             self.subscribe(around);
+        } else if !self.is_clock_right {
+            self.look_at_the_clock(around);
         } else if self.credit < self.in_flight_max {
             self.add_credit(around, self.in_flight_max.saturating_mul(4));
         } else if !self.holds.is_empty() {
@@ -104,6 +112,8 @@ impl Client {
             Call::Unsubscribe => "unsubscribes",
             Call::Recur(_) => "begins a series",
             Call::EndSeries => "ends its series",
+            Call::Clock => "looks at the clock",
+            Call::Accept(_) => "accepts a step of the clock",
         };
         match self.caller.ask(command, around.now, fill) {
             Ok(Some(id)) => {
