@@ -9,6 +9,7 @@ use super::link::{Link, LinkId};
 use crate::chance::Chance;
 
 /// What the users of a history share.
+#[expect(clippy::struct_excessive_bools, reason = "each is something else that may be or not")]
 pub(super) struct Shared {
     pub(super) account: Account,
     pub(super) ledger: Ledger,

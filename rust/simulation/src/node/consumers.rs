@@ -174,7 +174,7 @@ impl Node {
                     let message = Handed { delivery, subject, meta, body };
                     match self.judge(place.0, message, expiry) {
                         Ok(message) => handed.push(message),
-                        Err(message) => expired.push(message),
+                        Err(message) => expired.push(*message),
                     }
                 }
                 Err(Error::DamagedPayload { .. }) => {
@@ -209,14 +209,14 @@ impl Node {
         group: GroupNumber,
         message: Handed,
         expiry: Option<Expiry>,
-    ) -> std::result::Result<Handed, Expired> {
+    ) -> std::result::Result<Handed, Box<Expired>> {
         let Some(expiry) = expiry.filter(|expiry| expiry.is_over(self.reading.now)) else { return Ok(message) };
         if expiry.then == OnExpiry::Drop {
             let Delivery { number, entry, .. } = message.delivery;
             Owner::drop_expired(group, entry.subject(), &[number.0], &mut self.proposals);
             self.label(Label::Other);
         }
-        Err(Expired { handed: message, then: expiry.then })
+        Err(Box::new(Expired { handed: message, then: expiry.then }))
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to, and its body.
@@ -341,7 +341,7 @@ impl Node {
         for (message, expiry) in read {
             match self.judge(number, message, expiry) {
                 Ok(message) => handed.push(message),
-                Err(message) => expired.push(message),
+                Err(message) => expired.push(*message),
             }
         }
         Ok((handed, expired))

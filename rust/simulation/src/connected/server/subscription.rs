@@ -145,7 +145,9 @@ impl Standing {
                 break;
             }
         }
-        later.into_iter().for_each(|queue| self.turns.wake(queue));
+        for queue in later {
+            self.turns.wake(queue);
+        }
         done
     }
 

@@ -1,5 +1,5 @@
 //! Histories of groups that read again what all groups have finished.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::rig::{Place, Rig, START, bodies_of, lean, sees, small};
 use delaymq_core::planted::Planted;
