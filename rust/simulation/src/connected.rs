@@ -4,7 +4,9 @@
 
 mod account;
 mod client;
+mod clock_steps;
 mod drain;
+mod labels;
 mod ledger;
 mod link;
 mod plan;
@@ -23,9 +25,11 @@ use delaymq_core::units::Millis;
 
 use self::account::Account;
 pub use self::account::Counts;
+use self::labels::KINDS;
 pub use self::ledger::QmqCounts;
 use self::ledger::{Ledger, Place};
 use self::link::{Link, LinkId};
+use self::plan::BY_PREFIX;
 pub use self::plan::Plan;
 use self::qmq::QmqClient;
 use self::server::Server;
@@ -40,6 +44,15 @@ const START: Millis = Millis(1_700_000_000_000);
 
 /// Percent of the histories in which clients move messages and publish with ids.
 const CHANGES_PERCENT: u64 = 35;
+
+/// Percent of the histories in which one group of each subject has filters.
+const FILTERS_PERCENT: u64 = 25;
+
+/// Percent of the histories in which messages may expire.
+const EXPIRES_PERCENT: u64 = 30;
+
+/// Percent of the histories in which an operator accepts steps of the clock.
+const ACCEPTS_PERCENT: u64 = 10;
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -78,6 +91,8 @@ pub struct Connected {
     next_link: LinkId,
     /// Links below this are of an earlier epoch of the server.
     epoch_began: LinkId,
+    /// How far the wall clock stepped ahead without being believed, at most.
+    unbelieved_ms: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -91,9 +106,22 @@ impl Connected {
 
     /// What the history of a seed is like.
     pub fn plan_of(seed: u64) -> Plan {
-        let changes = Chance::new(seed ^ 0x4368_616E_6765_7321).percent(CHANGES_PERCENT);
-        let broadcasts = Chance::new(seed ^ 0x4272_6F61_6463_6173).one_of(&[0, 0, 1, 2]);
-        Plan { broadcasts, changes, ..Plan::of(&mut chance_of(seed)) }
+        let apart = |label: &[u8; 8]| Chance::new(seed ^ u64::from_be_bytes(*label));
+        let mut chance = apart(b"Filters!");
+        let mut plan = Plan {
+            changes: apart(b"Changes!").percent(CHANGES_PERCENT),
+            broadcasts: apart(b"Broadcas").one_of(&[0, 0, 1, 2]),
+            filters: if chance.percent(FILTERS_PERCENT) { chance.between(1, KINDS) } else { 0 },
+            together: apart(b"Together").one_of(&[0, 0, 0, 1, BY_PREFIX]),
+            expires: apart(b"Expires!").percent(EXPIRES_PERCENT),
+            accepts: apart(b"Accepts!").percent(ACCEPTS_PERCENT),
+            ..Plan::of(&mut chance_of(seed))
+        };
+        if plan.accepts {
+            // The leases of QMQ's consumers, and what series owe, depend on the server's clock.
+            (plan.qmq_groups, plan.broadcasts, plan.recurs, plan.clock_steps) = (0, 0, false, true);
+        }
+        plan
     }
 
     /// As [`Self::new`], with another plan than the seed has.
@@ -110,7 +138,7 @@ impl Connected {
         }
         let may_say_nothing = plan.switches || plan.disk_percent > 0;
         let shared = Shared {
-            account: Account::default(),
+            account: Account::of_groups(plan.filtered_groups()),
             ledger: Ledger::new(plan.qmq_groups(), plan.lasting.lease_ms, may_say_nothing, START.0)
                 .with_broadcasts(plan.broadcast_groups(), plan.lasting.broadcast_lease_ms),
             chance,
@@ -120,6 +148,9 @@ impl Connected {
             next_number: 1,
             recurs: plan.recurs,
             changes: plan.changes,
+            has_labels: plan.filters > 0,
+            expires: plan.expires,
+            accepts: plan.accepts,
             damaged_percent: plan.damaged_percent,
         };
         Self {
@@ -134,6 +165,7 @@ impl Connected {
             shared,
             next_link: 1,
             epoch_began: 1,
+            unbelieved_ms: 0,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
@@ -156,7 +188,8 @@ impl Connected {
         }
         // After an earlier finding, the findings at the end would say nothing.
         if self.is_sound() {
-            self.shared.account.judge_the_end(&self.plan.groups_of_subjects());
+            let judged = self.judge_the_end();
+            self.survive("the judgement", judged);
             self.shared.ledger.judge_the_end();
         }
         Ending {
@@ -204,7 +237,7 @@ impl Connected {
     /// Makes the groups before the first message, so that each group must get all messages.
     fn make_groups(&mut self) -> Result<()> {
         let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name).chain(self.plan.broadcast_groups());
-        for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
+        for (subject, group) in self.plan.first_groups().into_iter().chain(of_qmq) {
             self.node()?.subscribe(&subject, &group, StartAt::Unfinished)?;
             self.settle()?;
         }

@@ -2,6 +2,8 @@
 //! to a client by these alone, and not by the state of the server or its store.
 
 mod changes;
+mod counts;
+mod expiring;
 mod known;
 mod recurring;
 #[cfg(test)]
@@ -9,11 +11,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::record::expire::{Expires, OnExpiry};
 use delaymq_core::units::{Millis, Sequence};
 
+pub use self::counts::Counts;
 use self::known::{Cancel, Move, Series};
+use super::labels::Wants;
 use super::link::LinkId;
-use crate::counts::counts;
 
 /// A message as its user knows it.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub(super) struct Sent {
     last_not_before: Millis,
     /// It is stored once, however often it is sent.
     is_once: bool,
+    /// When it expires, and the effect.
+    pub(super) expires: Option<(Expires, OnExpiry)>,
 }
 
 impl Sent {
@@ -42,6 +48,7 @@ impl Sent {
             copies: BTreeSet::new(),
             last_not_before: not_before,
             is_once: false,
+            expires: None,
         }
     }
 
@@ -73,42 +80,6 @@ struct Owed {
     /// The last connection that the server gave it to, and the server's time then.
     link: LinkId,
     given: Millis,
-}
-
-counts! {
-    /// The counts of a history over connections.
-    Counts {
-        /// Messages whose storing was answered.
-        published,
-        /// Publishes whose answer was lost.
-        ambiguous,
-        /// Such publishes that were stored all the same.
-        ambiguous_stored,
-        /// Messages that came.
-        delivered,
-        /// Messages that came again, though nobody gave them back.
-        repeated,
-        /// Messages that came again because they were given back.
-        retried,
-        /// Cancels answered "done".
-        cancelled,
-        /// Acknowledgements of what an earlier epoch handed out.
-        stale,
-        /// Connections lost while the server lived.
-        cuts,
-        /// Times the server ended.
-        crashes,
-        /// Occurrences of series that came.
-        occurrences,
-        /// Moves answered "done".
-        moved,
-        /// Moves answered "done" though an earlier one of the same was not answered.
-        moved_again,
-        /// Messages that were answered before, and asked for again under their ids.
-        told_again,
-        /// Those of which the first answer was lost, and the second told of what was stored.
-        told_late,
-    }
 }
 
 /// A message that came to a client.
@@ -149,6 +120,8 @@ pub(super) struct Account {
     /// How many messages may come again, since lost consumers had so many in flight.
     repeats_max: u64,
     series: Series,
+    /// The groups that have filters.
+    wants: BTreeMap<String, Wants>,
     /// No clock of the server is ahead of this time.
     pub(super) now: Millis,
     pub(super) counts: Counts,
@@ -156,6 +129,11 @@ pub(super) struct Account {
 }
 
 impl Account {
+    /// Of groups, some of which have filters.
+    pub(super) fn of_groups(wants: BTreeMap<String, Wants>) -> Self {
+        Self { wants, ..Self::default() }
+    }
+
     pub(super) fn violations(&self) -> &[String] {
         &self.violations
     }
@@ -223,6 +201,10 @@ impl Account {
         } else {
             self.message_came(number, came);
         }
+        // Occurrences have no labels, and pass no filter.
+        if !self.is_wanted(came.group, number) {
+            self.blame(format!("it does not pass the filters of its group: {came:?}"));
+        }
         if self.is_cancelled(came.sequence) {
             self.blame(format!("cancelled: {came:?}"));
         }
@@ -254,6 +236,7 @@ impl Account {
         if !came.is_retry {
             self.judge_the_due(number, came);
         }
+        self.judge_the_expiry(number, came);
     }
 
     fn came_again(&mut self, came: &Came<'_>, before: Place) {
@@ -336,16 +319,20 @@ impl Account {
         }
     }
 
-    /// At the end: each group must have received and finished all promised messages.
-    pub(super) fn judge_the_end(&mut self, groups: &[(String, String)]) {
-        let mut wrong = Vec::new();
+    /// At the end, at this time of the server: each group must have received and finished all promised messages.
+    pub(super) fn judge_the_end(&mut self, groups: &[(String, String)], now: Millis) {
+        let (mut wrong, mut kept_back) = (Vec::new(), 0);
         for (sequence, number) in &self.of {
             let Some(sent) = self.sent.get(number) else { continue };
             let cancel = self.cancels.get(sequence);
             for (_, group) in groups.iter().filter(|(subject, _)| *subject == sent.subject) {
                 let place = self.place(group, *sequence);
+                let is_wanted = self.is_wanted(group, *number);
+                kept_back += u64::from(!is_wanted);
                 let is_fine = match place {
+                    None if !is_wanted => true,
                     Some(Place::Done | Place::Acknowledging(_)) => true,
+                    _ if self.may_have_expired(*number, *sequence, place, now) => true,
                     Some(_) => false,
                     // A lost cancel may have been done, and then no group gets the message.
                     None => self.may_be_cancelled(*sequence),
@@ -357,6 +344,7 @@ impl Account {
                 }
             }
         }
+        self.counts.kept_back += kept_back;
         self.violations.extend(wrong);
         self.judge_the_series(groups);
     }

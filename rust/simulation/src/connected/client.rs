@@ -2,11 +2,13 @@
 //! is lost. It reports what the core's caller returns to the account.
 
 mod changes;
+mod clock;
 mod recurring;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::client::caller::{CallId, Caller, CallerLimits, Heard, told};
@@ -43,14 +45,27 @@ enum Call {
     /// A series with this number replaces the client's series.
     Recur(u64),
     EndSeries,
+    Clock,
+    /// Accepts a step of so many milliseconds.
+    Accept(u64),
+}
+
+/// What a client consumes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Consumes {
+    /// The subject of its series.
+    pub(super) subject: String,
+    /// The texts of its selection.
+    pub(super) subjects: Vec<String>,
+    pub(super) group: String,
+    pub(super) filters: Vec<Filter>,
 }
 
 /// See the module.
 #[expect(clippy::struct_excessive_bools, reason = "each is something else that it knows")]
 pub(super) struct Client {
     name: String,
-    subject: String,
-    group: String,
+    consumes: Consumes,
     in_flight_max: u32,
     caller: Caller,
     /// The server wants a hello first.
@@ -81,14 +96,19 @@ pub(super) struct Client {
     moves_again: Vec<(Receipt, DueTime)>,
     /// The name of its series.
     series: String,
+    /// The step that holds dispatch, when it last looked.
+    clock_ahead_ms: Option<u64>,
+    /// Dispatch was not held when it last looked.
+    is_clock_right: bool,
+    /// The history comes to its end.
+    is_ending: bool,
 }
 
 impl Client {
-    pub(super) fn new(number: usize, subject: &str, group: &str, in_flight_max: u32, needs_token: bool) -> Self {
+    pub(super) fn new(number: usize, consumes: Consumes, in_flight_max: u32, needs_token: bool) -> Self {
         Self {
             name: format!("client {number}"),
-            subject: subject.to_owned(),
-            group: group.to_owned(),
+            consumes,
             in_flight_max,
             caller: Caller::new(CallerLimits::default()),
             needs_token,
@@ -109,6 +129,9 @@ impl Client {
             last_move: None,
             moves_again: Vec::new(),
             series: series_of(number),
+            clock_ahead_ms: None,
+            is_clock_right: false,
+            is_ending: false,
         }
     }
 
@@ -138,6 +161,8 @@ impl Client {
             (call, _) if is_passing(error) => self.not_answered(account, call, true),
             // A request of an earlier connection has ended the series, or the end of the history has.
             (Call::Recur(_), ErrorCode::InvalidArgument) => account.series_lost(&self.series),
+            // Dispatch is not held, or another step holds it.
+            (Call::Accept(_), ErrorCode::InvalidArgument) => {}
             (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
         }
     }
@@ -167,12 +192,14 @@ impl Client {
             Call::Settle(sequences) => {
                 let Some(link) = self.link else { return };
                 for sequence in sequences {
-                    account.acknowledged(link, &self.group, sequence);
+                    account.acknowledged(link, &self.consumes.group, sequence);
                 }
             }
             Call::Recur(number) => self.series_told(account, number, body),
             Call::EndSeries => account.series_ended(&self.series),
             Call::Ping if body != PING_BYTES => account.blame(format!("a ping came back as {body:?}")),
+            Call::Clock => self.clock_told(account, body),
+            Call::Accept(asked_ms) => Self::clock_accepted(account, asked_ms, body),
             Call::Ping | Call::Unsubscribe => {}
         }
     }
@@ -188,22 +215,26 @@ impl Client {
             return;
         }
         let count = u32::try_from(deliver.messages.len()).unwrap_or(u32::MAX);
-        let is_fine = self.is_subscribed && deliver.subscription == self.subscription && deliver.now <= now;
+        let is_fine = self.is_subscribed && deliver.subscription == self.subscription;
+        if deliver.now > now {
+            account.blame(format!("the server's clock is ahead of {now}: {deliver:?}"));
+        }
         if !is_fine || count > self.credit {
             account.blame(format!("{count} messages with credit {}: {deliver:?}", self.credit));
         }
         self.credit = self.credit.saturating_sub(count);
         for message in &deliver.messages {
+            account.counts.of_others += u64::from(message.queue > 1);
             let before = self.holds.insert((message.queue, message.offset), message.sequence);
             if before.is_some() || !message.is_whole() || self.holds.len() > self.in_flight_max as usize {
                 account.blame(format!("{} held, one of them before: {before:?}, {message:?}", self.holds.len()));
             }
             account.came(&Came {
                 link,
-                group: &self.group,
+                group: &self.consumes.group,
                 subject: message.subject,
                 sequence: message.sequence,
-                is_retry: message.queue == 1,
+                is_retry: message.queue % 2 == 1,
                 redelivered: message.redelivered,
                 due: message.due,
                 now: deliver.now,

@@ -52,6 +52,20 @@ impl Connected {
         Ok(())
     }
 
+    /// Judges what own clients were given, and the dead letters that an operator sees.
+    pub(super) fn judge_the_end(&mut self) -> Result<()> {
+        let groups = self.plan.groups_of_subjects();
+        let now = self.node()?.reading().now;
+        self.shared.account.judge_the_end(&groups, now);
+        for (subject, group) in groups.iter().filter(|_| self.plan.expires) {
+            let Some(node) = &self.node else { continue };
+            let queue = node.dead_letter_queue(subject, group);
+            let letters = queue.map_or(Ok(Vec::new()), |queue| node.dead_letters(queue))?;
+            self.shared.account.dead_letters_seen((subject, group), &letters, now);
+        }
+        Ok(())
+    }
+
     fn is_quiet(&self) -> bool {
         let pending = self.node.as_ref().map_or(0, |node| node.owner().state().schedule.pending());
         pending == 0

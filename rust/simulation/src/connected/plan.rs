@@ -1,18 +1,26 @@
 //! The plan of a connected history: everything that its seed decides before it begins.
 
+use std::collections::BTreeMap;
+
 use delaymq_core::message_log::{Durability, SEGMENT_BYTES_MIN};
 use delaymq_core::queues::tags::{Filter, TagRule};
 use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_subject};
 use delaymq_core::wire::client::caller::CallerLimits;
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 
-use super::client::{Client, series_of};
+use super::client::{Client, Consumes, series_of};
+use super::labels::Wants;
 use super::ledger::{GroupName, Place};
-use super::qmq::Wants;
+use super::qmq::Wants as QmqWants;
 use super::server::{LastingOptions, ServerOptions};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
 use crate::options::{Options, Slots, slots};
+
+/// The subjects are selected by a prefix.
+pub(super) const BY_PREFIX: u64 = 2;
+/// Subjects with the prefix that nobody publishes to before the history begins.
+const NEW_SUBJECTS: u64 = 2;
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +77,15 @@ pub struct Plan {
     /// True where clients move messages, and have some stored under ids. Drawn apart from all else, so that the seeds
     /// of histories without it are what they were.
     pub changes: bool,
+    /// The kind of the filters of the last group of each subject; 0 for none. Drawn apart, as `changes`.
+    pub filters: u64,
+    /// How each own client consumes many subjects: 0 not, 1 by their names, 2 by a prefix, and there are new ones. Drawn
+    /// apart.
+    pub together: u64,
+    /// True where messages may expire. Drawn apart.
+    pub expires: bool,
+    /// True where the wall clock steps too far to be believed, and an operator accepts such steps. Drawn apart.
+    pub accepts: bool,
 }
 
 impl Plan {
@@ -131,6 +148,10 @@ impl Plan {
             recurs: chance.percent(35),
             changes: false,
             broadcasts: 0,
+            filters: 0,
+            together: 0,
+            expires: false,
+            accepts: false,
         };
         plan.lasting.broadcast_lease_ms = 10 * plan.lasting.lease_ms;
         plan
@@ -148,16 +169,36 @@ impl Plan {
 
     /// The names of all subjects.
     pub(super) fn subject_names(&self) -> Vec<String> {
-        (0..self.subjects).map(|subject| format!("subject-{subject}")).collect()
+        let new = if self.together == BY_PREFIX { NEW_SUBJECTS } else { 0 };
+        (0..self.subjects.saturating_add(new)).map(|subject| format!("subject-{subject}")).collect()
     }
 
     /// Every group, with its subject.
     pub(super) fn groups_of_subjects(&self) -> Vec<(String, String)> {
         let subjects = self.subject_names();
-        let groups = subjects.iter().enumerate().flat_map(|(index, subject)| {
-            (0..self.groups).map(move |group| (subject.clone(), format!("group-{index}-{group}")))
+        let groups = (0..).zip(&subjects).flat_map(|(index, subject)| {
+            (0..self.groups).map(move |group| (subject.clone(), self.group_of(index, group)))
         });
         groups.collect()
+    }
+
+    /// The groups that exist from the beginning: those of new subjects are made by who meets these.
+    pub(super) fn first_groups(&self) -> Vec<(String, String)> {
+        let count = usize::try_from(self.subjects.saturating_mul(self.groups)).unwrap_or(usize::MAX);
+        self.groups_of_subjects().into_iter().take(count).collect()
+    }
+
+    /// The name of a group of own clients.
+    fn group_of(&self, subject: u64, group: u64) -> String {
+        let subject = if self.together == 0 { subject } else { 0 };
+        format!("group-{subject}-{group}")
+    }
+
+    /// The groups that have filters.
+    pub(super) fn filtered_groups(&self) -> BTreeMap<String, Wants> {
+        let last = self.groups.saturating_sub(1);
+        let subjects = (0..self.subjects).filter(|_| self.filters > 0);
+        subjects.map(|subject| (self.group_of(subject, last), Wants(self.filters))).collect()
     }
 
     /// How the server is begun.
@@ -184,7 +225,7 @@ impl Plan {
     }
 
     /// QMQ's clients: some that may die for each group, and one that does not for each subject of a group.
-    pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<Wants> {
+    pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<QmqWants> {
         let mut clients = Vec::new();
         for (of, tag) in self.qmq_groups() {
             let mut add = |subject: String, consumer: String, is_immortal: bool| {
@@ -193,7 +234,7 @@ impl Plan {
                 let filters: Vec<Filter> =
                     tags.into_iter().map(|tag| Filter::Tags { rule: TagRule::Any, tags: vec![tag] }).collect();
                 let versions: &[u64] = if filters.is_empty() { &[7, 8, 9] } else { &[8, 9] };
-                clients.push(Wants {
+                clients.push(QmqWants {
                     place: Place { subject, of: of.clone(), consumer },
                     filters,
                     version: i16::try_from(chance.one_of(versions)).unwrap_or(9),
@@ -213,7 +254,7 @@ impl Plan {
         }
         for (number, of) in (0..).zip(self.broadcast_groups()) {
             let own = [retry_subject(&of.0, &of.1), dead_letter_subject(&of.0, &of.1)];
-            clients.extend(own.into_iter().chain([of.0.clone()]).map(|subject| Wants {
+            clients.extend(own.into_iter().chain([of.0.clone()]).map(|subject| QmqWants {
                 place: Place { subject, of: of.clone(), consumer: of.1.clone() },
                 filters: Vec::new(),
                 version: 7 + number % 3,
@@ -228,14 +269,25 @@ impl Plan {
 
     /// The subject and the group of each client.
     fn places(&self) -> Vec<(String, String)> {
-        let groups = self.groups_of_subjects();
+        let mut groups = self.first_groups();
+        if self.together > 0 {
+            groups.truncate(usize::try_from(self.groups).unwrap_or(usize::MAX));
+        }
         groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place.clone())).collect()
     }
 
     /// The clients: so many for each group.
     pub(super) fn clients(&self) -> Vec<Client> {
+        let filtered = self.filtered_groups();
         let new = |(number, (subject, group)): (usize, (String, String))| {
-            Client::new(number, &subject, &group, self.in_flight_max, self.needs_token)
+            let filters = filtered.get(&group).map(|wants| wants.filters()).unwrap_or_default();
+            let subjects = match self.together {
+                0 => vec![subject.clone()],
+                BY_PREFIX => vec!["subject-*".to_owned()],
+                _ => self.subject_names(),
+            };
+            let consumes = Consumes { subject, subjects, group, filters };
+            Client::new(number, consumes, self.in_flight_max, self.needs_token)
         };
         self.places().into_iter().enumerate().map(new).collect()
     }
@@ -251,7 +303,7 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
-            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires, accepts,
             subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
         let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
         all.push(("os", os));

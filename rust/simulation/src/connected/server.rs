@@ -2,6 +2,8 @@
 //! does with sockets and threads happens here when the history says so. All decisions are the core's.
 
 mod changes;
+mod clock;
+mod joining;
 mod pending_replies;
 mod qmq;
 mod qmq_consumers;
@@ -65,6 +67,8 @@ pub(super) struct Server {
     qmq: QmqPending,
     lasting: Lasting,
     registry: Registry,
+    /// A step of the clock was accepted.
+    has_accepted: bool,
     /// The trusted time of this call.
     now: Millis,
 }
@@ -81,6 +85,7 @@ impl Server {
             qmq: QmqPending::default(),
             lasting: Lasting::new(options.lasting),
             registry,
+            has_accepted: false,
             now,
         })
     }
@@ -102,6 +107,8 @@ impl Server {
 
     /// There is news for these groups.
     pub(super) fn wake(&mut self, groups: Vec<GroupNumber>) {
+        let standings = self.peers.values_mut().flat_map(|peer| peer.standings.values_mut());
+        standings.for_each(|standing| standing.wake(&groups));
         self.lasting.wake(groups);
     }
 
@@ -213,8 +220,11 @@ impl Server {
         match request {
             OwnRequest::Hello(hello) => self.welcome(node, asker, &hello),
             OwnRequest::Ping(bytes) => self.answer_bytes(asker, bytes),
-            OwnRequest::Publish(publish) => self.publish(node, asker, &publish),
-            OwnRequest::PublishOnTerms(publish) => self.publish_once(node, asker, &publish),
+            OwnRequest::Publish(publish) => self.publish(node, asker, &publish, &[]),
+            OwnRequest::PublishOnTerms(asked) if asked.terms.iter().any(|terms| terms.deduplicates) => {
+                self.publish_once(node, asker, &asked)
+            }
+            OwnRequest::PublishOnTerms(asked) => self.publish(node, asker, &asked.publish, &asked.terms),
             OwnRequest::Move(moves) => self.move_one(node, asker, &moves),
             OwnRequest::Cancel(receipts) => self.cancel(node, asker, &receipts),
             OwnRequest::Subscribe(subscribe) => self.subscribe(node, asker, &subscribe),
@@ -234,6 +244,8 @@ impl Server {
             OwnRequest::Flush(_) => self.promise(node, asker, Step::Settled),
             OwnRequest::Recur(asked) => self.recur(node, asker, &asked),
             OwnRequest::EndRecurring(named) => self.end_recurring(node, asker, &named),
+            OwnRequest::Clock => self.report_clock(node, asker),
+            OwnRequest::AcceptClock(ahead_ms) => self.accept_clock(node, asker, ahead_ms),
             OwnRequest::Unsubscribe(number) => self.unsubscribe(node, asker, number),
             other => self.unsupported(asker, &format!("not a request of these histories: {other:?}")),
         }
@@ -316,7 +328,7 @@ impl Server {
         for (link, peer) in &mut self.peers {
             let Peer { connection, subscriptions, standings, .. } = peer;
             for (number, standing) in standings {
-                standing.join_retries(node, *link, *number, &mut self.pending)?;
+                standing.join(node, *link, *number, &mut self.pending);
                 standing.pump(node, connection, subscriptions, *number)?;
             }
         }

@@ -11,7 +11,7 @@ impl Connected {
     /// A user connects, or does something.
     pub(super) fn let_a_user_act(&mut self) {
         let index = usize::try_from(self.shared.chance.below(self.users.len() as u64)).unwrap_or(0);
-        self.shared.now = self.now();
+        self.shared.now = self.now_of_clients();
         if self.connect_if_apart(index, self.plan.caller_limits()) {
             return self.note_of(index, "connects");
         }
@@ -27,7 +27,7 @@ impl Connected {
 
     /// Connects a user that has no connection. True if it did.
     fn connect_if_apart(&mut self, index: usize, limits: CallerLimits) -> bool {
-        let now = self.now();
+        let now = self.now_of_server();
         let is_apart = |user: &&mut Box<dyn User>| !user.is_dead() && user.link().is_none();
         let Some(user) = self.users.get_mut(index).filter(is_apart) else { return false };
         let link = self.next_link;
@@ -55,7 +55,7 @@ impl Connected {
 
     /// Moves up to so many bytes out of the client, into the server, out of the server, and into the client.
     pub(super) fn carry(&mut self, id: LinkId, pieces: [usize; 4]) -> Result<()> {
-        let now = self.now();
+        let now = self.now_of_server();
         let clock = self.clock.read();
         let [out_of_client, into_server, out_of_server, into_client] = pieces;
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
@@ -66,7 +66,12 @@ impl Connected {
         }
         link.reach_server(into_server, |bytes| server.receive(id, bytes, now));
         node.look(clock);
-        server.serve(node, id)?;
+        let served = server.serve(node, id);
+        self.hear_of_acceptance();
+        served?;
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let mut user = self.users.iter_mut().find(|user| user.link() == Some(id));
         link.leave_server(&server.write(id, out_of_server, now));
         if let Some(user) = &mut user {
             link.reach_client(into_client, |bytes| user.receive(bytes));
@@ -77,7 +82,7 @@ impl Connected {
 
     /// Every user takes a step towards its end.
     pub(super) fn finish(&mut self) {
-        self.shared.now = self.now();
+        self.shared.now = self.now_of_clients();
         for index in 0..self.users.len() {
             if !self.connect_if_apart(index, CallerLimits::default())
                 && let Some(user) = self.users.get_mut(index).filter(|user| !user.is_dead())

@@ -17,7 +17,7 @@ impl Connected {
         if self.shared.chance.percent(self.plan.disk_percent) {
             self.trouble_the_disk();
         }
-        if self.plan.clock_steps && self.shared.chance.percent(10) {
+        if self.plan.clock_steps && self.shared.chance.percent(if self.plan.accepts { 30 } else { 10 }) {
             self.step_the_clock();
         }
         if self.plan.switches && self.shared.chance.percent(10) {
@@ -65,26 +65,6 @@ impl Connected {
         self.note(words);
     }
 
-    /// The wall clock is turned; the store looks at it before and after.
-    fn step_the_clock(&mut self) {
-        let before = self.clock.read();
-        if let Some(node) = &mut self.node {
-            node.look(before);
-        }
-        let by_ms = self.shared.chance.one_of(&[1, 400, 4_000]);
-        if self.shared.chance.percent(50) {
-            self.clock.step_back(by_ms);
-        } else {
-            self.clock.step_ahead(by_ms);
-            self.shared.ledger.time += by_ms;
-        }
-        self.note("the clock steps");
-        let reading = self.clock.read();
-        if let Some(node) = &mut self.node {
-            node.look(reading);
-        }
-    }
-
     /// Time passes, seldom so much that a lease may end.
     pub(super) fn let_time_pass(&mut self) {
         let by_ms = self.shared.chance.one_of(&[1, 15, 300, 2_000]);
@@ -118,10 +98,7 @@ impl Connected {
                 server.switch(&place.consumer, &place.of.0, &place.of.1, true)?;
             }
         }
-        if let Some(node) = &mut self.node {
-            node.release_clock();
-            self.shared.ledger.clock_released();
-        }
+        self.end_hold();
         Ok(())
     }
 
@@ -176,6 +153,8 @@ impl Connected {
                 self.clock.step_back(self.shared.chance.one_of(&[1, 100, 20_000]));
             }
         }
+        // The clock of another server begins with the wall's time.
+        self.wall_is_believed();
         match self.open() {
             Err(error) if error.is_no_space() => {
                 self.disk.storage().set_capacity(u64::MAX);
@@ -187,7 +166,7 @@ impl Connected {
 
     /// Each side notices at some time that a connection is lost.
     pub(super) fn notice_ends(&mut self) -> Result<()> {
-        let now = self.now();
+        let now = self.now_of_server();
         for id in self.server.as_mut().map_or(Vec::new(), |server| server.tick(now)) {
             self.note(&format!("the server ends link {id}"));
             self.cut(id);

@@ -9,6 +9,7 @@ use super::link::{Link, LinkId};
 use crate::chance::Chance;
 
 /// What the users of a history share.
+#[expect(clippy::struct_excessive_bools, reason = "each is something else that may be or not")]
 pub(super) struct Shared {
     pub(super) account: Account,
     pub(super) ledger: Ledger,
@@ -21,6 +22,12 @@ pub(super) struct Shared {
     pub(super) recurs: bool,
     /// Messages may be moved, and may have ids.
     pub(super) changes: bool,
+    /// Messages have tags and attributes.
+    pub(super) has_labels: bool,
+    /// Own clients' messages may expire.
+    pub(super) expires: bool,
+    /// Clients look at the server's clock, and accept its steps.
+    pub(super) accepts: bool,
     /// Percent of QMQ's messages whose check is wrong.
     pub(super) damaged_percent: u64,
 }

@@ -28,8 +28,18 @@ pub struct Handed {
     pub delivery: Delivery,
     /// The subject that it was published to.
     pub subject: SubjectNumber,
+    /// Its encoded meta.
+    pub meta: Vec<u8>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+/// A message as it is stored.
+struct Stored {
+    subject: SubjectNumber,
+    meta: Vec<u8>,
+    body: Vec<u8>,
+    expiry: Option<Expiry>,
 }
 
 /// A message that was assigned, and has expired before it was handed over.
@@ -94,13 +104,13 @@ impl Node {
         Ok(Pulled::Wait)
     }
 
-    /// As [`Self::pull`], of messages that pass. Adds the entries of those that do not pass, and are finished for the
+    /// As [`Self::pull`], of messages that pass by meta and body. Adds the entries of those that do not pass, and are finished for the
     /// group, to `passed_over`, also if the pull fails after that.
     pub fn pull_passing(
         &mut self,
         request: PullRequest,
         ask: u64,
-        passes: fn(&[u8]) -> bool,
+        passes: &dyn Fn(&[u8], &[u8]) -> bool,
         passed_over: &mut Vec<Sequence>,
     ) -> Result<Pulled> {
         let place = (request.group, request.consumer);
@@ -116,7 +126,7 @@ impl Node {
         for candidate in candidates {
             let entry = candidate.entry;
             let is_passed = match self.read_message(entry.location(), entry.payload_sequence()) {
-                Ok((_, body, _)) => passes(&body),
+                Ok(stored) => passes(&stored.meta, &stored.body),
                 // Whoever is handed it voids it.
                 Err(Error::DamagedPayload { .. }) => true,
                 Err(error) => return Err(error),
@@ -162,11 +172,11 @@ impl Node {
         {
             let entry = delivery.entry;
             match self.read_message(entry.location(), entry.payload_sequence()) {
-                Ok((subject, body, expiry)) => {
-                    let message = Handed { delivery, subject, body };
+                Ok(Stored { subject, meta, body, expiry }) => {
+                    let message = Handed { delivery, subject, meta, body };
                     match self.judge((place.0, false), message, expiry) {
                         Ok(message) => handed.push(message),
-                        Err(message) => expired.push(message),
+                        Err(message) => expired.push(*message),
                     }
                 }
                 Err(Error::DamagedPayload { .. }) => {
@@ -201,24 +211,24 @@ impl Node {
         (group, received): (GroupNumber, bool),
         message: Handed,
         expiry: Option<Expiry>,
-    ) -> std::result::Result<Handed, Expired> {
+    ) -> std::result::Result<Handed, Box<Expired>> {
         let Some(expiry) = expiry.filter(|expiry| expiry.is_over(self.reading.now)) else { return Ok(message) };
         if expiry.then == OnExpiry::Drop {
             let Delivery { number, entry, .. } = message.delivery;
             Owner::drop_expired((group, received), entry.subject(), &[number.0], &mut self.proposals);
             self.label(Label::Other);
         }
-        Err(Expired { handed: message, then: expiry.then, received })
+        Err(Box::new(Expired { handed: message, then: expiry.then, received }))
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to, and its body.
     /// `DamagedPayload` if it is not there whole.
     pub fn read_payload(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>)> {
-        self.read_message(location, sequence).map(|(subject, body, _)| (subject, body))
+        self.read_message(location, sequence).map(|stored| (stored.subject, stored.body))
     }
 
-    /// As [`Self::read_payload`], with the expiry.
-    fn read_message(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>, Option<Expiry>)> {
+    /// As [`Self::read_payload`], with meta and expiry.
+    fn read_message(&self, location: Location, sequence: Sequence) -> Result<Stored> {
         let loaded = match location.file() {
             LocationFile::Run(number) => self.owner.state().runs.get(&number).map(|known| &known.run),
             LocationFile::Segment(_) => None,
@@ -248,7 +258,8 @@ impl Node {
         }
         let record = read_record(&bytes, sequence).map_err(|_| damaged("another record"))?;
         let message = decode_message(&record).ok_or_else(|| damaged("another fact"))?;
-        Ok((message.subject, message.body.to_vec(), message.expiry))
+        let (meta, body) = (message.meta.to_vec(), message.body.to_vec());
+        Ok(Stored { subject: message.subject, meta, body, expiry: message.expiry })
     }
 
     /// Acknowledges offsets, ascending. `ask` labels the fact.
@@ -345,15 +356,16 @@ impl Node {
         for (offset, held) in held {
             let Some(entry) = self.owner.ready_entry(subject, held.number)? else { continue };
             let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries);
-            let (message_subject, body, expiry) = self.read_message(entry.location(), entry.payload_sequence())?;
+            let Stored { subject, meta, body, expiry } =
+                self.read_message(entry.location(), entry.payload_sequence())?;
             let delivery = Delivery { offset, number: held.number, entry, attempt, is_again: true };
-            read.push((Handed { delivery, subject: message_subject, body }, expiry));
+            read.push((Handed { delivery, subject, meta, body }, expiry));
         }
         let (mut handed, mut expired) = (Vec::new(), Vec::new());
         for (message, expiry) in read {
             match self.judge((number, true), message, expiry) {
                 Ok(message) => handed.push(message),
-                Err(message) => expired.push(message),
+                Err(message) => expired.push(*message),
             }
         }
         Ok((handed, expired))

@@ -6,7 +6,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
-use delaymq_core::record::expire::{Expiry, OnExpiry};
+use delaymq_core::record::expire::{Expires, Expiry, OnExpiry};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group};
 use delaymq_core::store::{Receipt, StartAt, retry_subject};
@@ -43,14 +43,16 @@ pub struct NewMessage<'a> {
     pub due: Due,
     /// Its body.
     pub body: &'a [u8],
-    /// How many milliseconds after its due time it expires, and what happens then.
-    pub expires: Option<(u64, OnExpiry)>,
+    /// When it expires, and the effect.
+    pub expires: Option<(Expires, OnExpiry)>,
+    /// Its encoded meta.
+    pub meta: &'a [u8],
 }
 
 impl NewMessage<'_> {
     /// The expiry of the message if it is due at this time.
     pub fn expiry(&self, due: Millis) -> Option<Expiry> {
-        self.expires.map(|(after_ms, then)| Expiry { at: due.plus(after_ms), then })
+        self.expires.map(|(expires, then)| Expiry { at: expires.at(due), then })
     }
 }
 
@@ -85,7 +87,8 @@ impl Node {
         for (message, subject, due) in messages {
             let (expiry, body) = (message.expiry(*due), message.body);
             expiry.map_or(Ok(()), |expiry| expiry.check(*due))?;
-            let stored = Message { due: *due, published, subject: *subject, opaque: true, expiry, meta: b"", body };
+            let (subject, meta) = (*subject, message.meta);
+            let stored = Message { due: *due, published, subject, opaque: true, expiry, meta, body };
             draft.add(|records| encode_message(records, &stored));
         }
         let Some(range) = self.submit_draft(&draft, Class::Growing, false)? else { return Ok(None) };

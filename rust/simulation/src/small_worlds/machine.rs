@@ -167,7 +167,7 @@ impl Machine {
         let messages: Vec<NewMessage<'_>> = delays
             .iter()
             .zip(&bodies)
-            .map(|(delay, body)| NewMessage { subject, due: Due::After(*delay), body, expires: None })
+            .map(|(delay, body)| NewMessage { subject, due: Due::After(*delay), body, expires: None, meta: b"" })
             .collect();
         for _ in 0..4 {
             if let Some(published) = self.node()?.publish(&messages)? {

@@ -146,7 +146,7 @@ impl World {
         let node = self.node.as_mut()?;
         let mut passed_over = Vec::new();
         let result = if self.plan.has_filter(&handle) {
-            node.pull_passing(request, ask, passes, &mut passed_over)
+            node.pull_passing(request, ask, &|_, body| passes(body), &mut passed_over)
         } else {
             node.pull(request, ask)
         };

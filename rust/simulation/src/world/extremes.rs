@@ -40,7 +40,7 @@ impl World {
         let bodies: Vec<Vec<u8>> = (0..5).map(|_| self.short_body()).collect();
         let new: Vec<NewMessage<'_>> = bodies
             .iter()
-            .map(|body| NewMessage { subject: &subject, due: Due::At(due), body, expires: None })
+            .map(|body| NewMessage { subject: &subject, due: Due::At(due), body, expires: None, meta: b"" })
             .collect();
         match self.call("publish", |node| node.publish(&new)) {
             Some(Some(published)) => self.was_published(&published, &bodies, vec![None; bodies.len()]),

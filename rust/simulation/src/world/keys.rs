@@ -43,7 +43,7 @@ impl World {
             id_window_ms: self.plan.id_window_ms,
         };
         let new = batch.messages.iter().map(|(due, body, terms)| {
-            let message = NewMessage { subject: &batch.subject, due: *due, body, expires: None };
+            let message = NewMessage { subject: &batch.subject, due: *due, body, expires: None, meta: b"" };
             (message, terms.clone())
         });
         let new: Vec<_> = new.collect();

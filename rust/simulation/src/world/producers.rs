@@ -1,6 +1,6 @@
 //! Producers: they publish, cancel and move.
 
-use delaymq_core::record::expire::{Expiry, OnExpiry};
+use delaymq_core::record::expire::{Expires, Expiry, OnExpiry};
 use delaymq_core::store::Receipt;
 use delaymq_core::units::Millis;
 
@@ -29,7 +29,13 @@ impl World {
         let new: Vec<NewMessage<'_>> = messages
             .iter()
             .zip(&expires)
-            .map(|((subject, due, body), expires)| NewMessage { subject, due: *due, body, expires: *expires })
+            .map(|((subject, due, body), expires)| NewMessage {
+                subject,
+                due: *due,
+                body,
+                expires: *expires,
+                meta: b"",
+            })
             .collect();
         let Some(published) = self.call("publish", |node| node.publish(&new)) else { return };
         let Some(published) = published else {
@@ -53,13 +59,13 @@ impl World {
         }
     }
 
-    /// How long after its due time a message expires, and what happens then; `None` for most.
-    fn expires(&mut self) -> Option<(u64, OnExpiry)> {
+    /// When a message expires, and the effect; `None` for most.
+    fn expires(&mut self) -> Option<(Expires, OnExpiry)> {
         if self.plan.expiring_percent == 0 || !self.expiring.percent(self.plan.expiring_percent) {
             return None;
         }
         let then = if self.expiring.percent(50) { OnExpiry::Drop } else { OnExpiry::DeadLetter };
-        Some((self.expiring.one_of(&[1, 1, 2, 20, 500, 3_000, 600_000]), then))
+        Some((Expires::After(self.expiring.one_of(&[1, 1, 2, 20, 500, 3_000, 600_000])), then))
     }
 
     /// The name of one of the subjects.

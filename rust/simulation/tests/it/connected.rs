@@ -76,6 +76,63 @@ fn a_batch_whose_messages_all_have_the_first_ones_id_is_found() {
     is_found_by(Planted::FirstTermsForAll, 100, &["was answered with sequence", "copies of message"]);
 }
 
+/// What does not pass comes all the same.
+#[test]
+fn what_a_filter_keeps_back_and_is_given_all_the_same_is_found() {
+    is_found_by(Planted::FilteredAssigned, 100, &["does not pass the filters"]);
+}
+
+/// What passes is finished with what does not.
+#[test]
+fn what_passes_a_filter_and_is_passed_over_is_found() {
+    is_found_by(Planted::PassingPassedOver, 100, &["lost: message"]);
+}
+
+#[test]
+fn a_woken_queue_that_is_forgotten_for_another_one_is_found() {
+    // A subscription never takes what is ready there.
+    is_found_by(Planted::WokenLastForgotten, 100, &["lost: message", "nothing comes to its end"]);
+}
+
+#[test]
+fn an_expired_message_that_is_handed_over_is_found() {
+    is_found_by(Planted::ExpiredHandedOver, 100, &["it has expired"]);
+}
+
+#[test]
+fn an_expired_message_that_is_handed_over_in_its_last_millisecond_is_found() {
+    is_found_by(Planted::ExpiredOneTickLate, 300, &["it has expired"]);
+}
+
+#[test]
+fn an_expired_message_that_stays_with_its_consumer_is_found() {
+    // There is no room for the next ones.
+    is_found_by(Planted::ExpiredStays, 300, &["lost: message", "nothing comes to its end"]);
+}
+
+#[test]
+fn an_expired_message_that_becomes_no_dead_letter_is_found() {
+    let _plant = Plant::new(Some(Planted::DeadLetterDropped));
+    // QMQ's clients find it, too.
+    let of_own = |seed| {
+        let mut plan = Connected::plan_of(seed);
+        (plan.qmq_groups, plan.broadcasts) = (0, 0);
+        plan
+    };
+    let found = (1..=300).find_map(|seed| Connected::of(seed, of_own(seed), false).run().violations.into_iter().next());
+    assert!(found.as_ref().is_some_and(|what| what.contains("is no dead letter")), "{found:?}");
+}
+
+#[test]
+fn a_step_of_the_clock_that_nobody_accepted_and_that_is_believed_is_found() {
+    is_found_by(Planted::StepBelieved, 300, &["the server's clock is ahead", "the clock is "]);
+}
+
+#[test]
+fn a_step_of_the_clock_that_is_accepted_for_another_one_is_found() {
+    is_found_by(Planted::OtherStepAccepted, 1_000, &["is accepted, and"]);
+}
+
 /// QMQ's D9, over connections.
 #[test]
 fn d9_an_answer_before_the_commit_is_visible_is_found() {
@@ -94,8 +151,8 @@ fn settlements_in_another_order_than_their_connections_are_found() {
 
 #[test]
 fn a_pull_answered_before_its_reserve_is_durable_is_found() {
-    // It is given once more, and not marked.
-    is_found_by(Planted::PulledBeforeReserved, 600, &["redelivered: false"]);
+    // It is given once more, and not marked, or under an offset that its consumer has received.
+    is_found_by(Planted::PulledBeforeReserved, 600, &["redelivered: false", "comes to who has received"]);
 }
 
 #[test]
@@ -209,6 +266,11 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         moved_again,
         told_again,
         told_late,
+        kept_back,
+        of_others,
+        expired,
+        expired_dead,
+        accepted,
     } = counts;
     let each = [
         published,
@@ -225,6 +287,11 @@ fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
         moved_again,
         told_again,
         told_late,
+        kept_back,
+        of_others,
+        expired,
+        expired_dead,
+        accepted,
     ];
     assert!(each.iter().all(|count| *count > 10), "{counts:?}");
     let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =

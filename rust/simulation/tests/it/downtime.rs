@@ -59,6 +59,7 @@ fn publish_over_ten_years(rig: &mut Rig) -> Expected {
                 due: Due::After(*delay),
                 body: body.as_bytes(),
                 expires: None,
+                meta: b"",
             })
             .collect();
         let receipts = loop {

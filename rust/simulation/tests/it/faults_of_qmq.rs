@@ -96,7 +96,7 @@ fn publish_many(rig: &mut Rig, subject: &str, count: usize) {
     for _ in 0..count / 100 {
         let now = rig.clock.read();
         rig.node().look(now);
-        let message = NewMessage { subject, due: Due::After(10), body: b"x", expires: None };
+        let message = NewMessage { subject, due: Due::After(10), body: b"x", expires: None, meta: b"" };
         rig.node().publish(&[message; 100]).unwrap().unwrap();
         rig.settle();
     }

@@ -72,7 +72,7 @@ fn small_store() -> Rig {
 fn publish_with_key(rig: &mut Rig, key: &str) {
     let limits = TermsLimits { keys_max: 10, ids_max: 10, id_window_ms: 600_000 };
     let terms = NewTerms { key: Some(key.to_owned()), if_exists: IfExists::Refuse, id: Some(format!("id of {key}")) };
-    let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes(), expires: None };
+    let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes(), expires: None, meta: b"" };
     rig.node().publish_on_terms(&[(message, terms)], limits).unwrap().unwrap();
     rig.settle();
 }

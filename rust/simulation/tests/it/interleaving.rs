@@ -355,7 +355,8 @@ impl World {
             Command::Replace => {
                 self.replaced += 1;
                 let body = format!("in its place {} {}", self.replaced, "y".repeat(400));
-                let message = NewMessage { subject: "s", due: command.due(), body: body.as_bytes(), expires: None };
+                let message =
+                    NewMessage { subject: "s", due: command.due(), body: body.as_bytes(), expires: None, meta: b"" };
                 let terms = NewTerms { key: Some("k".to_owned()), if_exists: IfExists::Replace, id: None };
                 let published = node.publish_on_terms(&[(message, terms)], LIMITS).unwrap().unwrap();
                 Fact::Replace { key: published.receipts[0].key, body }

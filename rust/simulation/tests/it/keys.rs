@@ -18,7 +18,8 @@ const LIMITS: TermsLimits = TermsLimits { keys_max: 10, ids_max: 10, id_window_m
 /// Publishes one message, and tells what was found of the terms and of itself.
 fn put(rig: &mut Rig, body: &str, key: Option<&str>, if_exists: IfExists, id: Option<&str>) -> (Outcome, Outcome) {
     let terms = NewTerms { key: key.map(str::to_owned), if_exists, id: id.map(str::to_owned) };
-    let message = NewMessage { subject: "s", due: Due::After(FIRST_MS), body: body.as_bytes(), expires: None };
+    let message =
+        NewMessage { subject: "s", due: Due::After(FIRST_MS), body: body.as_bytes(), expires: None, meta: b"" };
     let published = tried(rig, |node| node.publish_on_terms(&[(message, terms.clone())], LIMITS).unwrap());
     let sequence = published.receipts[0].key.sequence;
     let whole = rig.node().take_outcome(published.terms).unwrap();
@@ -298,7 +299,7 @@ fn a_key_whose_message_is_ready_is_known_as_dispatched(ends: &[End]) {
 /// Publishes a message with the key that never waits.
 fn due_at_once(rig: &mut Rig) -> DueKey {
     let terms = NewTerms { key: Some("k".to_owned()), if_exists: IfExists::Refuse, id: None };
-    let message = NewMessage { subject: "s", due: Due::After(0), body: b"at once", expires: None };
+    let message = NewMessage { subject: "s", due: Due::After(0), body: b"at once", expires: None, meta: b"" };
     let published = tried(rig, |node| node.publish_on_terms(&[(message, terms.clone())], LIMITS).unwrap());
     assert_eq!(holder(rig), None);
     published.receipts[0].key
@@ -360,7 +361,7 @@ fn a_move_that_another_one_had_the_key_of_is_judged_when_it_is_asked_again() {
     let mut rig = Rig::new(lean());
     keyed(&mut rig, "first", IfExists::Refuse);
     let terms = NewTerms { key: Some("k".to_owned()), if_exists: IfExists::Replace, id: None };
-    let message = NewMessage { subject: "s", due: Due::After(FIRST_MS), body: b"second", expires: None };
+    let message = NewMessage { subject: "s", due: Due::After(FIRST_MS), body: b"second", expires: None, meta: b"" };
     let asked = tried(&mut rig, |node| {
         node.publish_on_terms(&[(message, terms.clone())], LIMITS).unwrap()?;
         node.move_key("s", "k", Due::After(9_000), Some(("m", LIMITS))).unwrap()

@@ -130,8 +130,9 @@ impl Owner {
         }
         let keeping = self.keeping_in(MARGIN_MS);
         let first = first_kept(&self.state.segments, subject, &keeping);
+        // Another group may finish messages before the start is applied, so the start is this number in any case.
         let finished_below = self.state.dispatch.finished_below(subject);
-        first.filter(|first| *first < finished_below).map_or(GroupStart::Unfinished, GroupStart::Number)
+        GroupStart::Number(first.map_or(finished_below, |first| first.min(finished_below)))
     }
 
     /// True for the subjects of users: retries and dead letters belong to a group.

@@ -18,6 +18,11 @@ impl Sent {
 }
 
 impl Account {
+    /// True if the message passes the filters of this group. Occurrences of series have no labels, and pass none.
+    pub(super) fn is_wanted(&self, group: &str, number: u64) -> bool {
+        self.wants.get(group).is_none_or(|wants| wants.pass(number) && !self.series.is_of(number))
+    }
+
     /// The receipt is of a message, and not of a series.
     pub(crate) fn is_of_a_message(&self, receipt: Sequence) -> bool {
         self.of.contains_key(&self.stored_as(receipt))

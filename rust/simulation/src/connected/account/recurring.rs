@@ -105,7 +105,11 @@ impl Account {
     pub(super) fn judge_the_series(&mut self, groups: &[(String, String)]) {
         let mut wrong = Vec::new();
         for (number, told) in &self.series.all {
-            let of_subject = groups.iter().filter(|(subject, _)| *subject == told.subject);
+            let wants = |group: &str| self.is_wanted(group, *number);
+            let of_subject = groups.iter().filter(|(subject, group)| *subject == told.subject && wants(group));
+            if of_subject.clone().next().is_none() {
+                continue;
+            }
             for (due, sequence) in &told.came {
                 let is_lost = |group: &String| {
                     !matches!(self.place(group, *sequence), Some(Place::Done | Place::Acknowledging(_)))

@@ -1,6 +1,6 @@
 //! Moves of pending messages, and publishes that are stored once however often they are sent.
 
-use delaymq_core::record::message::{Meta, encode_meta};
+use delaymq_core::record::expire::{Expires, OnExpiry};
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::Millis;
@@ -11,6 +11,7 @@ use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
 
 use super::{Call, Client};
 use crate::connected::account::{Account, Sent};
+use crate::connected::labels::meta_of;
 use crate::connected::users::Shared;
 
 /// The longest delay of a message, in milliseconds.
@@ -60,10 +61,8 @@ impl Client {
                 Sent::once(subject.clone(), number.to_le_bytes().into_iter().chain(*b"once").collect(), not_before)
             });
             let Some(sent) = around.account.sent(*number) else { continue };
-            let meta = Meta { message_id: format!("id-{number}"), ..Meta::default() };
-            let meta = encode_meta(&meta).unwrap_or_default();
-            let asked =
-                TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true, expires: None };
+            let meta = meta_of(*number, format!("id-{number}"));
+            let asked = TermsAsked { deduplicates: true, ..terms_of(place, None) };
             let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));
@@ -89,6 +88,25 @@ fn new_messages(around: &mut Shared) -> Vec<(u64, DueTime)> {
 pub(super) fn some_due(around: &mut Shared, delays_ms: &[u64]) -> DueTime {
     let delay_ms = around.chance.one_of(delays_ms);
     if around.chance.percent(50) { DueTime::After(delay_ms) } else { DueTime::At(around.now.plus(delay_ms)) }
+}
+
+/// When a message expires, and the effect; most do not. The longest are over only after the history.
+pub(super) fn some_expiry(around: &mut Shared, due: DueTime) -> Option<(Expires, OnExpiry)> {
+    if !around.chance.percent(40) {
+        return None;
+    }
+    let after_ms = around.chance.one_of(&[1, 15, 200, 300, 2_000, 86_400_000]);
+    let then = if around.chance.percent(50) { OnExpiry::Drop } else { OnExpiry::DeadLetter };
+    let expires = match due {
+        DueTime::At(time) if around.chance.percent(50) => Expires::At(time.plus(after_ms)),
+        _ => Expires::After(after_ms),
+    };
+    Some((expires, then))
+}
+
+/// The terms of a message without a key or an id that counts.
+pub(super) fn terms_of(place: u32, expires: Option<(Expires, OnExpiry)>) -> TermsAsked<'static> {
+    TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: false, expires }
 }
 
 /// The earliest time at which a message of this due time may come.

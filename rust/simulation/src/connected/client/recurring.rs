@@ -16,7 +16,7 @@ impl Client {
         if self.calls.values().any(|call| matches!(call, Call::Recur(_) | Call::EndSeries)) {
             return "waits";
         }
-        let (subject, name) = (self.subject.clone(), self.series.clone());
+        let (subject, name) = (self.consumes.subject.clone(), self.series.clone());
         if around.chance.percent(25) {
             around.account.series_end_asked(&name);
             let named = SeriesName { subject: &subject, name: &name };
@@ -53,7 +53,7 @@ impl Client {
     /// The answer to the beginning of a series.
     pub(super) fn series_told(&mut self, account: &mut Account, number: u64, body: &[u8]) {
         match SeriesTold::read(body).as_ref().map(|told| (told.rows.as_slice(), told.next)) {
-            Ok(([row], 0)) if row.name == self.series && row.subject == self.subject => {
+            Ok(([row], 0)) if row.name == self.series && row.subject == self.consumes.subject => {
                 account.series_begun(number, row.pending.map(|receipt| receipt.key));
                 self.receipts.extend(row.pending);
             }

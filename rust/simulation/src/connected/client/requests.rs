@@ -6,13 +6,16 @@ use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange};
+use delaymq_core::wire::extension::terms::TermsWriter;
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, PUBLISH_ON_TERMS,
+    SUBSCRIBE, UNSUBSCRIBE,
 };
 
-use super::changes::{DELAY_MS_MAX, not_before, some_due};
+use super::changes::{DELAY_MS_MAX, not_before, some_due, some_expiry, terms_of};
 use super::{Call, Client, Key, PING_BYTES};
 use crate::connected::account::Sent;
+use crate::connected::labels::meta_of;
 use crate::connected::server::TOKEN;
 use crate::connected::users::Shared;
 
@@ -34,6 +37,9 @@ impl Client {
         if around.changes && around.chance.percent(20) {
             return if around.chance.percent(50) { self.move_one(around) } else { self.publish_once(around) };
         }
+        if around.accepts && around.chance.percent(8) {
+            return self.look_at_the_clock(around);
+        }
         match around.chance.below(16) {
             0..4 => self.publish(around),
             4 => self.cancel(around),
@@ -51,11 +57,16 @@ impl Client {
 
     /// Takes one step towards having received and finished all its messages.
     pub(super) fn finish_one_step(&mut self, around: &mut Shared) {
+        if !std::mem::replace(&mut self.is_ending, true) {
+            self.is_clock_right = !around.accepts;
+        }
         if self.link.is_none() || !self.caller.has_room() {
         } else if !self.is_admitted {
             self.say_hello(around);
         } else if !self.is_subscribed {
             self.subscribe(around);
+        } else if !self.is_clock_right {
+            self.look_at_the_clock(around);
         } else if self.credit < self.in_flight_max {
             self.add_credit(around, self.in_flight_max.saturating_mul(4));
         } else if !self.holds.is_empty() {
@@ -101,6 +112,8 @@ impl Client {
             Call::Unsubscribe => "unsubscribes",
             Call::Recur(_) => "begins a series",
             Call::EndSeries => "ends its series",
+            Call::Clock => "looks at the clock",
+            Call::Accept(_) => "accepts a step of the clock",
         };
         match self.caller.ask(command, around.now, fill) {
             Ok(Some(id)) => {
@@ -130,23 +143,29 @@ impl Client {
             let number = around.new_number();
             messages.push((number, due));
         }
-        let mut writer = PublishWriter::default();
-        for (number, due) in &messages {
+        let (mut writer, mut terms) = (PublishWriter::default(), TermsWriter::default());
+        for ((number, due), place) in messages.iter().zip(0..) {
             let subject = around.chance.pick(&around.subjects).cloned().unwrap_or_default();
             let length = around.chance.one_of(&[0, 3, 90]);
             let not_before = not_before(*due, around.now);
+            let expires = around.expires.then(|| some_expiry(around, *due)).flatten();
             around.account.publish_asked(*number, || {
                 let filler = usize::try_from(length).unwrap_or(0);
                 let body = number.to_le_bytes().into_iter().chain(std::iter::repeat_n(0xA5, filler)).collect();
-                Sent::new(subject, body, not_before)
+                Sent::new(subject, body, not_before).expiring(expires)
             });
             let Some(sent) = around.account.sent(*number) else { continue };
-            let pushed = writer.push(&sent.subject, *due, b"", &sent.body);
+            let meta = if around.has_labels { meta_of(*number, String::new()) } else { Vec::new() };
+            let asked = terms_of(place, sent.expires);
+            let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
             if let Err(error) = pushed {
                 around.account.blame(format!("message {number} is refused: {error}"));
             }
         }
-        self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true))
+        if terms.is_empty() {
+            return self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true));
+        }
+        self.ask(around, PUBLISH_ON_TERMS, Call::Publish(messages), |out| terms.put(out, &writer, true))
     }
 
     fn cancel(&mut self, around: &mut Shared) -> &'static str {
@@ -163,17 +182,17 @@ impl Client {
         self.subscription = self.subscription.saturating_add(1);
         self.is_subscribing = true;
         self.credit = u32::try_from(around.chance.one_of(&[0, 1, 3, 50])).unwrap_or(0);
-        let (subject, group) = (self.subject.clone(), self.group.clone());
+        let consumes = self.consumes.clone();
         let wanted = Subscribe {
             subscription: self.subscription,
-            subjects: vec![subject.as_str()],
-            group: &group,
+            subjects: consumes.subjects.iter().map(String::as_str).collect(),
+            group: &consumes.group,
             consumer: "",
             start: StartAt::Unfinished,
             is_broadcast: false,
             in_flight_max: self.in_flight_max,
             credit: self.credit,
-            filters: Vec::new(),
+            filters: consumes.filters.clone(),
         };
         self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
     }
@@ -182,7 +201,7 @@ impl Client {
         let Some(link) = self.link else { return "waits" };
         (self.is_subscribed, self.ended) = (false, self.subscription);
         let held = std::mem::take(&mut self.holds);
-        around.account.let_go(link, &self.group, held.into_values(), self.in_flight_max);
+        around.account.let_go(link, &self.consumes.group, held.into_values(), self.in_flight_max);
         self.unflushed.clear();
         let number = self.subscription.to_be_bytes();
         self.ask(around, UNSUBSCRIBE, Call::Unsubscribe, |out| {
@@ -228,7 +247,7 @@ impl Client {
         let Some(link) = self.link else { return };
         let sequences: Vec<Sequence> = keys.iter().filter_map(|key| self.holds.remove(key)).collect();
         for sequence in &sequences {
-            around.account.acknowledge_asked(link, &self.group, *sequence);
+            around.account.acknowledge_asked(link, &self.consumes.group, *sequence);
         }
         let done = self.ranges_of(keys);
         if is_asked {
@@ -255,7 +274,7 @@ impl Client {
         };
         let Some(sequence) = self.holds.remove(&key) else { return "has nothing to give back" };
         let delay_ms = around.chance.one_of(&[0, 20, BACK_MS_MAX]);
-        around.account.give_back_asked(link, &self.group, sequence, around.now.plus(delay_ms));
+        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now.plus(delay_ms));
         let back = self.back_of(key, delay_ms);
         if around.chance.percent(50) {
             return self.ask(around, GIVE_BACK, Call::Settle(Vec::new()), |out| back.put(out));
@@ -277,7 +296,7 @@ impl Client {
             return "acknowledges, then gives back";
         }
         let Some(sequence) = self.holds.remove(&key) else { return "has nothing to settle" };
-        around.account.give_back_asked(link, &self.group, sequence, around.now);
+        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now);
         self.tell(around, GIVE_BACK, |out| back.put(out));
         self.tell_if_room(around, ACKNOWLEDGE, |out| done.put(out));
         "gives back, then acknowledges"

@@ -48,7 +48,7 @@ impl Server {
             }
             if let (Some(meta), true) = (MetaView::read(message.meta), terms.deduplicates) {
                 let (due, id) = (due_of(message.due), meta.message_id().to_owned());
-                messages.push(KeptOnce { due, body: message.body.to_vec(), id });
+                messages.push(KeptOnce { due, meta: message.meta.to_vec(), body: message.body.to_vec(), id });
             }
         }
         let subject = asked.publish.messages.first().map(|first| first.subject.to_owned()).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Server {
 
 pub(super) fn store_once(node: &mut Node, subject: String, messages: Vec<KeptOnce>) -> Result<Step> {
     let new = messages.iter().map(|one| {
-        let message = NewMessage { subject: &subject, due: one.due, body: &one.body, expires: None };
+        let message = NewMessage { subject: &subject, due: one.due, body: &one.body, expires: None, meta: &one.meta };
         let terms = NewTerms { key: None, if_exists: IfExists::Replace, id: Some(one.id.clone()) };
         (message, terms)
     });

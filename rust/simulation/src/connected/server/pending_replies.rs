@@ -2,41 +2,57 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
-use delaymq_core::store::Outcome;
-use delaymq_core::store::StartAt;
+use delaymq_core::store::{Outcome, Selection, StartAt};
 use delaymq_core::wire::extension::consume::{Subscribe, Subscribed};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::publish::{Publish, put_receipts};
+use delaymq_core::wire::extension::terms::TermsAsked;
 use delaymq_core::wire::frame::answer::SUCCESS;
 
 use super::Server;
 use super::changes::store_once;
 use super::recurring::{begin_series, end_series};
-use super::steps::{Asker, Joining, Kept, Pending, Step, Wanted, due_of, unexpected};
+use super::steps::{Asker, Kept, Pending, Step, Wanted, due_of, unexpected};
 use super::subscription::Standing;
 use crate::node::{NewMessage, Node, Place, unless_full};
 
 impl Server {
-    pub(super) fn publish(&mut self, node: &mut Node, asker: Asker, publish: &Publish<'_>) -> Result<()> {
+    pub(super) fn publish(
+        &mut self,
+        node: &mut Node,
+        asker: Asker,
+        publish: &Publish<'_>,
+        terms: &[TermsAsked<'_>],
+    ) -> Result<()> {
         let mut messages = Vec::with_capacity(publish.messages.len());
-        for message in &publish.messages {
+        for (message, place) in publish.messages.iter().zip(0..) {
             if let Err(error) = message.check() {
                 return self.refuse(asker, &RemoteError::from(&error));
             }
             let due = due_of(message.due);
-            messages.push(Kept { subject: message.subject.to_owned(), due, body: message.body.to_vec() });
+            let (subject, meta) = (message.subject.to_owned(), message.meta.to_vec());
+            let expires = terms.iter().find(|terms| terms.place == place).and_then(|terms| terms.expires);
+            messages.push(Kept { subject, due, meta, body: message.body.to_vec(), expires });
         }
         self.promise(node, asker, Step::Store(messages))
     }
 
     pub(super) fn subscribe(&mut self, node: &mut Node, asker: Asker, subscribe: &Subscribe<'_>) -> Result<()> {
         let state = node.owner().state();
-        let [subject] = subscribe.subjects.as_slice() else {
-            let unknown = RemoteError::new(ErrorCode::Other, "these histories consume one subject at a time");
-            return self.refuse(asker, &unknown);
+        let selection = match Selection::of(&subscribe.subjects) {
+            Ok(selection) => selection,
+            Err(error) => return self.refuse(asker, &RemoteError::from(&error)),
         };
-        let (subject, group) = (*subject, subscribe.group);
-        let found = state.subjects.number(subject).and_then(|number| state.group_named(number, group));
+        let group = subscribe.group;
+        let first = match &selection {
+            Selection::Listed(names) => names.first().cloned(),
+            Selection::Prefix(_) => {
+                let mut names = state.subjects.iter().map(|(_, subject)| &subject.name);
+                names.find(|name| selection.begins(name)).cloned()
+            }
+        };
+        let subject = first.unwrap_or_default();
+        let found = state.subjects.number(&subject).and_then(|number| state.group_named(number, group));
         let peer = self.peers.get(&asker.link);
         let refused = peer.and_then(|peer| peer.subscriptions.check_new(subscribe.subscription).err());
         let (Some(found), None, StartAt::Unfinished) = (found, &refused, subscribe.start) else {
@@ -45,10 +61,12 @@ impl Server {
         };
         let wanted = Wanted {
             number: subscribe.subscription,
-            subject: subject.to_owned(),
+            selection,
+            subject,
             group: group.to_owned(),
             in_flight_max: subscribe.in_flight_max,
             credit: subscribe.credit,
+            filters: subscribe.filters.clone(),
         };
         self.promise(node, asker, Step::Consumer(wanted, found))
     }
@@ -109,8 +127,13 @@ impl Server {
             Step::Settled => Step::Settled,
             Step::Store(messages) => {
                 let new = messages.iter();
-                let new =
-                    new.map(|one| NewMessage { subject: &one.subject, due: one.due, body: &one.body, expires: None });
+                let new = new.map(|one| NewMessage {
+                    subject: &one.subject,
+                    due: one.due,
+                    body: &one.body,
+                    expires: one.expires,
+                    meta: &one.meta,
+                });
                 let Some(published) = node.publish(&new.collect::<Vec<_>>())? else {
                     return Ok(Some(Step::Store(messages)));
                 };
@@ -144,7 +167,7 @@ impl Server {
             Step::Beginning(wanted, group, fact) => match node.take_outcome(fact) {
                 None => Step::Beginning(wanted, group, fact),
                 Some(Outcome::Consumer(consumer)) => {
-                    return self.begun(node, asker, &wanted, (group, consumer)).map(|()| None);
+                    return self.begun(node, asker, wanted, (group, consumer)).map(|()| None);
                 }
                 Some(other) => return Err(unexpected(other)),
             },
@@ -152,22 +175,7 @@ impl Server {
         Ok(Some(next))
     }
 
-    fn keep_joining(&mut self, node: &mut Node, joining: Joining) -> Result<Option<Pending>> {
-        match node.take_outcome(joining.fact) {
-            None => return Ok(Some(Pending::Joining(joining))),
-            Some(Outcome::Consumer(consumer)) => {
-                let Joining { link, number, group, .. } = joining;
-                match self.peers.get_mut(&link).and_then(|peer| peer.standings.get_mut(&number)) {
-                    Some(standing) => standing.joined(Some((group, consumer))),
-                    None => unless_full(node.end_consumer(group, consumer, 0))?,
-                }
-            }
-            Some(other) => return Err(unexpected(other)),
-        }
-        Ok(None)
-    }
-
-    fn begun(&mut self, node: &mut Node, asker: Asker, wanted: &Wanted, place: Place) -> Result<()> {
+    fn begun(&mut self, node: &mut Node, asker: Asker, wanted: Wanted, place: Place) -> Result<()> {
         let Some(peer) = self.peers.get_mut(&asker.link) else {
             return unless_full(node.end_consumer(place.0, place.1, 0));
         };
@@ -176,8 +184,7 @@ impl Server {
             unless_full(node.end_consumer(place.0, place.1, 0))?;
             return self.refuse(asker, &error);
         }
-        let standing = Standing::new(&wanted.subject, &wanted.group, wanted.in_flight_max, place);
-        peer.standings.insert(wanted.number, standing);
+        peer.standings.insert(wanted.number, Standing::new(wanted, place));
         self.answer(asker, |out| Subscribed { consumer: String::new(), is_new: false }.put(out))
     }
 

@@ -1,15 +1,17 @@
 //! The requests that are not answered yet, and how far each of them is.
 
 use delaymq_core::error::Error;
+use delaymq_core::queues::tags::Filter;
+use delaymq_core::record::expire::{Expires, OnExpiry};
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
-use delaymq_core::store::StartAt;
-use delaymq_core::store::{Outcome, Receipt};
+use delaymq_core::store::{Outcome, Receipt, Selection, StartAt};
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
 use delaymq_core::wire::connection::RequestId;
 use delaymq_core::wire::extension::publish::DueTime;
 use delaymq_core::wire::qmq::send::Failure;
 
+use super::joining::Joining;
 use crate::connected::link::LinkId;
 use crate::node::Due;
 
@@ -24,12 +26,15 @@ pub(super) struct Asker {
 pub(super) struct Kept {
     pub(super) subject: String,
     pub(super) due: Due,
+    pub(super) meta: Vec<u8>,
     pub(super) body: Vec<u8>,
+    pub(super) expires: Option<(Expires, OnExpiry)>,
 }
 
 /// A message with an id that waits for room in the log's queue.
 pub(super) struct KeptOnce {
     pub(super) due: Due,
+    pub(super) meta: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) id: String,
 }
@@ -37,10 +42,13 @@ pub(super) struct KeptOnce {
 /// A subscription that is being opened.
 pub(super) struct Wanted {
     pub(super) number: u32,
+    pub(super) selection: Selection,
+    /// The first subject, with which it begins.
     pub(super) subject: String,
     pub(super) group: String,
     pub(super) in_flight_max: u32,
     pub(super) credit: u32,
+    pub(super) filters: Vec<Filter>,
 }
 
 /// A series that waits for room in the log's queue.
@@ -97,14 +105,6 @@ impl Step {
         let is_change = matches!(self, Self::Store(..) | Self::StoreOnce(..) | Self::Cancel(..) | Self::Move(..));
         is_change || matches!(self, Self::Beginning(..))
     }
-}
-
-/// A consumer of a retry subject that a subscription waits for.
-pub(super) struct Joining {
-    pub(super) link: LinkId,
-    pub(super) number: u32,
-    pub(super) group: GroupNumber,
-    pub(super) fact: Sequence,
 }
 
 /// An answer, or a consumer, that waits for the log.

@@ -65,8 +65,13 @@ fn a_restart_after_a_failed_sync_goes_on_from_what_can_be_trusted() {
         rig.submit("s", 0, "in doubt");
         rig.disk.storage().fail_call_of(Call::Sync, 0, StorageFault::Io);
         rig.try_settle().unwrap_err();
-        let refused =
-            rig.node().publish(&[NewMessage { subject: "s", due: Due::After(0), body: b"no", expires: None }]);
+        let refused = rig.node().publish(&[NewMessage {
+            subject: "s",
+            due: Due::After(0),
+            body: b"no",
+            expires: None,
+            meta: b"",
+        }]);
         assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
         // The page cache shows all of it; what is appended behind must not lean on that.
         rig.reopen(End::Kill);

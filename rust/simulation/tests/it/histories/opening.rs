@@ -61,8 +61,13 @@ fn folders_are_synced_before_recovery_trusts_them() {
 
 /// Messages that are not due for long, in batches.
 fn publish_far(rig: &mut Rig, count: usize) {
-    let message =
-        NewMessage { subject: "far", due: Due::After(2_592_000_000), body: b"it waits for thirty days", expires: None };
+    let message = NewMessage {
+        subject: "far",
+        due: Due::After(2_592_000_000),
+        body: b"it waits for thirty days",
+        expires: None,
+        meta: b"",
+    };
     for part in vec![message; count].chunks(50) {
         while rig.node().publish(part).unwrap().is_none() {
             rig.settle();

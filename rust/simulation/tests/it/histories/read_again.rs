@@ -35,6 +35,21 @@ fn pass(rig: &mut Rig, ms: u64) {
 }
 
 #[test]
+fn a_group_that_begins_at_the_earliest_gets_what_another_group_finishes_meanwhile() {
+    let mut rig = Rig::new(small());
+    let first = rig.earliest("s", "first");
+    rig.publish("s", 0, "finished meanwhile");
+    rig.step();
+    let handed = rig.pull(first);
+    assert_eq!(bodies_of(&handed), ["finished meanwhile"]);
+    // The acknowledgement comes first in the log, and the start is decided before it is applied.
+    rig.node().acknowledge(first.0, first.1, &[handed[0].delivery.offset.0], 0).unwrap();
+    let group = rig.group("s", "second", StartAt::Earliest);
+    let second = (group, rig.consumer(group, "c"));
+    assert_eq!(rig.take_all(second), ["finished meanwhile"]);
+}
+
+#[test]
 fn a_new_group_reads_again_what_all_groups_have_finished() {
     let mut rig = Rig::new(small());
     let first = rig.earliest("s", "first");

@@ -16,7 +16,7 @@ use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
 fn fill(rig: &mut Rig) -> usize {
     let mut taken = 0;
     for _ in 0..500 {
-        let message = NewMessage { subject: "s", due: Due::After(0), body: &[b'x'; 300], expires: None };
+        let message = NewMessage { subject: "s", due: Due::After(0), body: &[b'x'; 300], expires: None, meta: b"" };
         match rig.node().publish(&[message]) {
             Ok(Some(_)) => {
                 taken += 1;
@@ -45,7 +45,13 @@ fn a_full_disk_refuses_what_grows_and_finishing_goes_on_and_resumes_by_itself() 
     assert!(taken > 0);
     for _ in 0..5 {
         assert!(matches!(
-            rig.node().publish(&[NewMessage { subject: "s", due: Due::After(0), body: b"no", expires: None }]),
+            rig.node().publish(&[NewMessage {
+                subject: "s",
+                due: Due::After(0),
+                body: b"no",
+                expires: None,
+                meta: b""
+            }]),
             Err(Error::DiskFull)
         ));
     }
@@ -73,7 +79,7 @@ fn below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself() {
     let far = rig.publish("s", 1_000_000, "far");
     rig.publish("s", 0, "before");
     let used = rig.disk.used_bytes();
-    let message = || NewMessage { subject: "s", due: Due::After(0), body: b"no", expires: None };
+    let message = || NewMessage { subject: "s", due: Due::After(0), body: b"no", expires: None, meta: b"" };
     let prepared = rig.node().commits().spare_bytes(0);
     for free in [mark - prepared - 1, 0] {
         rig.disk.storage().set_capacity(used + free);

@@ -25,7 +25,7 @@ pub fn tried<T>(rig: &mut Rig, ask: impl Fn(&mut Node) -> Option<T>) -> T {
 /// Publishes a message with a key that is free.
 pub fn publish_keyed(rig: &mut Rig, subject: &str, key: &str, delay_ms: u64, body: &str) -> Receipt {
     let terms = NewTerms { key: Some(key.to_owned()), if_exists: IfExists::Refuse, id: None };
-    let message = NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes(), expires: None };
+    let message = NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes(), expires: None, meta: b"" };
     let limits = TermsLimits::default();
     let published = tried(rig, |node| node.publish_on_terms(&[(message, terms.clone())], limits).unwrap());
     assert_eq!(rig.node().take_outcome(published.terms), Some(Outcome::Done));

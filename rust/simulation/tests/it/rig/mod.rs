@@ -142,7 +142,8 @@ impl Rig {
         let now = self.clock.read();
         let node = self.node();
         node.look(now);
-        let message = NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes(), expires: None };
+        let message =
+            NewMessage { subject, due: Due::After(delay_ms), body: body.as_bytes(), expires: None, meta: b"" };
         for _ in 0..3 {
             if let Some(published) = node.publish(&[message]).unwrap() {
                 return published.receipts[0];

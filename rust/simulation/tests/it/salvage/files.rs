@@ -206,7 +206,7 @@ fn many() -> (Rig, String) {
     for batch in 0..67 {
         let body = |number: u64| format!("one of many {:05}", batch * 150 + number);
         let bodies: Vec<String> = (0..150).map(body).collect();
-        let message = |body| NewMessage { subject: "many", due: Due::After(60_000), body, expires: None };
+        let message = |body| NewMessage { subject: "many", due: Due::After(60_000), body, expires: None, meta: b"" };
         let messages: Vec<_> = bodies.iter().map(|body| message(body.as_bytes())).collect();
         rig.node().publish(&messages).unwrap().unwrap();
         rig.settle();

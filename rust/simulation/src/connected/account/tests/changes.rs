@@ -160,7 +160,7 @@ fn what_was_moved_and_cancelled_does_not_come() {
     let mut account = moved();
     account.cancel_asked(MOVED);
     account.cancel_told(MOVED, true);
-    account.judge_the_end(&groups());
+    account.judge_the_end(&groups(), Millis(1_000));
     assert_eq!(account.violations(), Vec::<String>::new());
     comes_due(&mut account, 1, 600, false, 500);
     blamed_for(&account, "cancelled");
@@ -169,7 +169,7 @@ fn what_was_moved_and_cancelled_does_not_come() {
 #[test]
 fn what_was_moved_is_lost_where_it_does_not_come() {
     let mut account = moved();
-    account.judge_the_end(&groups());
+    account.judge_the_end(&groups(), Millis(1_000));
     blamed_for(&account, "lost: message 7");
 }
 
@@ -177,7 +177,7 @@ fn what_was_moved_is_lost_where_it_does_not_come() {
 fn a_move_that_nobody_heard_of_is_no_reason_not_to_come() {
     let mut account = stored();
     account.move_asked(SEQUENCE, LATER, Millis(500));
-    account.judge_the_end(&groups());
+    account.judge_the_end(&groups(), Millis(1_000));
     blamed_for(&account, "lost: message 7");
 }
 
@@ -221,9 +221,9 @@ fn what_one_group_had_another_has_too_though_its_answer_was_lost() {
     account.publish_lost([NUMBER].into_iter());
     comes(&mut account, 1, 200, false);
     account.acknowledge_asked(1, "billing", SEQUENCE);
-    account.judge_the_end(&groups());
+    account.judge_the_end(&groups(), Millis(1_000));
     assert_eq!(account.violations(), Vec::<String>::new());
-    account.judge_the_end(&[("orders".to_owned(), "shipping".to_owned())]);
+    account.judge_the_end(&[("orders".to_owned(), "shipping".to_owned())], Millis(1_000));
     blamed_for(&account, "lost: message 7");
 }
 
@@ -232,6 +232,6 @@ fn a_cancel_of_a_receipt_that_was_moved_is_no_reason_not_to_come() {
     let mut account = moved();
     account.cancel_asked(SEQUENCE);
     account.cancel_lost(SEQUENCE);
-    account.judge_the_end(&groups());
+    account.judge_the_end(&groups(), Millis(1_000));
     blamed_for(&account, "lost: message 7");
 }

@@ -1,0 +1,83 @@
+//! Messages that expire, and the dead letters that some of them become.
+
+use std::collections::BTreeSet;
+
+use delaymq_core::record::expire::{EXPIRED_REASON, Expires, OnExpiry};
+use delaymq_core::units::{Millis, Sequence};
+
+use super::{Account, Came, Place, Sent};
+use crate::node::SeenDeadLetter;
+
+impl Sent {
+    /// As it is, and it expires.
+    pub(crate) fn expiring(mut self, expires: Option<(Expires, OnExpiry)>) -> Self {
+        self.expires = expires;
+        self
+    }
+}
+
+impl Account {
+    /// When this copy of a message expires, as far as its due time is known, and the effect. A move changes neither.
+    fn expiry_of(&self, number: u64, sequence: Sequence) -> Option<(Millis, OnExpiry)> {
+        let (expires, then) = self.sent.get(&number)?.expires?;
+        // Only a message that was answered, and so has a receipt, can have been moved before it came.
+        let due = self.dues.get(&sequence).or_else(|| self.came_dues.get(&sequence))?;
+        Some((expires.at(*due), then))
+    }
+
+    pub(super) fn judge_the_expiry(&mut self, number: u64, came: &Came<'_>) {
+        if let Some((at, then)) = self.expiry_of(number, came.sequence).filter(|(at, _)| came.now >= *at) {
+            self.blame(format!("it has expired at {at}, to become {then:?}: {came:?}"));
+        }
+    }
+
+    /// True if the message may have ended in this group because it had expired by this time.
+    pub(super) fn may_have_expired(&self, number: u64, sequence: Sequence, place: Option<Place>, now: Millis) -> bool {
+        let is_lost = |link| self.lost.contains(&link);
+        let was_to_come = match place {
+            None | Some(Place::Free | Place::GivenBack(..)) => true,
+            Some(Place::Held(link) | Place::Acknowledging(link)) => is_lost(link),
+            Some(Place::Done) => false,
+        };
+        was_to_come && self.expiry_of(number, sequence).is_some_and(|(at, _)| now >= at)
+    }
+
+    /// At the end: these are the dead letters of a group of this subject, of all its messages.
+    pub(crate) fn dead_letters_seen(
+        &mut self,
+        (subject, group): (&str, &str),
+        letters: &[SeenDeadLetter],
+        now: Millis,
+    ) {
+        let mut dead = BTreeSet::new();
+        for letter in letters {
+            let sequence = letter.entry.payload_sequence();
+            let number = self.of.get(&sequence).copied().unwrap_or_default();
+            let is_expired = self.may_have_expired(number, sequence, self.place(group, sequence), now);
+            let becomes_dead = matches!(self.expiry_of(number, sequence), Some((_, OnExpiry::DeadLetter)));
+            let is_right = is_expired && becomes_dead && letter.reason.as_deref() == Some(EXPIRED_REASON);
+            // A publish that was not answered, and whose message never came, is known by nobody.
+            let is_known = self.of.contains_key(&sequence);
+            if !dead.insert(sequence) || is_known && (!is_right || !self.is_wanted(group, number)) {
+                self.blame(format!("{group} has the dead letter {letter:?} of message {number}"));
+            }
+        }
+        let mut missing = Vec::new();
+        for (sequence, number) in &self.of {
+            let Some((_, then)) = self.expiry_of(*number, *sequence) else { continue };
+            let place = self.place(group, *sequence);
+            let is_of_subject = self.sent.get(number).is_some_and(|sent| sent.subject == subject);
+            let is_over = is_of_subject && self.may_have_expired(*number, *sequence, place, now);
+            if !is_over || !self.is_wanted(group, *number) || self.may_be_cancelled(*sequence) {
+                continue;
+            }
+            self.counts.expired += 1;
+            self.counts.expired_dead += u64::from(dead.contains(sequence));
+            let may_be_done = matches!(place, Some(Place::Acknowledging(_)));
+            if then == OnExpiry::DeadLetter && !dead.contains(sequence) && !may_be_done {
+                missing.push(format!("lost: message {number} as {sequence} is no dead letter of {group}, {place:?}"));
+            }
+        }
+        self.violations.extend(missing);
+    }
+}
