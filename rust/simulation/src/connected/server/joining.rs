@@ -3,33 +3,12 @@
 
 use delaymq_core::error::Result;
 use delaymq_core::store::{Outcome, Selection, StartAt, retry_subject};
-use delaymq_core::units::{GroupNumber, Sequence};
 
 use super::Server;
-use super::steps::{Pending, unexpected};
+use super::steps::{Join, Joining, Pending, unexpected};
 use super::subscription::{Consumed, Standing};
 use crate::connected::link::LinkId;
 use crate::node::{Node, unless_full};
-
-/// A consumer of a queue that a subscription waits for.
-pub(super) struct Joining {
-    link: LinkId,
-    number: u32,
-    queue: u32,
-    step: Join,
-}
-
-/// The next step of joining a queue.
-enum Join {
-    /// Make the group of this subject.
-    Group(String),
-    /// Wait for the group.
-    Making(Sequence),
-    /// Submit a consumer.
-    Consumer(GroupNumber),
-    /// Wait for the consumer.
-    Beginning(GroupNumber, Sequence),
-}
 
 impl Standing {
     /// Begins to join the queues that it does not consume yet.

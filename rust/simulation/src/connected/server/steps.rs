@@ -11,7 +11,6 @@ use delaymq_core::wire::connection::RequestId;
 use delaymq_core::wire::extension::publish::DueTime;
 use delaymq_core::wire::qmq::send::Failure;
 
-use super::joining::Joining;
 use crate::connected::link::LinkId;
 use crate::node::Due;
 
@@ -105,6 +104,26 @@ impl Step {
         let is_change = matches!(self, Self::Store(..) | Self::StoreOnce(..) | Self::Cancel(..) | Self::Move(..));
         is_change || matches!(self, Self::Beginning(..))
     }
+}
+
+/// A consumer of a queue that a subscription waits for.
+pub(super) struct Joining {
+    pub(super) link: LinkId,
+    pub(super) number: u32,
+    pub(super) queue: u32,
+    pub(super) step: Join,
+}
+
+/// The next step of joining a queue.
+pub(super) enum Join {
+    /// Make the group of this subject.
+    Group(String),
+    /// Wait for the group.
+    Making(Sequence),
+    /// Submit a consumer.
+    Consumer(GroupNumber),
+    /// Wait for the consumer.
+    Beginning(GroupNumber, Sequence),
 }
 
 /// An answer, or a consumer, that waits for the log.
