@@ -79,7 +79,8 @@ impl Machine {
     }
 
     fn publish(&mut self, delay_ms: u64, body: &str) -> Result<()> {
-        let message = NewMessage { subject: SUBJECT, due: Due::After(delay_ms), body: body.as_bytes(), meta: &[], expires: None };
+        let message =
+            NewMessage { subject: SUBJECT, due: Due::After(delay_ms), body: body.as_bytes(), meta: &[], expires: None };
         for _ in 0..3 {
             if self.node.publish(&[message])?.is_some() {
                 return self.settle();

@@ -35,7 +35,7 @@ fn store(checkpoints: usize) -> (Arc<dyn Storage>, Identity) {
     let mut node = Node::open(Arc::clone(&storage), NodeOptions::default(), clock.read(), &mut Chance::new(1)).unwrap();
     let identity = *node.identity();
     let publish = |node: &mut Node, subject: &str| {
-        let message = NewMessage { subject, due: Due::After(60_000), body: b"published", expires: None };
+        let message = NewMessage { subject, due: Due::After(60_000), body: b"published", meta: &[], expires: None };
         node.publish(&[message]).unwrap().unwrap();
         settle(node);
     };

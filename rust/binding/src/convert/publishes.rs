@@ -110,7 +110,7 @@ impl<'py> Reader<'_, 'py> {
             let row = self.types.row_of.bind(py).call1((index, message, self.with_ids))?;
             return push_row(batch, &row);
         };
-        let key: Option<Cow<'_, str>> = key.as_ref().map(|key| key.to_cow()).transpose()?;
+        let key: Option<Cow<'_, str>> = key.as_ref().map(PyStringMethods::to_cow).transpose()?;
         let subject = message.getattr(intern!(py, "subject"))?;
         let name = text::of("subject", &subject)?;
         let mut message_id = message.getattr(intern!(py, "message_id"))?;
