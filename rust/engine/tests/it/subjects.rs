@@ -368,6 +368,9 @@ fn a_time_is_a_start_of_every_subject() {
     let since = store.now();
     publish_each(&store, &["a", "c"], 3);
     assert_eq!(consume(&before, 6).len(), 6);
+    assert!(before.flush(Duration::from_secs(5)).unwrap());
+    // Only a time brings them again.
+    eventually("all finished", || unfinished(&store).values().sum::<u64>() == 0);
     for (group, start) in [("published", StartAt::Published(Since::At(since))), ("due", StartAt::Due(Since::At(since)))]
     {
         let options = SubscribeOptions { start, ..SubscribeOptions::default() };
