@@ -6,7 +6,6 @@ Also the conditions of a publish: its key, what happens if the key is taken, and
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -85,7 +84,7 @@ def is_text(word: str) -> bool:
 
 def id_for(message_id: str | None, deduplicate: bool) -> str | None:
     """The id of a message; a new one if it has none and is deduplicated."""
-    return uuid.uuid4().hex if deduplicate is True and message_id is None else message_id
+    return new_ids(1)[0] if deduplicate is True and message_id is None else message_id
 
 
 def new_ids(count: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
@@ -13,8 +12,13 @@ from delaymq.keys import IfExists
 
 EXPECTED = "datetimes, or whole milliseconds since 1970 as an int64 array of NumPy or Arrow"
 WHOLE = "int64"
-# Milliseconds in a unit of NumPy's datetimes, or units in a millisecond.
-NUMPY_UNITS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+# Milliseconds in a unit of NumPy's datetimes, and units in a millisecond.
+NUMPY_UNITS = {
+    "datetime64[s]": (1_000, 1),
+    "datetime64[ms]": (1, 1),
+    "datetime64[us]": (1, 1_000),
+    "datetime64[ns]": (1, 1_000_000),
+}
 
 
 class MillisecondArray(Protocol):
@@ -61,14 +65,12 @@ def moments_of(at: Moments | None) -> int | Sequence[datetime] | memoryview | No
 
 def _of_numpy(array: Any) -> memoryview:  # noqa: ANN401 - NumPy may not be installed
     """A view of an array's milliseconds, or of a rounded copy."""
-    unit = re.fullmatch(r"datetime64\[(\w+)\]", str(array.dtype))
-    if unit is None:
-        if str(array.dtype) != WHOLE:
-            raise wrong_type("at", EXPECTED, array)
+    kind = str(array.dtype)
+    if kind == WHOLE:
         return memoryview(array)
-    if unit[1] not in NUMPY_UNITS:
+    if kind not in NUMPY_UNITS:
         raise wrong_type("at", EXPECTED, array)
-    factor, divisor = NUMPY_UNITS[unit[1]]
+    factor, divisor = NUMPY_UNITS[kind]
     whole = array.view(WHOLE)
     if (factor, divisor) == (1, 1):
         return memoryview(whole)
