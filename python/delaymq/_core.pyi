@@ -179,7 +179,7 @@ class Unblocked:
     def publish(
         self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipts | Publishing:
-        """As `Store.publish`, as all of them: the receipts, if the messages are durable already."""
+        """As `Store.publish`; returns the receipts if the messages are durable already, as the next two do."""
     def publish_columns(self, columns: Columns, /) -> Receipts | Publishing: ...
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts | Publishing: ...
     def fileno(self) -> int:

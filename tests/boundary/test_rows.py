@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delaymq import KeyTaken, Outcome, Publish, Store
-from delaymq._arguments.columns import moments_of
+from delaymq._arguments.columns import ColumnOptions, moments_of
 from delaymq._arguments.publishes import row_of
 from delaymq._core import Caller, Request
+from delaymq.client.commands.publishing import Publication
 from delaymq.errors import InvalidArgument, WrongType
 
 FRAME_BYTES_MAX = 1 << 24
@@ -137,14 +138,14 @@ def test_due_times_are_a_column_of_datetimes_or_of_milliseconds(store: Store) ->
     numpy, pyarrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
     whole = numpy.array(DUES_MS, dtype="int64")
     assert due_of_each(store, DUES[1]) == [DUES[1]] * 3
-    arrow = pyarrow.array([0, *DUES_MS], pyarrow.timestamp("ms"))
+    arrow = pyarrow.array([0, *DUES_MS], pyarrow.timestamp("ms", "UTC"))
     for column in [
         DUES,
         tuple(DUES),
         [due.astimezone(timezone(timedelta(hours=5))) for due in DUES],
         whole,
         whole.astype("datetime64[ms]"),
-        memoryview(whole),
+        pyarrow.array(DUES),
         pyarrow.array(DUES_MS),
         arrow[1:],
         pyarrow.chunked_array([DUES_MS[:1], DUES_MS[1:]]),
@@ -179,6 +180,15 @@ def test_a_refused_column_is_named_with_the_message(store: Store) -> None:
         (WrongType, "at", None, {"at": numpy.array(DUES_MS, dtype="uint64")}),
         (WrongType, "at", None, {"at": pyarrow.array(["a", "b", "c"])}),
         (WrongType, "at", None, {"at": numpy.array([1] * 3, dtype="datetime64[D]")}),
+        (WrongType, "at", None, {"at": numpy.array([DUES_MS], dtype="int64")}),
+        (WrongType, "at", None, {"at": numpy.ma.array(DUES_MS, mask=[0, 1, 0])}),
+        (WrongType, "at", None, {"at": DUES_MS[0]}),
+        (WrongType, "at", 0, {"at": pytest.importorskip("pandas").Series(DUES_MS)}),
+        (InvalidArgument, "at", None, {"at": pyarrow.array(DUES_MS, pyarrow.timestamp("ms"))}),
+        (InvalidArgument, "at", 1, {"at": numpy.array([1, "NaT", 1], dtype="datetime64[s]")}),
+        (InvalidArgument, "at", 1, {"at": numpy.array([1, "NaT", 1], dtype="datetime64[us]")}),
+        (InvalidArgument, "at", 1, {"at": numpy.array([1, "NaT", 1], dtype="datetime64[ns]")}),
+        (InvalidArgument, "at", 2, {"at": numpy.array([1, 1, 2**61 + 1], dtype="datetime64[s]")}),
         (InvalidArgument, "at", None, {"at": pyarrow.array([1, None, 3])}),
         (InvalidArgument, "at", None, {"at": numpy.array(DUES_MS[:2])}),
         (InvalidArgument, "at", None, {"at": numpy.array(DUES_MS * 2)[::2]}),
@@ -197,7 +207,7 @@ def test_a_refused_column_is_named_with_the_message(store: Store) -> None:
         with pytest.raises(kind) as raised:
             store.publish_many("orders", [b"x"] * 3, **columns)
         assert (raised.value.argument, raised.value.index) == (argument, index), columns
-    with pytest.raises(InvalidArgument, match=r"^at: expected no delays beside it"):
+    with pytest.raises(InvalidArgument, match=r"^at: expected no delays with it"):
         store.publish_many("orders", [b"x"] * 3, [1, 2, 3], at=DUES)
     with pytest.raises(InvalidArgument, match=r"^subject: expected 3, one for each body"):
         store.publish_many(["a", "b"], [b"x"] * 3)
@@ -216,3 +226,26 @@ def test_subjects_and_keys_are_columns(store: Store) -> None:
     assert kept[0] == store.look_up_key("a", "two").receipt
     replaced = store.publish_many(["a"], [b"5"], 3_600, keys=["two"], if_exists="replace")
     assert replaced[0] == store.look_up_key("a", "two").receipt
+
+
+class Shrinking(list[bytes]):
+    """Bodies of which some are gone once the call has asked for their number."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 1
+
+
+def test_bodies_that_change_while_they_are_read_are_refused(store: Store) -> None:
+    before = store.status().accepted
+    with pytest.raises(InvalidArgument, match=r"^bodies: expected as many items as when the call began"):
+        store.publish_many("orders", Shrinking([b"1", b"2"]), 3_600)
+    assert store.status().accepted == before
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys()])
+def test_a_column_of_keys_is_sent_again_safely_and_one_with_gaps_is_not(keys: Any) -> None:
+    options = ColumnOptions(keys=keys)
+    assert Publication.many("orders", [b"1", b"2"], 0, options, with_ids=False).is_safe
+    gaps = ColumnOptions(keys=["a", None])
+    assert not Publication.many("orders", [b"1", b"2"], 0, gaps, with_ids=False).is_safe
+    assert Publication.many("orders", [b"1", b"2"], 0, gaps, with_ids=True).is_safe

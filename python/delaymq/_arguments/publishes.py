@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
-from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.argument_errors import unexpected, wrong_type
 from delaymq._arguments.columns import ColumnOptions, moments_of
 from delaymq.durations import Duration, delay_ms, due_of, jitter_ms, jittered, random_integers
 from delaymq.errors import InvalidArgument, WrongType
@@ -56,7 +56,7 @@ def publish_all(
         )
     for name, value in zip(options._fields, options, strict=True):
         if value is not None:
-            raise refused(name, "one in each Publish", value)
+            raise unexpected(name, "one in each Publish", type(value).__name__)
     if isinstance(anything, bytes) or not isinstance(anything, Iterable):
         raise wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
     return core.publish_messages(list(cast("Iterable[Publish]", messages)), with_ids)
@@ -77,7 +77,7 @@ def _columns_of(
     moments = moments_of(options.at)
     anything: object = delays
     if moments is not None and not (isinstance(anything, int) and anything == 0):
-        raise refused("at", "no delays beside it", options.at)
+        raise unexpected("at", "no delays with it", "delays")
     if isinstance(delays, int | float | timedelta):
         delays = delay_ms(delays, "delays")
     count = len(bodies) if _is_sequence(bodies) else 0

@@ -117,7 +117,7 @@ class Publishing(StorePart):
             bodies: Bytes-like objects.
             delays: One delay for all, or one for each body.
             at: Due times instead: an aware datetime for all, or one for each body. An int64 array of NumPy or Arrow has
-                milliseconds since 1970, and is read without a copy.
+                milliseconds since 1970, and is read without a copy. Datetimes of NumPy are in UTC.
             keys: A key or None for each body.
             if_exists: The effect of a taken key, for all bodies.
             jitter: A timedelta or seconds. A random part of it is added to the due time of each body.

@@ -108,10 +108,12 @@ class Conductor(Conducting):
             Whether the child was killed. Otherwise it goes on.
         """
         child.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, child.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if child.process.poll() is None:
+            os.waitid(os.P_PID, child.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         while self._read_frames(0):
             pass
-        if not self._kill_is_due():
+        goes_on = child.ended or not self._kill_is_due()
+        if goes_on:
             child.process.send_signal(signal.SIGCONT)
             return False
         child.process.send_signal(signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -125,7 +125,9 @@ def _as_list(messages: str | Sequence[str] | Iterable[Publish]) -> Any:  # noqa:
 
 def _has_all(keys: object) -> bool:
     """True if every message of a column has a key."""
-    return isinstance(keys, Sequence) and bool(keys) and all(key is not None for key in keys)
+    if keys is None or isinstance(keys, str | bytes) or not isinstance(keys, Collection):
+        return False
+    return len(keys) > 0 and all(key is not None for key in keys)
 
 
 def _can_all_get_ids(rows: Sequence[object]) -> bool:

@@ -35,11 +35,14 @@ pub(crate) fn push_columns(batch: &mut impl Batch, columns: &Bound<'_, PyTuple>)
         jitters: jitters.unwrap_or_default(),
         ids: Texts::of("ids", ids, count)?,
     };
-    for (index, body) in bodies_left.enumerate() {
-        let pushed = body.and_then(|body| rows.push(batch, index, &body));
-        pushed.map_err(|error| errors::at_index(py, error, index))?;
+    let mut pushed = 0;
+    for body in bodies_left {
+        let body = if pushed < count { body } else { Err(changed(py, "bodies")) };
+        let done = body.and_then(|body| rows.push(batch, pushed, &body));
+        done.map_err(|error| errors::at_index(py, error, pushed))?;
+        pushed += 1;
     }
-    Ok(())
+    if pushed < count { Err(changed(py, "bodies")) } else { Ok(()) }
 }
 
 /// All columns but the bodies.
@@ -95,7 +98,7 @@ impl<'py> Texts<'py> {
     fn next(&mut self) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Same(value) => Ok(value.clone()),
-            Self::Each(column, argument) => column.next().unwrap_or_else(|| Err(ended(column.py(), argument))),
+            Self::Each(column, argument) => column.next().unwrap_or_else(|| Err(changed(column.py(), argument))),
         }
     }
 }
@@ -137,14 +140,14 @@ impl<'py> Times<'py> {
     fn next(&mut self, py: Python<'py>, index: usize) -> PyResult<Due> {
         match self {
             Self::Same(due) => Ok(*due),
-            Self::Delays(column) => delay_of(&column.next().unwrap_or_else(|| Err(ended(py, "delays")))?),
+            Self::Delays(column) => delay_of(&column.next().unwrap_or_else(|| Err(changed(py, "delays")))?),
             Self::Moments(column) => {
-                let moment = column.next().unwrap_or_else(|| Err(ended(py, "at")))?;
+                let moment = column.next().unwrap_or_else(|| Err(changed(py, "at")))?;
                 Types::of(py)?.moment_or_rule(&moment)
             }
             Self::Milliseconds(buffer) => {
                 let found = buffer.as_slice(py).and_then(|all| Some(all.get(index)?.get()));
-                let found = found.ok_or_else(|| ended(py, "at"))?;
+                let found = found.ok_or_else(|| changed(py, "at"))?;
                 let refused = |_| errors::refused(py, "at", "a time after 1970", &found.to_string());
                 u64::try_from(found).map(|since| Due::At(Millis(since))).map_err(refused)
             }
@@ -174,7 +177,7 @@ fn check_count(py: Python<'_>, argument: &str, found: usize, count: usize) -> Py
     Err(errors::refused(py, argument, &format!("{count}, one for each body"), &found.to_string()))
 }
 
-/// The error for a column that became shorter while it was read.
-fn ended(py: Python<'_>, argument: &str) -> PyErr {
-    errors::refused(py, argument, "one for each body", "fewer")
+/// The error for a column that has another length than when the call began: code of the user may run while it is read.
+fn changed(py: Python<'_>, argument: &str) -> PyErr {
+    errors::refused(py, argument, "as many items as when the call began", "another number")
 }

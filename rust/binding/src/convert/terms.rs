@@ -22,9 +22,9 @@ pub(crate) fn of(terms: Option<&Terms>) -> PublishTerms<'_> {
 
 /// The terms of a message that does not expire.
 pub(crate) const fn on(key: Option<&str>, if_exists: u8, deduplicates: bool) -> PublishTerms<'_> {
-    let if_exists = match if_exists {
-        0 => IfExists::Replace,
-        1 => IfExists::Keep,
+    let if_exists = match (key, if_exists) {
+        (Some(_), 0) => IfExists::Replace,
+        (Some(_), 1) => IfExists::Keep,
         _ => IfExists::Refuse,
     };
     PublishTerms { key, if_exists, deduplicates, expires: None }
