@@ -205,6 +205,11 @@ impl Subscription {
         })
     }
 
+    /// True if loads were left to the next pull that may wait.
+    pub(crate) fn has_loads(&self) -> bool {
+        !held(&self.unread_loads).is_empty()
+    }
+
     /// Leaves loads to the next pull that may wait.
     pub(crate) fn leave_loads(&self, loads: Vec<LoadRequest>) {
         held(&self.unread_loads).extend(loads);
@@ -296,6 +301,7 @@ impl Subscription {
             return Ok(false);
         }
         self.shared.subscribers.remove(&self.member);
+        held(&self.unread_loads).clear();
         if self.shared.closing.load(Ordering::SeqCst) {
             return Ok(false);
         }

@@ -151,6 +151,11 @@ impl Subscription {
             if self.member.has_to_join_first() {
                 return Ok(Pulled::WouldWait);
             }
+            if self.has_loads() {
+                // The pull that may wait reads them before it asks for more.
+                let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
+                return Ok(if delivered.is_empty() { Pulled::WouldWait } else { Pulled::Messages(delivered) });
+            }
             let Some(guard) = self.shared.try_lock_owner()? else { return Ok(Pulled::WouldWait) };
             // The first load ends the look, so that a queue which waits for it comes before the others.
             let (asked, loads) = self.ask_with(guard, count_max, 1)?;

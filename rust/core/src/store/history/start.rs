@@ -8,6 +8,7 @@ use crate::record::name::GroupStart;
 use crate::schedule_log::EntryState;
 use crate::store::names::receipt::Receipt;
 use crate::store::owner::Owner;
+use crate::store::retention::finished_age::Keeping;
 use crate::store::retention::kept_files::first_kept;
 use crate::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
 
@@ -71,7 +72,10 @@ impl Owner {
         match at {
             StartAt::Unfinished => Ok(each(&|_| GroupStart::Unfinished)),
             StartAt::Latest => Ok(each(&|_| GroupStart::Latest)),
-            StartAt::Earliest => Ok(each(&|subject| self.earliest(subject))),
+            StartAt::Earliest => {
+                let keeping = self.keeping_in(MARGIN_MS);
+                Ok(each(&|subject| self.earliest(subject, &keeping)))
+            }
             StartAt::Due(since) => read_again(Wanted::Ready(since.at(now))),
             StartAt::Published(since) => read_again(Wanted::Published { since: since.at(now), from: Sequence(0) }),
             StartAt::Message(receipt) => match subjects {
@@ -104,8 +108,8 @@ impl Owner {
         }
         match self.state.schedule.state(receipt.key.sequence) {
             EntryState::Pending => {
-                let start = self.bounded(subject, self.state.dispatch.next_number(subject));
-                Ok(StartPlan::Found([(subject, start)].into_iter().collect()))
+                let next = self.state.dispatch.next_number(subject);
+                Ok(StartPlan::Found(self.bounded([(subject, next)])))
             }
             EntryState::Dispatched => self.search(&[subject], Wanted::Message(receipt.key)),
             EntryState::Cancelled => Err(no_start("one that was cancelled")),
@@ -113,23 +117,26 @@ impl Owner {
         }
     }
 
-    /// The start at a number that was found in the log, or at the earliest message that is still kept.
-    pub(super) fn bounded(&self, subject: SubjectNumber, found: ReadyNumber) -> GroupStart {
-        let earliest = match self.earliest(subject) {
-            GroupStart::Number(number) => number,
-            GroupStart::Unfinished | GroupStart::Latest => self.state.dispatch.finished_below(subject),
-        };
+    /// The starts at numbers that were found in the log, or at the earliest messages that are still kept.
+    pub(super) fn bounded(&self, found: impl IntoIterator<Item = (SubjectNumber, ReadyNumber)>) -> GroupStarts {
+        let keeping = self.keeping_in(MARGIN_MS);
         let skipped = u64::from(is_on(Planted::StartSkipsOne));
-        GroupStart::Number(found.max(earliest).plus(skipped))
+        let bounded = |(subject, number): (SubjectNumber, ReadyNumber)| {
+            let earliest = match self.earliest(subject, &keeping) {
+                GroupStart::Number(number) => number,
+                GroupStart::Unfinished | GroupStart::Latest => self.state.dispatch.finished_below(subject),
+            };
+            (subject, GroupStart::Number(number.max(earliest).plus(skipped)))
+        };
+        found.into_iter().map(bounded).collect()
     }
 
     /// The first message of the first segment that is young enough for the subject.
-    fn earliest(&self, subject: SubjectNumber) -> GroupStart {
+    fn earliest(&self, subject: SubjectNumber, keeping: &Keeping) -> GroupStart {
         if !self.is_read_again(subject) {
             return GroupStart::Unfinished;
         }
-        let keeping = self.keeping_in(MARGIN_MS);
-        let first = first_kept(&self.state.segments, subject, &keeping);
+        let first = first_kept(&self.state.segments, subject, keeping);
         // Another group may finish messages before the start is applied, so the start is this number in any case.
         let finished_below = self.state.dispatch.finished_below(subject);
         GroupStart::Number(first.map_or(finished_below, |first| first.min(finished_below)))

@@ -107,7 +107,8 @@ struct Sought {
 struct Seeking {
     wanted: Wanted,
     left: BTreeMap<SubjectNumber, Sought>,
-    found: GroupStarts,
+    /// Numbers that were found in the log. They are compared with what is kept at the end: a search may take long.
+    found: BTreeMap<SubjectNumber, ReadyNumber>,
 }
 
 /// A search that has a piece of the log to read.
@@ -195,19 +196,19 @@ impl Owner {
     pub fn go_on_with_start(&self, found: StartPiece) -> Result<StartPlan> {
         let StartPiece { mut seeking, piece } = found;
         for (subject, number) in seeking.pass(&piece, &self.state) {
-            let start = self.bounded(subject, number);
-            let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
-            let is_kept = !is_gone && start == GroupStart::Number(number);
-            if matches!(seeking.wanted, Wanted::Message(_)) && !is_kept {
-                return Err(no_start("one that is not kept"));
+            if matches!(seeking.wanted, Wanted::Message(_)) {
+                let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
+                if is_gone || self.bounded([(subject, number)]).of(subject) != GroupStart::Number(number) {
+                    return Err(no_start("one that is not kept"));
+                }
             }
-            seeking.found.0.insert(subject, start);
+            seeking.found.insert(subject, number);
         }
         for (subject, sought) in take(&mut seeking.left) {
             if piece.is_last {
                 // Where facts before the end cannot be read, the start is too early rather than too late.
                 let next = if sought.is_known { sought.next_number } else { sought.number };
-                seeking.found.0.insert(subject, self.start_behind(subject, seeking.wanted, next)?);
+                seeking.found.insert(subject, number_behind(seeking.wanted, next)?);
             } else {
                 self.search_on(&mut seeking, subject, sought)?;
             }
@@ -232,11 +233,11 @@ impl Owner {
             }
             (other, _) => other,
         };
-        let mut seeking = Seeking { wanted, left: BTreeMap::new(), found: GroupStarts::default() };
+        let mut seeking = Seeking { wanted, left: BTreeMap::new(), found: BTreeMap::new() };
         for subject in subjects.iter().copied() {
             let Some(segment) = segment else {
                 let next = self.state.dispatch.next_number(subject);
-                seeking.found.0.insert(subject, self.start_behind(subject, wanted, next)?);
+                seeking.found.insert(subject, number_behind(wanted, next)?);
                 continue;
             };
             let place = (self.number_at(subject, first), segment.position.end);
@@ -266,28 +267,20 @@ impl Owner {
             may_have(start) || has_time
         };
         let mut left = segments.iter().enumerate().skip(here);
-        let start = match left.find(|(place, start)| is_read(*place, start)) {
+        let number = match left.find(|(place, start)| is_read(*place, start)) {
             Some((place, _)) if place == here => {
                 seeking.left.insert(subject, sought);
                 return Ok(());
             }
-            Some(_) if sought.is_known && matches!(wanted, Wanted::Ready(_)) => self.bounded(subject, sought.number),
+            Some(_) if sought.is_known && matches!(wanted, Wanted::Ready(_)) => sought.number,
             Some((_, start)) => {
                 seeking.left.insert(subject, Sought { from: start.position.end, ..sought });
                 return Ok(());
             }
-            None => self.start_behind(subject, wanted, self.state.dispatch.next_number(subject))?,
+            None => number_behind(wanted, self.state.dispatch.next_number(subject))?,
         };
-        seeking.found.0.insert(subject, start);
+        seeking.found.insert(subject, number);
         Ok(())
-    }
-
-    /// The wanted message is not in the log: the group starts with the next one, of this number.
-    fn start_behind(&self, subject: SubjectNumber, wanted: Wanted, next: ReadyNumber) -> Result<GroupStart> {
-        match wanted {
-            Wanted::Message(_) => Err(no_start("one that is not kept")),
-            _ => Ok(self.bounded(subject, next)),
-        }
     }
 
     /// The number of the subject's next message at the start of a segment: that of the next segment which made one ready.
@@ -306,13 +299,21 @@ impl Owner {
     /// The plan of what is left: the next piece begins where the first of these subjects goes on.
     fn planned(&self, mut seeking: Seeking) -> StartPlan {
         let Some(from) = seeking.left.values().map(|sought| sought.from).min() else {
-            return StartPlan::Found(seeking.found);
+            return StartPlan::Found(self.bounded(seeking.found));
         };
         for (subject, sought) in &mut seeking.left {
             sought.next_number = self.state.dispatch.next_number(*subject);
         }
         let kept = KeptFacts::of(&self.effects.storage, &self.state);
         StartPlan::Read(Box::new(StartSearch { seeking, kept, from }))
+    }
+}
+
+/// The wanted message is not in the log: the group starts with the next one, of this number.
+fn number_behind(wanted: Wanted, next: ReadyNumber) -> Result<ReadyNumber> {
+    match wanted {
+        Wanted::Message(_) => Err(no_start("one that is not kept")),
+        _ => Ok(next),
     }
 }
 

@@ -111,8 +111,8 @@ pub(super) fn retry_of<'a>(
     let attempt = match destination {
         Destination::Again => delivery.attempt.saturating_add(1),
         Destination::DeadLetter { .. } => delivery.attempt,
-        // This delivery reached no consumer.
-        Destination::Expired { .. } => delivery.attempt.saturating_sub(1),
+        // This delivery reached no consumer; one under the same assignment may have.
+        Destination::Expired { received } => delivery.attempt.saturating_sub(1).max(u32::from(received)),
     };
     Retry {
         group,

@@ -68,7 +68,7 @@ impl NamedConsumer {
             match self.ask(guard, (bounds, judging.filters, &mut share), &mut hands, near)? {
                 Asked::Given => {}
                 Asked::Load(load) => {
-                    hands.unread_load = Some(load);
+                    hands.unread_load.get_or_insert(load);
                     return Ok(TriedRun::WouldWait);
                 }
                 Asked::WouldWait => return Ok(TriedRun::WouldWait),
