@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, overload, runtime_checkab
 from delaymq.message import NO_TAGS
 
 if TYPE_CHECKING:
+    from delaymq._arguments.columns import Moments
     from delaymq._arguments.subjects import Subjects
     from delaymq._asyncio.message import AsyncMessage
     from delaymq.durations import Duration, Expires, OnExpiry
@@ -86,11 +87,14 @@ class DelayQueue(Protocol):
     @overload
     def publish_many(
         self,
-        subject: str,
+        subject: str | Sequence[str],
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
@@ -224,11 +228,14 @@ class AsyncDelayQueue(Protocol):
     @overload
     async def publish_many(
         self,
-        subject: str,
+        subject: str | Sequence[str],
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
         *,
+        at: Moments | None = None,
+        keys: Sequence[str | None] | None = None,
+        if_exists: IfExists | None = None,
         jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload

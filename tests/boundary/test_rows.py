@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delaymq import KeyTaken, Outcome, Publish, Store
+from delaymq import DelayQueue, KeyTaken, Outcome, Publish, Store
 from delaymq._arguments.columns import ColumnOptions, moments_of
 from delaymq._arguments.publishes import row_of
 from delaymq._core import Caller, Request
@@ -249,3 +249,9 @@ def test_a_column_of_keys_is_sent_again_safely_and_one_with_gaps_is_not(keys: An
     gaps = ColumnOptions(keys=["a", None])
     assert not Publication.many("orders", [b"1", b"2"], 0, gaps, with_ids=False).is_safe
     assert Publication.many("orders", [b"1", b"2"], 0, gaps, with_ids=True).is_safe
+
+
+def test_a_program_that_names_the_protocol_has_the_same_columns(store: Store) -> None:
+    queue: DelayQueue = store  # the types are checked as well
+    receipt = queue.publish_many(["orders"], [b"x"], at=TOMORROW, keys=["k"], if_exists="replace")[0]
+    assert store.look_up_key("orders", "k").receipt == receipt

@@ -89,25 +89,22 @@ class Publication:
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
         """
-        rows = _as_list(messages) if bodies is None else ()
-        encode = partial(publish_all, Request, messages if bodies is not None else rows, bodies, delays, options)
+        rows: Any = _as_list(messages) if bodies is None else None
+        encode = partial(publish_all, Request, messages if rows is None else rows, bodies, delays, options)
         if bodies is not None:
             used_at, can_get_ids = (lambda _: options.at is not None), _has_all(options.keys)
         else:
             used_at, can_get_ids = partial(_uses_at, rows), isinstance(rows, list) and _can_all_get_ids(rows)
         if with_ids or not can_get_ids:
             request = encode(with_ids=with_ids)
-            is_safe = with_ids or (isinstance(rows, list) and _are_deduplicated(rows))
-            return cls(request, used_at, is_many=True, is_safe=is_safe)
+            return cls(request, used_at, is_many=True, is_safe=with_ids or _are_deduplicated(rows))
         # Generated ids, if the request is not too large with them.
-        without_ids = partial(encode, with_ids=False)
+        is_asked, without_ids = _are_deduplicated(rows), partial(encode, with_ids=False)
         try:
             request, is_safe = encode(with_ids=True), True
         except TooLarge:
-            request, is_safe = without_ids(), isinstance(rows, list) and _are_deduplicated(rows)
-        if isinstance(rows, list) and _are_deduplicated(rows):
-            return cls(request, used_at, is_many=True, is_safe=is_safe)
-        return cls(request, used_at, is_many=True, is_safe=is_safe, without_ids=without_ids)
+            request, is_safe = without_ids(), is_asked
+        return cls(request, used_at, is_many=True, is_safe=is_safe, without_ids=None if is_asked else without_ids)
 
     def raised(self, error: InvalidArgument) -> InvalidArgument:
         """The error as a store in this process raises it, with the name of the user's argument."""
@@ -144,9 +141,9 @@ def _can_get_id(message: Publish) -> bool:
     return message.key is not None and message.message_id is None
 
 
-def _are_deduplicated(rows: Sequence[Publish]) -> bool:
-    """True if the user asked to deduplicate every message."""
-    return all(row.deduplicate for row in rows)
+def _are_deduplicated(rows: object) -> bool:
+    """True if the user asked to deduplicate every message of a list; a column has no such option."""
+    return isinstance(rows, list) and all(row.deduplicate for row in rows)
 
 
 def _uses_at(rows: Iterable[Publish], index: int) -> bool:

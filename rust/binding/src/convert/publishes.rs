@@ -28,7 +28,7 @@ pub(crate) fn push_messages(batch: &mut impl Batch, messages: &Bound<'_, PyList>
     Ok(())
 }
 
-/// What a field is compared with, and the rules of the Python package.
+/// The types that fields are compared with, and the rules of the Python package.
 pub(crate) struct Types {
     publish: Py<PyAny>,
     datetime: Py<PyAny>,

@@ -36,8 +36,8 @@ pub struct Subscription {
     pub(crate) takes_expired: AtomicBool,
     stopped: AtomicBool,
     pub(crate) closed: AtomicBool,
-    /// What a pull that may not wait would have had to read. The next pull that may wait reads it first: it has the indexes
-    /// of a group that reads the log again.
+    /// The load of a pull that may not wait. The next pull that may wait reads it first: it has the indexes of a group
+    /// that reads the log again.
     unread_loads: Mutex<Vec<LoadRequest>>,
 }
 

@@ -129,7 +129,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Of groups, some of which have filters.
+    /// An account of groups, some of which have filters.
     pub(super) fn of_groups(wants: BTreeMap<String, Wants>) -> Self {
         Self { wants, ..Self::default() }
     }

@@ -50,7 +50,7 @@ enum Call {
     Accept(u64),
 }
 
-/// What a client consumes.
+/// The subjects, group and filters of a consuming client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Consumes {
     /// The subject of its series.

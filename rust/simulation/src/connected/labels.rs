@@ -30,7 +30,7 @@ pub(super) struct Wants(pub(super) u64);
 pub(super) const KINDS: u64 = 4;
 
 impl Wants {
-    /// What its consumers send when they subscribe.
+    /// The filters that its consumers send when they subscribe.
     pub(super) fn filters(self) -> Vec<Filter> {
         let tagged = |rule| Filter::Tags { rule, tags: TAGS.map(str::to_owned).to_vec() };
         let of_region = |rule| Filter::Attribute { key: KEY.to_owned(), rule };

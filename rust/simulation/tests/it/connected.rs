@@ -76,13 +76,13 @@ fn a_batch_whose_messages_all_have_the_first_ones_id_is_found() {
     is_found_by(Planted::FirstTermsForAll, 100, &["was answered with sequence", "copies of message"]);
 }
 
-/// What does not pass comes all the same.
+/// Messages that do not pass are handed over nevertheless.
 #[test]
 fn what_a_filter_keeps_back_and_is_given_all_the_same_is_found() {
     is_found_by(Planted::FilteredAssigned, 100, &["does not pass the filters"]);
 }
 
-/// What passes is finished with what does not.
+/// Messages that pass are finished together with those that do not.
 #[test]
 fn what_passes_a_filter_and_is_passed_over_is_found() {
     is_found_by(Planted::PassingPassedOver, 100, &["lost: message"]);

@@ -102,7 +102,7 @@ struct Sought {
     next_number: ReadyNumber,
 }
 
-/// What is sought, and what was found.
+/// The subjects whose messages are sought, and the numbers that were found.
 #[derive(Debug)]
 struct Seeking {
     wanted: Wanted,

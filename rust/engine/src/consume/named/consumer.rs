@@ -162,8 +162,8 @@ impl Default for CreationLimits {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     pub(crate) unread: VecDeque<Delivery>,
-    /// What a pull that may not wait would have had to read. The next pull that may wait reads it first: it has the indexes
-    /// of a group that reads the log again.
+    /// The load of a pull that may not wait. The next pull that may wait reads it first: it has the indexes of a group
+    /// that reads the log again.
     pub(crate) unread_load: Option<LoadRequest>,
 }
 

@@ -9,7 +9,7 @@ counts! {
         published,
         /// Publishes whose answer was lost.
         ambiguous,
-        /// Such publishes that were stored all the same.
+        /// Those publishes that were stored nevertheless.
         ambiguous_stored,
         /// Messages that came.
         delivered,
@@ -33,7 +33,7 @@ counts! {
         moved_again,
         /// Messages that were answered before, and asked for again under their ids.
         told_again,
-        /// Those of which the first answer was lost, and the second told of what was stored.
+        /// Those whose first answer was lost, and whose second answer said what was stored.
         told_late,
         /// Messages that the filters of a group kept back.
         kept_back,

@@ -136,7 +136,7 @@ impl Standing {
             }
             let Some(queue) = self.turns.take() else { break };
             let asked = self.ask(node, queue, room);
-            // What a failed pull was to bring comes with a later one.
+            // The messages of a failed pull come with a later one.
             if asked.as_ref().map_or(true, |may_have_more| *may_have_more) {
                 later.push(queue);
             }
