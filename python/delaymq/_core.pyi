@@ -17,9 +17,10 @@ from datetime import datetime
 from typing import Any, TypeAlias, final, overload
 
 from delaymq._arguments.server_options import ServerOptions
-from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
+from delaymq._core_client import *  # noqa: F403 - the rest of this manual: clients
+from delaymq._core_operators import *  # noqa: F403 - operators
 from delaymq._core_operators import Columns, ForecastAsked, Meta, PendingAsked, Terms
-from delaymq._core_tables import *  # noqa: F403 - and of that, tables
+from delaymq._core_tables import *  # noqa: F403 - tables
 from delaymq.filters import Filters
 from delaymq.message import Publish
 from delaymq.starts import CoreStart as Start
@@ -227,10 +228,6 @@ class Server:
     def wait(self, wait_ms_max: int, /) -> int | None:
         """The number of connections that were ended with requests in progress, once it has stopped; None before."""
 
-Event: TypeAlias = tuple[int, int, Any, Any]
-"""An answer: call, command, value and error, one of them None; or a delivery: -1, the number of its
-subscription, the trusted clock in milliseconds, and a list of `Delivery`."""
-
 @final
 class Request:
     """A request to a server, encoded once; it may be sent again on another connection.
@@ -239,11 +236,6 @@ class Request:
     would refuse are refused here.
     """
 
-    @staticmethod
-    def hello(client: str, token: bytes, /) -> Request:
-        """Identifies the client. Its answer: a dict of server, stream, now_ms and delay_ms_max."""
-    @staticmethod
-    def ping() -> Request: ...
     @staticmethod
     def publish(
         subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
@@ -258,24 +250,6 @@ class Request:
         """As `Store.cancel_many`; ForeignReceipt if a receipt is of another stream."""
     @staticmethod
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
-    @staticmethod
-    def subscribe(
-        number: int, names: tuple[Sequence[str], str, str], start: Start, in_flight_max: int, filters: Filters, /
-    ) -> Request:
-        """A consumer without credit, of subjects, group and name. Its answer: the name, and if the group is new."""
-    @staticmethod
-    def credit(number: int, credit: int, /) -> Request: ...
-    @staticmethod
-    def acknowledge(number: int, keys: list[int], /) -> Request: ...
-    @staticmethod
-    def give_back(number: int, messages: list[tuple[int, int]], /) -> Request:
-        """Redelivers messages, by key and delay in milliseconds."""
-    @staticmethod
-    def put_away(number: int, keys: list[int], reason: str, /) -> Request: ...
-    @staticmethod
-    def flush(number: int, /) -> Request: ...
-    @staticmethod
-    def unsubscribe(number: int, /) -> Request: ...
     @staticmethod
     def status() -> Request:
         """Its answer: the fields of `delaymq.Status`."""
@@ -329,38 +303,8 @@ class Request:
 
         Its answer: where the next part begins, "" for the end, and subjects with their counts.
         """
+    def __eq__(self, other: object, /) -> bool: ...  # the same bytes
     def __len__(self) -> int: ...
-
-@final
-class Caller:
-    """One connection to a server, without its socket. Threads may share it; nothing here waits."""
-
-    def __new__(cls) -> Caller: ...
-    def ask(self, request: Request, /) -> int | None:
-        """Queues a request; returns the call that its answer refers to, or None if there is no room now."""
-    def tell(self, request: Request, /) -> bool:
-        """Queues a request that is answered only by an error; False if there is no room now."""
-    def forget(self, call: int, /) -> bool: ...  # drops the answer of a call; False if it has come
-    def receive(self, stream: bytes, data: bytes, /) -> tuple[list[Event], Exception | None]:
-        """The events in these bytes, in order, and the error of the rest, after which nothing more is read.
-
-        Receipts of deliveries are of `stream`.
-        """
-    def output(self, bytes_max: int, /) -> bytes:
-        """The first bytes to write."""
-    @property
-    def output_bytes(self) -> int:
-        """The number of bytes to write."""
-    def sent(self, count: int, /) -> None:
-        """Removes this many bytes, which were written."""
-    def lost(self) -> list[int]:
-        """Marks the connection as lost, and returns the calls without an answer."""
-    @staticmethod
-    def delivered_to(key: int, number: int, /) -> bool:
-        """True if the message of this key was delivered to the subscription of this number."""
-
-def receipt_of(delivery: Delivery, /) -> Receipt:
-    """The receipt of a message that a server delivered."""
 
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """message_id ("" if none was given), tags and attributes of a delivery's meta."""

@@ -50,9 +50,9 @@ class Remote:
 
     def cut(self, relay: Relay, client: Any) -> None:
         """Cuts the connection, and waits until the client knows."""
-        connection = client._session.caller
+        lost_count = client._connection.lost_count
         relay.cut()
-        while client._session.caller is connection:
+        while client._connection.lost_count == lost_count:
             self.rest()
 
     def close(self) -> None:

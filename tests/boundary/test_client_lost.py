@@ -105,7 +105,7 @@ def test_what_the_server_may_have_forgotten_is_not_published_again(
     remote: Remote, served: Served, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("threads", "event_loop"):
-        monkeypatch.setattr(f"delaymq.client.{module}.client.RETRY_FOR_S", -1.0)  # the server was away for long
+        monkeypatch.setattr(f"delaymq.client.{module}.client.RETRY_FOR_MS", 0)  # the server was away for long
     with remote.connected(relay.url, deduplicate=True) as client:
         relay.lose_answer_of(PUBLISH_ON_TERMS)
         with pytest.raises(AmbiguousError, match="for too long"):

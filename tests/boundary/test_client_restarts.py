@@ -130,9 +130,9 @@ def test_coroutines_go_on_too(process: serving.Served) -> None:
 def test_a_server_that_is_not_there_for_a_while_is_waited_for(process: serving.Served, face: str) -> None:
     remote = Remote(face)
     with remote.connected(process.url, timeout=PATIENCE_S) as client:
-        connection = client._session.caller
+        lost_count = client._connection.lost_count
         process.kill()
-        while client._session.caller is connection:
+        while client._connection.lost_count == lost_count:
             remote.rest()
         starting = threading.Timer(0.2, process.start)
         starting.start()
@@ -249,6 +249,26 @@ def test_a_consumer_that_takes_nothing_holds_up_nobody(folder: Path) -> None:
     served.close()
 
 
+RELAYED = """
+    import asyncio, delaymq, gc, os, socket, sys, threading, time, warnings
+    warnings.simplefilter("always")
+    ends = []
+    def threads():
+        return " ".join(open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))
+    def relayed(listener, url):
+        host, port = url.removeprefix("delaymq://").split(":")
+        def carry(source, to):
+            while data := source.recv(65536):
+                to.sendall(data)
+        def accept():
+            ends.extend((listener.accept()[0], socket.create_connection((host, int(port)))))
+            listener.close()
+            threading.Thread(target=carry, args=ends, daemon=True).start()
+            threading.Thread(target=carry, args=ends[::-1], daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
+        return "delaymq://%s:%d" % listener.getsockname()
+"""
+
 LEFT = {
     "client": """
         client = delaymq.connect(sys.argv[1])
@@ -259,21 +279,25 @@ LEFT = {
         gc.collect()
     """,
     "garbage of the thread": """
-        import threading
-        client = delaymq.connect(sys.argv[1])
+        import logging, threading, socket
+        # A relay of one connection, which ends when the client is garbage: the client's thread logs it, and collects.
+        listener = socket.create_server(("127.0.0.1", 0))
+        client = delaymq.connect(relayed(listener, sys.argv[1]))
         client.publish("a", b"x")
-        thread = client._thread._thread
-        client.status = lambda: client  # a cycle, which is collected when somebody collects
-        session = client._session
-        def collect(was, *arguments):
-            gc.collect()
-            return was(*arguments)
-        import functools
-        session.run_due = functools.partial(collect, session.run_due)
-        session.schedule_confirmation()  # so that the thread has work in a second
+        client.cycle = client
+        collected = threading.Event()
+        class Collecting(logging.Handler):
+            def emit(self, record):
+                gc.collect()
+                collected.set()
+        logging.getLogger("delaymq").addHandler(Collecting())
+        gc.disable()
         del client
-        thread.join(20)
-        assert not thread.is_alive()
+        for end in ends:
+            end.shutdown(socket.SHUT_RDWR)
+        assert collected.wait(20)
+        while "delaymq-client" in threads():
+            time.sleep(0.01)
     """,
     "asyncio client": """
         async def main():
@@ -296,7 +320,7 @@ LEFT = {
 
 @pytest.mark.parametrize("left", LEFT.values(), ids=list(LEFT))
 def test_a_client_that_nobody_closed_is_warned_of_and_ends(folder: Path, left: str) -> None:
-    program = "import asyncio, delaymq, sys, gc, warnings\nwarnings.simplefilter('always')\n" + textwrap.dedent(left)
+    program = textwrap.dedent(RELAYED) + textwrap.dedent(left)
     served = Served(folder)
     ended = subprocess.run(
         [sys.executable, "-W", "ignore::RuntimeWarning", "-c", program, served.url],

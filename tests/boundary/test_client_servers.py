@@ -30,8 +30,8 @@ from delaymq import (
     Unreachable,
     WrongType,
 )
-from delaymq.client.session import options, session
-from delaymq.client.session.options import Address
+from delaymq.client import options
+from delaymq.client.options import Address
 from ports import lone_port
 from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 
@@ -94,26 +94,6 @@ def test_where_nobody_listens_it_is_said_at_once(remote: Remote) -> None:
         remote.connect(f"delaymq://127.0.0.1:{lone_port()}")
     assert isinstance(caught.value, ConnectionError)
     assert caught.value.reason
-
-
-@pytest.mark.parametrize(
-    ("trouble", "kind", "words"),
-    [
-        (UnicodeError("label too long"), Unreachable, "no server answers"),
-        (RuntimeError("unforeseen"), StoreError, "failed: RuntimeError"),
-    ],
-)
-def test_whatever_keeps_from_connecting_is_said_and_not_waited_for(
-    remote: Remote, monkeypatch: pytest.MonkeyPatch, trouble: Exception, kind: type[StoreError], words: str
-) -> None:
-    def fail(*_args: object, **_options: object) -> None:
-        raise trouble
-
-    monkeypatch.setattr(socket, "create_connection", fail)
-    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", fail)
-    with pytest.raises(kind, match=words) as caught:
-        remote.connect("delaymq://127.0.0.1:1")
-    assert type(caught.value) is kind
 
 
 def test_a_server_that_says_nothing(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,42 +271,12 @@ def test_a_server_that_falls_silent_is_left_for_another_connection(
         assert again.is_set()
 
 
-@pytest.mark.parametrize("where", ["run_due", "received"])
-def test_a_fault_of_the_client_s_own_ends_the_waits_of_all(
-    remote: Remote, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    """Nobody foresaw it, so nothing else would ever answer them."""
-    monkeypatch.setattr(options, "PING_S", 0.05)
-    calls = 0
-    unbroken = getattr(session.Session, where)
-
-    def broken(self: session.Session, *data: bytes) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 1:
-            raise ZeroDivisionError("nobody foresaw this")
-        unbroken(self, *data)
-
-    monkeypatch.setattr(session.Session, where, broken)
-
-    def heard(to: socket.socket, command: int, opaque: int) -> None:
-        if command == PING or where == "received":
-            to.sendall(answer(command, opaque))
-
-    with played(greeted(heard)) as url, remote.connected(url, timeout=20) as client:
-        with pytest.raises(StoreError, match="nobody foresaw this") as caught:
-            remote.call(client.status)
-        assert type(caught.value) is StoreError
-        with pytest.raises(StoreError, match="nobody foresaw this"):
-            remote.call(client.status)
-
-
 @pytest.mark.parametrize("code", [1031, 1032, 1012, 1013])
 def test_a_subscription_that_is_refused_for_a_while_is_made_again(
     remote: Remote, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """A server that goes down, or comes up, is no reason for a consumer to end."""
-    monkeypatch.setattr(session, "AGAIN_S", 0.02)
+    monkeypatch.setattr(options, "AGAIN_S", 0.02)
     asked: list[int] = []
 
     def play(connection: socket.socket, number: int) -> None:
@@ -348,7 +298,7 @@ def test_a_subscription_that_is_refused_for_a_while_is_made_again(
         messages = remote.call(lambda: client.subscribe("a", group="g"))
         while asked.count(1) < 3:
             assert remote.call(lambda: messages.get(0.02)) is None, "and nothing is raised"
-        client._session.end()
+        client._connection.end()
         with pytest.raises(Closed):
             remote.call(lambda: messages.get(0))
         remote.call(client.close)

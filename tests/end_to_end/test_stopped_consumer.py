@@ -13,7 +13,7 @@ import pytest
 
 import delaymq
 from commanding import environment, refused
-from delaymq.client.session import options
+from delaymq.client import options
 from serving import Served
 
 # The least that may be configured: clients say something every 15 s.

@@ -22,11 +22,11 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input import arguments
 from delaymq.cli.input.json_lines import body_of, message_of
 from delaymq.cli.input.settings import KEYS, load
-from delaymq.client.session.options import Address
+from delaymq.client.options import Address
 from delaymq.demo.frames import HEADER, Deliveries, FrameReader, Kind
 from delaymq.demo.summary import bars, percentile
 from delaymq.durations import LEVELS_S, MILLISECONDS_MAX, delay_ms, due_ms, due_of, level_ms, moment
-from delaymq.errors import DelaymqError, InvalidArgument, TooLarge, WrongType
+from delaymq.errors import InvalidArgument, TooLarge, WrongType
 from delaymq.message import Publish
 from delaymq.retries import backoff
 from differential.readers import changed, corpus
@@ -269,29 +269,6 @@ def test_every_meta_is_read_or_refused(meta: bytes) -> None:
         message_id, tags, attributes = found
         assert isinstance(message_id, str)
         assert all(isinstance(text, str) for text in (*tags, *attributes, *attributes.values()))
-
-
-def heard(pieces: list[bytes]) -> tuple[list[str], str | None]:
-    """What a client's end of a connection makes of bytes, in words, and what is wrong with them."""
-    caller = _core.Caller()
-    for _ in range(16):
-        caller.ask(_core.Request.ping())
-    events: list[str] = []
-    for piece in pieces:
-        some, fault = caller.receive(bytes(16), piece)
-        events += [repr(event) for event in some]
-        if fault is not None:
-            assert isinstance(fault, DelaymqError)
-            return events, f"{type(fault).__name__}: {fault}"
-    return events, None
-
-
-@thorough
-@given(changed([one[2:] for one in corpus("frame_decoder")]), st.lists(st.integers(0, 300), max_size=6))
-def test_a_client_hears_the_same_however_the_bytes_are_cut(data: bytes, places: list[int]) -> None:
-    places = sorted(place % (len(data) + 1) for place in places)
-    pieces = [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
-    assert heard(pieces) == heard([data])
 
 
 kinds = st.sampled_from(list(Kind))

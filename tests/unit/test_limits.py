@@ -26,10 +26,9 @@ from delaymq._asyncio.event_loop import THREADS_MAX
 from delaymq._store.recovery import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli.verbs import publish as publish_verb
+from delaymq.client import options as client_options
 from delaymq.client.commands import batches
 from delaymq.client.commands import publishing as client_publishing
-from delaymq.client.session import options as client_options
-from delaymq.client.session import subscription_state
 from delaymq.simulate import RECURRING_MAX
 from delaymq.spark import destination
 from delaymq.testing import open_store
@@ -118,7 +117,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         DEDUPLICATE_MS_MIN,
     ],
     "how long a client may repeat a publish with an id, after it sent it first": lambda: [
-        int(client_publishing.RETRY_FOR_S)
+        client_publishing.RETRY_FOR_MS // 1000
     ],
     "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
     "subjects of a staged run": lambda: [constant(STAGING, "STAGED_NAMES_MAX")],
@@ -282,8 +281,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "requests of a client under way": lambda: [
         matched("rust/core/src/wire/client/caller.rs", r"requests_max: ([\d_]+),")
     ],
-    "messages that a subscription fetches ahead": lambda: [subscription_state.PREFETCH],
-    "acknowledgements that are sent without waiting for more": lambda: [subscription_state.SETTLED_MAX],
+    "messages that a subscription fetches ahead": lambda: [
+        constant("rust/client/src/session/subscription.rs", "PREFETCH")
+    ],
+    "acknowledgements that are sent without waiting for more": lambda: [
+        constant("rust/client/src/session/settling.rs", "SETTLED_MAX")
+    ],
     "how long a call waits for its answer": lambda: [int(client_options.TIMEOUT_S)],
     "how long a server may be silent": lambda: [int(client_options.SILENCE_S), int(client_options.HELLO_S)],
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],

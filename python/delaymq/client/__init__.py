@@ -5,6 +5,6 @@ Enter: the calls of a store. Leave: requests to a server over one connection, an
 A client reconnects when its connection is lost. It makes its subscriptions again, and repeats the requests that are
 safe to repeat; every other request in progress fails with `AmbiguousError`.
 
-Read `session` first (the state of requests, independent of the transport), then `commands` (requests and answers), then
-`threads` or `event_loop`, the two public interfaces, each with a transport of its own.
+The connection itself is Rust (`rust/client`): sockets, reconnecting, requests under way and messages that have arrived.
+Read `options` first, then `commands` (requests and answers), then `threads` or `event_loop`, the two public interfaces.
 """

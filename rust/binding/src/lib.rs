@@ -26,9 +26,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<remote::server::Places>()?;
     module.add_class::<remote::server::Server>()?;
     module.add_class::<embedded::nonblocking::Publishing>()?;
-    module.add_class::<remote::caller::Caller>()?;
+    module.add_class::<remote::connection::Connection>()?;
+    module.add_class::<remote::subscription::RemoteSubscription>()?;
     module.add_class::<remote::requests::Request>()?;
-    module.add_function(wrap_pyfunction!(convert::receipt::receipt_of, module)?)?;
     module.add_function(wrap_pyfunction!(convert::meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(operate::inspection::inspect, module)?)?;

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from delaymq._core import Request
-from delaymq.client.session.options import ClientOptions
+from delaymq.client.options import ClientOptions
 
 
 class ClientPart:
@@ -19,7 +18,7 @@ class ClientPart:
         raise NotImplementedError
 
     def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
     ) -> Any:  # noqa: ANN401 - whatever it is answered with
         """Sends the request and waits for its answer."""
         raise NotImplementedError
@@ -35,7 +34,7 @@ class AsyncClientPart:
         raise NotImplementedError
 
     async def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
     ) -> Any:  # noqa: ANN401 - as above
         """Sends the request and waits for its answer."""
         raise NotImplementedError

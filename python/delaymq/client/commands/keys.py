@@ -12,7 +12,7 @@ from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq._core import Request
 from delaymq.client.commands.batches import KeyParts, renamed_due
 from delaymq.client.commands.calls import AsyncClientPart, ClientPart
-from delaymq.client.commands.publishing import RETRY_FOR_S
+from delaymq.client.commands.publishing import RETRY_FOR_MS
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import new_ids
@@ -122,7 +122,7 @@ class ClientKeyCommands(ClientPart):
         """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""
         try:
             return self._call(
-                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_s=RETRY_FOR_S
+                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_ms=RETRY_FOR_MS
             )
         except NamesFull:
             if command_id is not None:
@@ -192,7 +192,7 @@ class AsyncClientKeyCommands(AsyncClientPart):
         """Sends a command with an id, or without one if the server has no room for ids and the user gave none."""
         try:
             return await self._call(
-                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_s=RETRY_FOR_S
+                request_of(_id_or_new(command_id)), retry=self._options.retry_ambiguous, retry_for_ms=RETRY_FOR_MS
             )
         except NamesFull:
             if command_id is not None:

@@ -15,7 +15,7 @@ from delaymq.errors import InvalidArgument, TooLarge
 from delaymq.keys import id_for, terms_of
 from delaymq.message import Publish, meta_of
 
-RETRY_FOR_S = 50.0  # a server remembers an id for at least a minute; the difference is for requests in transit
+RETRY_FOR_MS = 50_000  # a server remembers an id for at least a minute; the difference is for requests in transit
 
 
 class Publication:

@@ -1,4 +1,4 @@
-"""How coroutines wait for answers, and the parts that an `AsyncSubscription` of a client finds on its loop."""
+"""The calls that an `AsyncSubscription` of a client makes on its loop."""
 
 from __future__ import annotations
 
@@ -6,30 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
-
-from delaymq.client.session.requests import PendingRequest
-from delaymq.client.session.session import Session
-
-
-async def await_answer(session: Session, pending: PendingRequest, answer: asyncio.Future[Any], timeout_s: float) -> Any:  # noqa: ANN401
-    """The answer of a request.
-
-    Raises:
-        StoreError: The answer is an error, or no answer came in time.
-    """
-    timer = answer.get_loop().call_later(timeout_s, _time_out, session, pending, answer)
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        session.withdraw(pending)
-        raise
-    finally:
-        timer.cancel()
-
-
-def _time_out(session: Session, pending: PendingRequest, answer: asyncio.Future[Any]) -> None:
-    if not answer.done():
-        answer.set_exception(session.withdraw(pending))
 
 
 class LoopCalls:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Self, cast, overload
 
 from delaymq import _core
@@ -19,24 +19,20 @@ from delaymq._arguments.subjects import Subjects, subjects_of
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
-from delaymq._asyncio.wakeups import Wakeups, Watchers
+from delaymq._asyncio.wakeups import Wakeups
 from delaymq._core import Request
 from delaymq._store.closing import AsyncClosing
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import AsyncClientKeyCommands
 from delaymq.client.commands.loading import AsyncClientBulkLoads
-from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
+from delaymq.client.commands.publishing import RETRY_FOR_MS, Publication
 from delaymq.client.commands.recurring import AsyncClientRecurringCommands
 from delaymq.client.event_loop.administration import AsyncClientAdministration
-from delaymq.client.event_loop.calls import LoopCalls, await_answer
+from delaymq.client.event_loop.calls import LoopCalls
+from delaymq.client.event_loop.connection import LoopConnection, LoopSubscription
 from delaymq.client.event_loop.pending import AsyncClientPendingQueries
-from delaymq.client.event_loop.subscription_state import AsyncSubscriptionState
-from delaymq.client.event_loop.transport import LoopTransport
-from delaymq.client.session.options import TIMEOUT_S, ClientOptions
-from delaymq.client.session.requests import PendingRequest
-from delaymq.client.session.subscription_state import SubscriptionRequest
+from delaymq.client.options import TIMEOUT_S, ClientOptions
 from delaymq.client.threads.client import IN_FLIGHT_MAX
-from delaymq.client.threads.waiting import callback_for
 from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
@@ -60,18 +56,18 @@ class AsyncClient(
     The methods are those of `delaymq.Client`. A coroutine that waits needs no thread, and none polls.
     """
 
-    def __init__(self, options: ClientOptions, transport: LoopTransport) -> None:
+    def __init__(self, options: ClientOptions, connection: LoopConnection) -> None:
         """Use `connect_async` instead."""
         loop = asyncio.get_running_loop()
         self._options = options
-        self._transport = transport
-        self._session = transport.session
-        self._watchers = Watchers()
+        self._loop_connection = connection
+        self._connection = connection.core
         # The same interfaces as those of a store in this process, for `AsyncSubscription`.
-        calls, watchers = cast("BlockingCalls", LoopCalls(loop)), cast("Wakeups", self._watchers)
+        calls, watchers = cast("BlockingCalls", LoopCalls(loop)), cast("Wakeups", connection.watchers)
         self._event_loop = EventLoop(loop, calls, watchers)
         self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
-        self._states: weakref.WeakSet[AsyncSubscriptionState] = weakref.WeakSet()  # the session holds them
+        # A subscription that the user has dropped is closed with the client.
+        self._sources: list[LoopSubscription] = []
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -96,21 +92,20 @@ class AsyncClient(
 
         async def connect() -> Self:
             options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
-            opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            transport = LoopTransport(options, callback_for(opened))
+            connection = LoopConnection(options)
             try:
-                await opened
+                await connection.opened()
             except BaseException:
-                await transport.end()
+                connection.end()
                 raise
-            return cls(options, transport)
+            return cls(options, connection)
 
         return Opening(connect)
 
     @property
     def is_open(self) -> bool:
         """True until it is closed, in the process that made it; also while the connection is lost."""
-        return self._session.closed is None and self._session.is_here
+        return self._connection.is_here and not self._connection.is_closed
 
     @property
     def url(self) -> str:
@@ -191,7 +186,7 @@ class AsyncClient(
         receipts: Receipts
         try:
             request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
-            receipts = await self._call(request, retry=retry, retry_for_s=RETRY_FOR_S)
+            receipts = await self._call(request, retry=retry, retry_for_ms=RETRY_FOR_MS)
         except NamesFull as error:
             if publication.without_ids is None or error.argument != "message_id":
                 raise
@@ -219,8 +214,8 @@ class AsyncClient(
             WrongLoop: This is not the loop that made the client.
         """
         self._event_loop.check()
-        self._session.check()
-        requests = cancels(receipt_list(receipts), self._session.stream)
+        self._connection.check()
+        requests = cancels(receipt_list(receipts), self._connection.stream)
         return [Outcome(word) for request in requests for word in await self._call(request, retry=True)]
 
     async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
@@ -251,11 +246,11 @@ class AsyncClient(
 
     async def _moved(self, rows: list[Row]) -> list[Moved]:
         self._event_loop.check()
-        self._session.check()
+        self._connection.check()
         found: list[Moved] = []
-        for place, request in enumerate(moves(rows, self._session.stream)):
+        for place, request in enumerate(moves(rows, self._connection.stream)):
             try:
-                found.extend(moved(await self._call(request, retry=True, retry_for_s=RETRY_FOR_S)))
+                found.extend(moved(await self._call(request, retry=True, retry_for_ms=RETRY_FOR_MS)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found
@@ -277,14 +272,15 @@ class AsyncClient(
 
         async def subscribe() -> AsyncSubscription:
             self._event_loop.check()
-            self._session.check()
+            self._connection.check()
             subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            wanted = SubscriptionRequest(subjects, group, start_of(start), in_flight_max, filters)
-            state = AsyncSubscriptionState(self._session, wanted, self._watchers)
-            await state.open()
-            self._states.add(state)
+            names = (list(subjects), group)
+            begin = partial(self._connection.begin_subscribe, names, start_of(start), in_flight_max, filters)
+            source = await self._loop_connection.subscribe(begin)
+            self._sources = [other for other in self._sources if other.is_open]
+            self._sources.append(source)
             subscription = AsyncSubscription(
-                cast("_core.Subscription", state),
+                cast("_core.Subscription", source),
                 subjects,
                 group,
                 in_flight_max=in_flight_max,
@@ -308,19 +304,14 @@ class AsyncClient(
 
     def _stream(self) -> bytes:
         self._event_loop.check()
-        self._session.check()
-        return self._session.stream
+        self._connection.check()
+        return self._connection.stream
 
     async def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
     ) -> Any:  # noqa: ANN401
         self._event_loop.check()
-        answer: asyncio.Future[Any] = self._event_loop.loop.create_future()
-        pending = PendingRequest(
-            request, callback_for(answer), reads=reads, retry=reads or retry, retry_for_s=retry_for_s
-        )
-        self._session.ask(pending)
-        return await await_answer(self._session, pending, answer, self._options.timeout_s)
+        return await self._loop_connection.call(request, reads=reads, retry=retry, retry_for_ms=retry_for_ms)
 
     async def close(self) -> None:
         """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.
@@ -343,12 +334,12 @@ class AsyncClient(
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - disarms its warning
-        for state in list(self._states):
+        for source in self._sources:
             try:
-                await state.close(with_client=True)
+                await source.close(with_client=True)
             except StoreError as failure:
                 failures.append(failure)
-        await self._transport.end()
+        self._loop_connection.end()
         if failures:
             raise failures[0]
 
@@ -361,7 +352,7 @@ class AsyncClient(
             )
         finally:
             with contextlib.suppress(StoreError):
-                self._transport.abandon()
+                self._loop_connection.abandon()
 
     def __repr__(self) -> str:
         return f"AsyncClient({self.url!r})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,21 +13,16 @@ from delaymq._arguments.batches import receipt_list
 from delaymq._arguments.columns import ColumnOptions, Moments
 from delaymq._arguments.moves import Row, move_of, moved, moves_of
 from delaymq._arguments.subjects import Subjects, subjects_of
-from delaymq._core import Request
+from delaymq._core import Connection, RemoteSubscription, Request
 from delaymq._store.closing import Closing
 from delaymq.client.commands.batches import cancels, moves, refused_move
 from delaymq.client.commands.keys import ClientKeyCommands
 from delaymq.client.commands.loading import ClientBulkLoads
-from delaymq.client.commands.publishing import RETRY_FOR_S, Publication
+from delaymq.client.commands.publishing import RETRY_FOR_MS, Publication
 from delaymq.client.commands.recurring import ClientRecurringCommands
-from delaymq.client.session.options import TIMEOUT_S, ClientOptions
-from delaymq.client.session.requests import PendingRequest
-from delaymq.client.session.subscription_state import SubscriptionRequest
+from delaymq.client.options import TIMEOUT_S, ClientOptions, log_report
 from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
-from delaymq.client.threads.subscription_state import BlockingSubscriptionState
-from delaymq.client.threads.transport import SocketThread
-from delaymq.client.threads.waiting import Answer, callback_for, wait_for
 from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
@@ -51,13 +45,13 @@ class Client(
     the connection is lost, the client reconnects by itself, and calls made meanwhile wait for it.
     """
 
-    def __init__(self, options: ClientOptions, thread: SocketThread) -> None:
+    def __init__(self, options: ClientOptions, connection: Connection) -> None:
         """Use `connect` instead."""
         self._options = options
-        self._thread = thread
-        self._session = thread.session
+        self._connection = connection
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
-        self._states: weakref.WeakSet[BlockingSubscriptionState] = weakref.WeakSet()  # the session holds them
+        # A subscription that the user has dropped is closed with the client.
+        self._sources: list[RemoteSubscription] = []
 
     @classmethod
     def connect(
@@ -96,19 +90,12 @@ class Client(
             Unauthorized: The server requires a token, or another one.
         """
         options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
-        opened = Answer()
-        thread = SocketThread(options, callback_for(opened))
-        try:
-            opened.result()
-        except BaseException:
-            thread.end()
-            raise
-        return cls(options, thread)
+        return cls(options, Connection.open(options.of_core(), log_report))
 
     @property
     def is_open(self) -> bool:
         """True until it is closed, in the process that made it; also while the connection is lost."""
-        return self._session.closed is None and self._session.is_here
+        return self._connection.is_here and not self._connection.is_closed
 
     @property
     def url(self) -> str:
@@ -191,7 +178,7 @@ class Client(
         receipts: Receipts
         try:
             request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
-            receipts = self._call(request, retry=retry, retry_for_s=RETRY_FOR_S)
+            receipts = self._call(request, retry=retry, retry_for_ms=RETRY_FOR_MS)
         except NamesFull as error:
             if publication.without_ids is None or error.argument != "message_id":
                 raise
@@ -222,8 +209,8 @@ class Client(
                 closed: the messages may or may not be cancelled. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        self._session.check()
-        requests = cancels(receipt_list(receipts), self._session.stream)
+        self._connection.check()
+        requests = cancels(receipt_list(receipts), self._connection.stream)
         return [Outcome(word) for request in requests for word in self._call(request, retry=True)]
 
     def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
@@ -258,11 +245,11 @@ class Client(
         return self._moved(moves_of(receipts, delay, at))
 
     def _moved(self, rows: list[Row]) -> list[Moved]:
-        self._session.check()
+        self._connection.check()
         found: list[Moved] = []
-        for place, request in enumerate(moves(rows, self._session.stream)):
+        for place, request in enumerate(moves(rows, self._connection.stream)):
             try:
-                found.extend(moved(self._call(request, retry=True, retry_for_s=RETRY_FOR_S)))
+                found.extend(moved(self._call(request, retry=True, retry_for_ms=RETRY_FOR_MS)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found
@@ -286,14 +273,12 @@ class Client(
             WrongType, InvalidArgument, TooLarge, Poisoned: As `delaymq.Store.subscribe`.
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
-        self._session.check()
+        self._connection.check()
         subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        state = BlockingSubscriptionState(
-            self._session, SubscriptionRequest(subjects, group, start_of(start), in_flight_max, filters)
-        )
-        state.open()
-        self._states.add(state)
-        subscription = Subscription(state, subjects, group, in_flight_max, self, pull_messages=1)
+        source = self._connection.subscribe((list(subjects), group), start_of(start), in_flight_max, filters)
+        self._sources = [other for other in self._sources if other.is_open]
+        self._sources.append(source)
+        subscription = Subscription(source, subjects, group, in_flight_max, self, pull_messages=1)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -306,19 +291,13 @@ class Client(
         return Status(**self._call(Request.status(), reads=True))
 
     def _stream(self) -> bytes:
-        self._session.check()
-        return self._session.stream
+        self._connection.check()
+        return self._connection.stream
 
     def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_s: float = math.inf
+        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
     ) -> Any:  # noqa: ANN401
-        session = self._session
-        answer = Answer()
-        pending = PendingRequest(
-            request, callback_for(answer), reads=reads, retry=reads or retry, retry_for_s=retry_for_s
-        )
-        session.ask(pending)
-        return wait_for(session, pending, answer, self._options.timeout_s)
+        return self._connection.call(request, reads, retry, retry_for_ms)
 
     def close(self) -> None:
         """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.
@@ -330,40 +309,37 @@ class Client(
             StoreError: The server refused one.
             ForkedProcess: The client was made by the parent process; nothing was touched.
         """
-        if not self._session.is_here:
-            self._session.check()
+        connection = self._connection
+        if not connection.is_here:
+            connection.check()
         try:
-            if self._session.closed is None:
+            if not connection.is_closed:
                 self._close_subscriptions()
         finally:
-            self._thread.end()
+            connection.end()
 
     def _close_subscriptions(self) -> None:
         """Closes every subscription, then raises the first error, if any."""
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - disarms its warning
-        for state in list(self._states):
+        for source in self._sources:
             try:
-                state.close(with_client=True)
+                source.close(with_client=True)
             except StoreError as failure:
                 failures.append(failure)
         if failures:
             raise failures[0]
 
     def __del__(self) -> None:
-        session = getattr(self, "_session", None)
-        if session is not None and session.closed is None and session.is_here:
+        if getattr(self, "_connection", None) is not None and self.is_open:
             try:
                 warnings.warn(
                     f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2
                 )
             finally:
                 with contextlib.suppress(StoreError):
-                    if self._thread.is_current:  # called by the garbage collector in the thread that reads the answers
-                        self._thread.end()
-                    else:
-                        self.close()
+                    self.close()
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"

@@ -1,6 +1,7 @@
 //! Errors of the core and engine as the exceptions of `delaymq.errors`. Python defines them; this file finds them and
 //! sets their attributes.
 
+use delaymq_client::failure::Failure;
 use delaymq_core::error::Error;
 use delaymq_core::wire::extension::errors::{RemoteError, Value};
 use pyo3::prelude::*;
@@ -25,6 +26,27 @@ pub(crate) fn told(py: Python<'_>, error: RemoteError) -> PyErr {
     let RemoteError { code, words, details } = error;
     let details = details.into_iter().map(|(attribute, value)| (attribute.name(), value)).collect();
     exception(py, code.class(), &words, details)
+}
+
+/// The exception for an error of a client.
+pub(crate) fn failed(py: Python<'_>, failure: Failure) -> PyErr {
+    let (kind, words, reason, cause) = match failure {
+        Failure::Remote(error) => return told(py, error),
+        Failure::Local { kind, words, reason, cause } => (kind, words, reason, cause),
+    };
+    let details = reason.iter().map(|reason| text("reason", reason)).collect();
+    let raised = exception(py, kind.class(), &words, details);
+    if let Some(cause) = cause {
+        raised.set_cause(py, Some(told(py, cause)));
+    }
+    raised
+}
+
+/// The exception for a client in a forked child.
+pub(crate) fn forked_client(py: Python<'_>, owner: u32, caller: u32) -> PyErr {
+    let words = format!("the client belongs to process {owner}, this is process {caller}");
+    let details = vec![("owner", Value::Number(owner.into())), ("caller", Value::Number(caller.into()))];
+    exception(py, "ForkedProcess", &words, details)
 }
 
 /// The exception for an argument of the wrong type.

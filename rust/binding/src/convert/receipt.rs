@@ -65,8 +65,6 @@ impl Receipt {
 }
 
 /// The receipt of a message that a server delivered, from the bytes at the end of its delivery.
-#[pyfunction]
-#[pyo3(signature = (delivery, /))]
 pub(crate) fn receipt_of(delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
     let bytes = delivery.get_item(10)?;
     let read = CoreReceipt::from_bytes(bytes.cast::<PyBytes>()?.as_bytes());

@@ -1,16 +1,12 @@
 //! Answers of a server, as plain Python values.
 
-use bytes::Bytes;
 use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
-use delaymq_core::wire::client::caller::told;
-use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::administration::{Listed, read_number};
 use delaymq_core::wire::extension::clock::ClockTold;
-use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
+use delaymq_core::wire::extension::consume::PayloadForm;
 use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
-use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::errors::RemoteError;
 use delaymq_core::wire::extension::forecast::ForecastTold;
-use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::key_fate::KeyFate;
 use delaymq_core::wire::extension::load::LoadTold;
 use delaymq_core::wire::extension::moves::read_moved;
@@ -20,56 +16,34 @@ use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
     ACCEPT_CLOCK, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
-    FORECAST, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH,
-    PUBLISH_ON_TERMS, RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    FORECAST, GROUPS, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH,
+    PUBLISH_ON_TERMS, RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS,
 };
-use delaymq_core::wire::malformed::{Malformed, Read};
+use delaymq_core::wire::malformed::Read;
 use delaymq_core::wire::reader::Reader;
 use delaymq_engine::{Fate, LookedUpKey};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::convert::key::Key;
+use crate::convert::qmq;
 use crate::convert::receipt::Receipts;
-use crate::convert::{errors, qmq};
 use crate::embedded::key_commands::key_fate;
 use crate::embedded::{forecast, moves, pending, recurring, status};
 use crate::operate::administration::{consumer_fields, group_fields, subject_fields};
 use crate::operate::clock::clock_fields;
 
-/// The call number in the event of a delivery, which answers no call.
-const UNASKED: i32 = -1;
+/// A value, or the error to raise for it.
+pub(crate) type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
 
-/// An answer: its call, its command, its value and its error.
-pub(crate) fn answer<'py>(
-    py: Python<'py>,
-    call: i32,
-    command: i16,
-    code: i16,
-    body: &Bytes,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let value = match told(code, body) {
-        Ok(body) => value(py, command, &body)?,
-        Err(error) => Err(error),
-    };
-    match value {
-        Ok(value) => (call, command, value, py.None()).into_pyobject(py),
-        Err(error) => (call, command, py.None(), errors::told(py, error)).into_pyobject(py),
-    }
-}
-
-type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
-
-fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
+/// The value of an answer, or the error of one that cannot be read.
+pub(crate) fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
     match command {
-        HELLO => read(Welcome::read(body), |welcome| welcome_fields(py, &welcome)),
         PUBLISH | PUBLISH_ON_TERMS => read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py))),
         LOOK_UP_KEY => read(KeyFate::read(body), |told| any(key_fate(looked_up_key(told)).into_pyobject(py))),
         CANCEL | CANCEL_KEY | CANCEL_KEYS => {
             read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
         }
         MOVE | MOVE_KEY | MOVE_KEYS => read(read_moved(body), |moved| any(moves::told(py, moved.into_iter()))),
-        SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
         CLOCK => read(ClockTold::read(body), |told| any(clock_fields(py, &told.0))),
         STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
         GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
@@ -161,15 +135,6 @@ fn page_told<'py>(py: Python<'py>, told: &PendingTold<'_>) -> PyResult<Bound<'py
     any((pending::rows_of(py, rows)?, told.after, told.is_done, hidden).into_pyobject(py))
 }
 
-fn welcome_fields<'py>(py: Python<'py>, welcome: &Welcome) -> PyResult<Bound<'py, PyAny>> {
-    let fields = PyDict::new(py);
-    fields.set_item("server", &welcome.server)?;
-    fields.set_item("stream", PyBytes::new(py, &welcome.stream))?;
-    fields.set_item("now_ms", welcome.now.0)?;
-    fields.set_item("delay_ms_max", welcome.delay_ms_max)?;
-    Ok(fields.into_any())
-}
-
 fn letter_fields<'py>(py: Python<'py>, letter: &Letter<'_>) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     let body = letter.payload.map_or_else(Vec::new, |payload| {
@@ -185,54 +150,4 @@ fn letter_fields<'py>(py: Python<'py>, letter: &Letter<'_>) -> PyResult<Bound<'p
     fields.set_item("body", PyBytes::new(py, &body))?;
     fields.set_item("damage", letter.damage)?;
     Ok(fields)
-}
-
-/// A delivery: -1, the number of its subscription, the trusted clock, and the tuples that `_core.pyi`
-/// names.
-pub(crate) fn deliver<'py>(py: Python<'py>, stream: &[u8], body: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
-    let malformed = |malformed: &Malformed| errors::told(py, RemoteError::from(malformed));
-    let deliver = Deliver::read(body).map_err(|error| malformed(&error))?;
-    let stream = stream.try_into().unwrap_or_default();
-    let Some(first) = deliver.messages.first() else {
-        return (UNASKED, deliver.subscription, deliver.now.0, PyList::empty(py)).into_pyobject(py);
-    };
-    let (mut name, mut subject) = (first.subject, PyString::new(py, first.subject));
-    let tuples = deliver.messages.iter().map(|message| {
-        if message.subject != name {
-            (name, subject) = (message.subject, PyString::new(py, message.subject));
-        }
-        delivery(deliver.subscription, stream, subject.clone(), message)
-    });
-    let tuples = PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)?;
-    (UNASKED, deliver.subscription, deliver.now.0, tuples).into_pyobject(py)
-}
-
-fn delivery<'py>(
-    number: u32,
-    stream: [u8; 16],
-    subject: Bound<'py, PyString>,
-    message: &Delivered<'_>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let py = subject.py();
-    let refused = |words| errors::told(py, RemoteError::new(ErrorCode::Malformed, words));
-    let key = delivery_keys::key(number, message).ok_or_else(|| refused("offset: expected less than 2^44"))?;
-    if !message.is_whole() {
-        return Err(refused("check: the payload of a delivery is not what was stored"));
-    }
-    let (meta, body) = message.parts();
-    let (meta, body) = qmq::parts_of(message.form == PayloadForm::Opaque, meta, body);
-    let fields = (
-        Key(key),
-        subject,
-        PyBytes::new(py, &body),
-        message.due.0,
-        message.published.0,
-        message.attempt,
-        message.redelivered,
-        message.sequence.0,
-        message.first_due.0,
-        PyBytes::new(py, &meta),
-        PyBytes::new(py, &message.receipt(stream).to_bytes()),
-    );
-    fields.into_pyobject(py)
 }

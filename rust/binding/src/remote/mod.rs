@@ -1,10 +1,13 @@
-//! A store behind a server: the server itself, and the client's connection without its socket.
+//! A store behind a server: the server itself, and clients of one.
 //!
-//! In: arguments of Python, and bytes of a server. Out: bytes for the server, and answers as Python values.
-//! Read `server` with `qmq_options`, then `caller` (one connection), `requests` and `answers`.
+//! In: arguments of Python. Out: requests to a server, and its answers and messages as Python values.
+//! Read `server` with `qmq_options`, then `connection` (one client) and `waiting`, `requests`, `answers` and
+//! `subscription`.
 
 pub(crate) mod answers;
-pub(crate) mod caller;
+pub(crate) mod connection;
 pub(crate) mod qmq_options;
 pub(crate) mod requests;
 pub(crate) mod server;
+pub(crate) mod subscription;
+pub(crate) mod waiting;

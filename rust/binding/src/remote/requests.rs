@@ -1,23 +1,20 @@
 //! Requests to a server. Each is encoded once, with the interpreter held, and may be sent again.
 
+use bytes::Bytes;
 use delaymq_core::error::Result;
 use delaymq_core::store::{PendingScan, Receipt as CoreReceipt};
 use delaymq_core::units::Millis;
-use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing, ROWS_MAX, Redrive};
-use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::dead_letters::DeadLetters;
 use delaymq_core::wire::extension::forecast::ForecastAsked;
-use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::moves::put_moves;
 use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
 use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
-use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use delaymq_core::wire::extension::{
-    ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION,
-    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, MOVE, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
-    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACCEPT_CLOCK, CANCEL, CLOCK, CONSUMERS, DEAD_LETTERS, END_CONSUMER, EXPIRE, FORECAST, GROUPS, LOOK_UP, MOVE,
+    PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS,
+    SUBJECTS,
 };
 use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::Due;
@@ -25,18 +22,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::convert::columns::push_columns;
-use crate::convert::key::Key;
 use crate::convert::message::{About, Outgoing};
 use crate::convert::terms;
 use crate::convert::terms::Terms;
 use crate::convert::{errors, message, meta, publishes, receipt, text};
 use crate::embedded::{forecast, moves, options, pending};
 
-/// One request.
-#[pyclass(frozen, module = "delaymq._core")]
+/// One request. Requests with the same bytes are equal.
+#[derive(PartialEq, Eq)]
+#[pyclass(frozen, eq, module = "delaymq._core")]
 pub(crate) struct Request {
     pub(crate) command: i16,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
 }
 
 impl Request {
@@ -47,7 +44,7 @@ impl Request {
     ) -> PyResult<Self> {
         let mut body = Vec::new();
         fill(&mut body).map_err(|error| errors::raised(py, error))?;
-        Ok(Self { command, body })
+        Ok(Self { command, body: body.into() })
     }
 
     fn published(py: Python<'_>, fill: impl FnOnce(&mut Outgoing) -> PyResult<()>) -> PyResult<Self> {
@@ -57,10 +54,6 @@ impl Request {
             return Self::filled(py, PUBLISH, |out| writer.batch.put(out, true));
         }
         Self::filled(py, PUBLISH_ON_TERMS, |out| writer.terms.put(out, &writer.batch, true))
-    }
-
-    fn of_number(command: i16, number: u32) -> Self {
-        Self { command, body: number.to_be_bytes().to_vec() }
     }
 
     fn of_group_at(
@@ -81,18 +74,6 @@ const LISTING: u32 = ROWS_MAX as u32;
 
 #[pymethods]
 impl Request {
-    #[staticmethod]
-    #[pyo3(signature = (client, token, /))]
-    fn hello(py: Python<'_>, client: &str, token: &[u8]) -> PyResult<Self> {
-        let (version_min, version_max) = (EXTENSION_VERSION, EXTENSION_VERSION);
-        Self::filled(py, HELLO, |out| Hello { version_min, version_max, client, token }.put(out))
-    }
-
-    #[staticmethod]
-    fn ping(py: Python<'_>) -> PyResult<Self> {
-        Self::filled(py, PING, |out| put_ping(out, b""))
-    }
-
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
     #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
@@ -141,90 +122,6 @@ impl Request {
         };
         let timed: Vec<(CoreReceipt, DueTime)> = chosen.into_iter().map(timed).collect();
         Self::filled(moves.py(), MOVE, |out| put_moves(out, &timed))
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[staticmethod]
-    #[pyo3(signature = (number, names, start, in_flight_max, filters, /))]
-    fn subscribe(
-        number: u32,
-        names: (Vec<Bound<'_, PyAny>>, Bound<'_, PyAny>, String),
-        start: &Bound<'_, PyAny>,
-        in_flight_max: &Bound<'_, PyAny>,
-        filters: options::FilterTuple,
-    ) -> PyResult<Self> {
-        let (subjects, group) = (options::selection(start.py(), &names.0)?.texts(), text::of("group", &names.1)?);
-        let chosen = options::subscription(start, in_flight_max, filters)?;
-        chosen.check().map_err(|error| errors::raised(start.py(), error))?;
-        let subscribe = Subscribe {
-            subscription: number,
-            subjects: subjects.iter().map(String::as_str).collect(),
-            group: &group,
-            consumer: &names.2,
-            start: chosen.start,
-            is_broadcast: false,
-            in_flight_max: chosen.in_flight_max,
-            credit: 0,
-            filters: chosen.filters,
-        };
-        Self::filled(start.py(), SUBSCRIBE, |out| subscribe.put(out))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, credit, /))]
-    fn credit(py: Python<'_>, number: u32, credit: u32) -> PyResult<Self> {
-        Self::filled(py, CREDIT, |out| {
-            Credit { subscription: number, credit }.put(out);
-            Ok(())
-        })
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, keys, /))]
-    fn acknowledge(py: Python<'_>, number: u32, keys: Vec<Key>) -> PyResult<Self> {
-        let mut keys: Vec<(u32, u64)> = keys.into_iter().map(|key| delivery_keys::parts(key.0)).collect();
-        keys.sort_unstable();
-        let mut ranges: Vec<KeyRange> = Vec::new();
-        for (queue, offset) in keys {
-            match ranges.last_mut() {
-                Some(last) if last.queue == queue && last.first.checked_add(last.count) == Some(offset) => {
-                    last.count = last.count.saturating_add(1);
-                }
-                _ => ranges.push(KeyRange { queue, first: offset, count: 1 }),
-            }
-        }
-        Self::filled(py, ACKNOWLEDGE, |out| Acknowledge { subscription: number, ranges }.put(out))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, messages, /))]
-    fn give_back(py: Python<'_>, number: u32, messages: Vec<(Key, u64)>) -> PyResult<Self> {
-        let messages = messages.into_iter().map(|(key, delay_ms)| {
-            let (queue, offset) = delivery_keys::parts(key.0);
-            GivenBack { queue, offset, delay_ms }
-        });
-        let request = GiveBack { subscription: number, messages: messages.collect() };
-        Self::filled(py, GIVE_BACK, |out| request.put(out))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, keys, reason, /))]
-    fn put_away(number: u32, keys: Vec<Key>, reason: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let text = text::of("reason", reason)?;
-        let keys = keys.into_iter().map(|key| delivery_keys::parts(key.0)).collect();
-        Self::filled(reason.py(), PUT_AWAY, |out| PutAway { subscription: number, reason: &text, keys }.put(out))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, /))]
-    fn flush(number: u32) -> Self {
-        Self::of_number(FLUSH, number)
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (number, /))]
-    fn unsubscribe(number: u32) -> Self {
-        Self::of_number(UNSUBSCRIBE, number)
     }
 
     #[staticmethod]
@@ -319,13 +216,13 @@ impl Request {
 
     #[staticmethod]
     fn clock() -> Self {
-        Self { command: CLOCK, body: Vec::new() }
+        Self { command: CLOCK, body: Bytes::new() }
     }
 
     #[staticmethod]
     #[pyo3(signature = (ahead_ms, /))]
     fn accept_clock(ahead_ms: u64) -> Self {
-        Self { command: ACCEPT_CLOCK, body: ahead_ms.to_be_bytes().to_vec() }
+        Self { command: ACCEPT_CLOCK, body: Bytes::copy_from_slice(&ahead_ms.to_be_bytes()) }
     }
 
     #[staticmethod]

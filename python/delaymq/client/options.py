@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._store.reports import log
 from delaymq.durations import Duration, delay_ms
 
 PORT = 20801  # the default port of `delaymq serve`
@@ -56,6 +57,12 @@ TIMEOUT_S = 30.0  # default timeout of a call
 HELLO_S = 10.0  # timeout of the first request of a connection
 PING_S = 10.0  # after this time without traffic in one of the directions, the client pings the server
 SILENCE_S = 30.0  # after this time without a byte from the server, the connection is closed
+AGAIN_S = 0.25  # delay before a subscription is requested again after a temporary refusal
+
+CoreOptions: TypeAlias = tuple[tuple[str, int, str], bytes, tuple[int, str], tuple[int, int, int, int]]
+"""Options as `_core.Connection` takes them: host, port and text of the address; token; the timeout in milliseconds and
+as text; and, in milliseconds, `hello_s`, `ping_s`, `silence_s` and `again_s`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class ClientOptions:
         hello_s: Timeout of the first request of a connection.
         ping_s: After this time without traffic in one of the directions, the client pings the server.
         silence_s: After this time without a byte from the server, the connection is closed.
+        again_s: Delay before a subscription is requested again after a temporary refusal.
     """
 
     address: Address
@@ -81,6 +89,7 @@ class ClientOptions:
     hello_s: float
     ping_s: float
     silence_s: float
+    again_s: float
 
     @classmethod
     def made(
@@ -105,15 +114,24 @@ class ClientOptions:
         timeout_ms = delay_ms(timeout, "timeout")
         if timeout_ms == 0:
             raise refused("timeout", "more than zero", timeout)
-        timeout_s = timeout_ms / 1000
-        options = cls(Address.of(url), proof, timeout_s, deduplicate, retry_ambiguous, HELLO_S, PING_S, SILENCE_S)
-        options.hello()
-        return options
+        times = (HELLO_S, PING_S, SILENCE_S, AGAIN_S)
+        return cls(Address.of(url), proof, timeout_ms / 1000, deduplicate, retry_ambiguous, *times)
 
-    def hello(self) -> _core.Request:
-        """The first request of a connection.
+    def of_core(self) -> CoreOptions:
+        """The options as the core takes them."""
+        address = self.address
+        host = address.host.encode("idna").decode() if not address.host.isascii() else address.host
+        hello_ms, ping_ms, silence_ms, again_ms = (
+            int(seconds * 1000) for seconds in (self.hello_s, self.ping_s, self.silence_s, self.again_s)
+        )
+        return (
+            (host, address.port, str(address)),
+            self.token,
+            (int(self.timeout_s * 1000), f"{self.timeout_s:g} s"),
+            (hello_ms, ping_ms, silence_ms, again_ms),
+        )
 
-        Raises:
-            TooLarge: The token has more than 1,024 bytes.
-        """
-        return _core.Request.hello(f"delaymq-python {_core.__version__}", self.token)
+
+def log_report(action: str, text: str) -> None:
+    """Logs a report of the core, which calls this on its thread."""
+    log("warning", action, text)

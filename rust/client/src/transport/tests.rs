@@ -1,0 +1,195 @@
+//! A client over real sockets, and a server of a few lines.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+
+use delaymq_core::units::Millis;
+use delaymq_core::wire::connection::Connection as ServerEnd;
+use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::{EXTENSION_VERSION, HELLO, STATUS};
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
+
+use super::socket::prepared;
+use super::*;
+use crate::session::Request;
+
+const NOW: Millis = Millis(1_000);
+const LONG: Duration = Duration::from_secs(60);
+
+fn options() -> ClientOptions {
+    ClientOptions {
+        address: "delaymq://server".to_owned(),
+        timeout: "30 s".to_owned(),
+        client: "test".to_owned(),
+        token: Vec::new(),
+        hello_ms: 10_000,
+        ping_ms: 10_000,
+        silence_ms: 30_000,
+        again_ms: 250,
+    }
+}
+
+/// Answers every request of one connection with its own body, until it has answered `count` of them.
+fn serve(mut stream: TcpStream, count: usize) {
+    let mut end = ServerEnd::new(ConnectionLimits::default(), true, NOW);
+    let mut buffer = [0; 4_096];
+    let mut answered = 0;
+    while answered < count {
+        let read = stream.read(&mut buffer).unwrap_or(0);
+        if read == 0 {
+            return;
+        }
+        end.receive(&buffer[..read], NOW);
+        while let Some(asked) = end.next_request(NOW) {
+            answered += 1;
+            let welcome = Welcome {
+                version: EXTENSION_VERSION,
+                server: "test".to_owned(),
+                stream: [7; 16],
+                frame_bytes_max: 1 << 24,
+                messages_max: 10_000,
+                body_bytes_max: 1 << 22,
+                in_flight_max: 1 << 16,
+                now: NOW,
+                delay_ms_max: 1 << 40,
+            };
+            let body = asked.frame.body.clone();
+            let fill = |out: &mut Vec<u8>| {
+                if asked.frame.header.code == HELLO {
+                    return welcome.put(out);
+                }
+                out.extend_from_slice(&body);
+                Ok(())
+            };
+            end.answer(asked.id, 0, NOW, fill).unwrap();
+        }
+        let out: Vec<u8> = end.output().flatten().copied().collect();
+        end.sent(out.len(), NOW);
+        stream.write_all(&out).unwrap();
+    }
+}
+
+/// A server that answers `counts` requests, hello included, on its connections, one after the other.
+fn server(counts: &'static [usize]) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for count in counts {
+            serve(listener.accept().unwrap().0, *count);
+        }
+    });
+    Address { host: "127.0.0.1".to_owned(), port, shown: "delaymq://server".to_owned() }
+}
+
+fn opened(address: Address, report: OnReport) -> Connection {
+    let slot = Slot::new();
+    let waiter = Waiter::Thread(Arc::clone(&slot));
+    let connection = Connection::open(address, options(), waiter, false, report).unwrap();
+    assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
+    slot.take().unwrap().unwrap();
+    connection
+}
+
+fn call(connection: &Connection, body: &[u8]) -> Outcome {
+    let slot = Slot::new();
+    let request = Request::new(STATUS, body.to_vec());
+    let waiter = Waiter::Thread(Arc::clone(&slot));
+    connection.with(|session, now_ms| session.ask(request, waiter, now_ms)).unwrap();
+    assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
+    slot.take().unwrap()
+}
+
+#[test]
+fn threads_that_share_a_client_get_their_own_answers() {
+    let connection = opened(server(&[usize::MAX]), Box::new(|_| {}));
+    thread::scope(|scope| {
+        for number in 0..8_u32 {
+            let connection = &connection;
+            scope.spawn(move || {
+                for turn in 0..200_u32 {
+                    let body = (number * 1_000 + turn).to_be_bytes();
+                    assert_eq!(call(connection, &body).unwrap().body, body.to_vec());
+                }
+            });
+        }
+    });
+    connection.end();
+}
+
+#[test]
+fn an_answer_that_another_thread_fills_wakes_the_thread_that_polls() {
+    let connection = opened(server(&[usize::MAX]), Box::new(|_| {}));
+    let slot = Slot::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| connection.wait(&slot, LONG));
+        while connection.shared.lock().poll.is_none() {
+            thread::yield_now();
+        }
+        let mut state = connection.shared.lock();
+        state.watchers.insert(SubscriptionId(1), vec![Arc::clone(&slot)]);
+        drop(state);
+        connection.shared.lock().notify(SubscriptionId(1));
+        assert_eq!(waiting.join().unwrap(), Waited::Ready);
+    });
+}
+
+#[test]
+fn a_connection_that_is_lost_is_made_again_and_reported() {
+    let (told, reports) = mpsc::channel();
+    let connection = opened(server(&[2, 2]), Box::new(move |report| told.send(report.clone()).unwrap()));
+    call(&connection, b"first").unwrap();
+    assert_eq!(reports.recv_timeout(LONG).unwrap().action, "connection_lost");
+    assert_eq!(call(&connection, b"second").unwrap().body, b"second".to_vec());
+    assert!(connection.lost_count() >= 1);
+}
+
+/// Nobody foresaw it, so nothing else would ever answer them.
+#[test]
+fn a_fault_of_the_client_s_own_ends_the_waits_of_all() {
+    let connection = opened(server(&[2]), Box::new(|_| panic!("nobody foresaw this")));
+    call(&connection, b"first").unwrap();
+    let slot = Slot::new();
+    let waiter = Waiter::Thread(Arc::clone(&slot));
+    let request = Request { retry: true, ..Request::new(STATUS, Vec::new()) };
+    let asked = connection.with(|session, now_ms| session.ask(request, waiter, now_ms));
+    let failure = asked.map_or_else(
+        |failure| failure,
+        |_| {
+            assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
+            slot.take().unwrap().unwrap_err()
+        },
+    );
+    assert!(failure.words().contains("nobody foresaw this"), "{failure:?}");
+}
+
+/// A socket that is connected to itself.
+fn met() -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    socket.connect(&socket.local_addr().unwrap()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn a_connection_that_came_back_to_itself_is_none_and_frees_its_port_at_once() {
+    let connected = met();
+    let address = connected.local_addr().unwrap();
+    assert!(prepared(connected).unwrap().is_none());
+    TcpListener::bind(address).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(prepared(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap().is_some());
+}
+
+#[test]
+fn where_nobody_listens_it_is_said_at_once() {
+    let address = met().local_addr().unwrap();
+    let address = Address { host: "127.0.0.1".to_owned(), port: address.port(), shown: "delaymq://nobody".to_owned() };
+    let slot = Slot::new();
+    let waiter = Waiter::Thread(Arc::clone(&slot));
+    let connection = Connection::open(address, options(), waiter, false, Box::new(|_| {})).unwrap();
+    assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
+    let failure = slot.take().unwrap().unwrap_err();
+    assert!(failure.words().starts_with("no server answers at delaymq://nobody:"), "{failure:?}");
+}
