@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -115,6 +116,30 @@ def test_a_consumer_that_only_listens_says_that_it_lives(tmp_path: Path, monkeyp
                 published += 1
                 time.sleep(0.1)
             assert all(messages.get(timeout=PATIENCE_SECONDS) for _ in range(published))
+
+
+def test_a_handler_that_keeps_the_event_loop_from_running_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client says that it lives, whatever Python does: it was taken for dead after 60 s of computing."""
+
+    async def handle(served: Served) -> None:
+        async with (
+            delaymq.connect_async(served.url) as client,
+            client.subscribe("order", group="billing") as messages,
+        ):
+            await client.publish("order", b"first")
+            message = await messages.get(PATIENCE_SECONDS)
+            assert message is not None
+            before, end = asked(served, "ping"), time.monotonic() + PATIENCE_SECONDS
+            while asked(served, "ping") < before + 4:  # the loop does not run meanwhile
+                assert time.monotonic() < end
+            message.ack()
+            await messages.flush()
+
+    with Served(tmp_path / "store") as served:
+        monkeypatch.setattr(options, "PING_S", 0.2)
+        asyncio.run(handle(served))
 
 
 @pytest.mark.parametrize("seconds", ["19", "2592001"])
