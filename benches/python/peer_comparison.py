@@ -43,7 +43,7 @@ LINES = (
     Line("one client, one message a call", "schedule-1", OURS, 1.3),
     Line("64 threads in two processes, a client each", "schedule-64", OURS, 3.5),
     Line("batches of 1,000 rows", "schedule-batch", OURS, 4),
-    Line("batches of 1,000 as columns, beside their batches", "schedule-batch", COLUMNS, 10),
+    Line("batches of 1,000 as columns, next to their batches", "schedule-batch", COLUMNS, 10),
 )
 
 

@@ -24,10 +24,11 @@ ANSWER_HEAD_BYTES = 28  # of an answer to a publish: frame header and count
 RECEIPT_BYTES = 48
 IN_FLIGHT_MAX = 16_384
 QUICK_SHARE = 20
+OS_TIMES = 2  # as many messages without a sync
 PLAIN = "the plainest loop in Python that sends as many bytes to a relay and reads an answer of the same size"
 PLAIN_RUST = "the same loop in Rust"
 IDLE = 64  # clients
-IDLE_SOCKETS = 512  # of the limit: and of the array, so that they take pages
+IDLE_SOCKETS = 512  # of the limits: so many that they take pages
 IDLE_S = 11.0  # a client asks its server after ten silent seconds whether it lives
 IDLE_BYTES_MOST = 200_000
 IDLE_US_MOST = 100.0  # of processor time a second
@@ -44,7 +45,7 @@ class Publishing:
     Attributes:
         work: The work of each process, a name of `publisher.WORK`.
         plain: The loop that has no client, another of its names.
-        messages: The number that is published.
+        messages: The number that is published with a sync.
         processes: The number of processes that publish.
         workers: The threads or coroutines of each.
         batch: The messages of a call.
@@ -67,7 +68,7 @@ class Publishing:
 PUBLISHING = {
     "one thread": Publishing("one", "plain", 4_000, must=at_least(ratio=0.75)),
     "64 threads": Publishing("one", "plain", 20_000, processes=2, workers=32, connections=32),
-    "64 coroutines": Publishing("coroutines", "plain_coroutines", 20_000, workers=64),
+    "64 coroutines": Publishing("coroutines", "plain_coroutines", 60_000, workers=64),
     "rows": Publishing("rows", "plain", 200_000, batch=BATCH, os=False),
     "columns": Publishing("columns", "plain", 400_000, batch=BATCH, os=False),
 }
@@ -86,7 +87,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def _publishing(call: str, durability: str, *, quick: bool) -> Case:
     way = PUBLISHING[call]
-    messages = way.messages // (QUICK_SHARE if quick else 1)
+    messages = way.messages // QUICK_SHARE if quick else way.messages * (OS_TIMES if durability == "os" else 1)
     connections, in_flight = way.processes * way.connections, way.workers // way.connections
     shape = {"connections": connections, "in_flight": in_flight, "gathers": 1}
     numbers = numbers_of(messages, durability, way.batch, **shape)
@@ -134,7 +135,7 @@ def _folders(folder: Path) -> tuple[Path, Path]:
 
 
 def _consuming(call: str, consume: Consume, messages: int, must: tuple[Mark, ...], *, quick: bool) -> Case:
-    messages = max(messages // (QUICK_SHARE if quick else 1) // BATCH, 1) * BATCH
+    messages //= QUICK_SHARE if quick else 1
     numbers = numbers_of(messages, "disk", BATCH, connections=1, in_flight=4, meets=1)
 
     def ours(server: Served, folder: Path) -> Figures:
