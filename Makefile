@@ -16,6 +16,8 @@ SOAK_SEEDS ?= 50000
 PYTEST_WORKERS ?= 4
 # Messages that are pending in `make bench-scale`.
 SCALE ?= 100000000
+# The driver and the adapters of `make bench-peers`, which are no part of this project.
+PEERS ?= ../shared/peers
 # Kills, and power cuts of image files, between two of them.
 SOAK_KILLS ?= 320
 SOAK_POWER_CUTS ?= 1500
@@ -109,6 +111,11 @@ bench-spark: $(TOOLS) $(INSTALLED) ## A store of two million messages read in Sp
 .PHONY: bench-load
 bench-load: $(TOOLS) $(INSTALLED) ## A table of two million messages staged as runs, beside its bytes alone; ARGS="--messages N --runs N"
 	$(BIN)/python benches/python/staging.py $(ARGS)
+
+.PHONY: bench-peers
+# Nothing is built if there is nothing to compare with.
+bench-peers: $(if $(wildcard $(PEERS)/run.py),$(INSTALLED)) ## delaymq beside Redis and PostgreSQL, where the driver of peers is there (PEERS=../shared/peers); ARGS="--rounds N"; needs root
+	@$(if $(wildcard $(PEERS)/run.py),$(BIN)/python,$(PYTHON)) benches/python/peer_comparison.py --peers $(PEERS) $(ARGS)
 
 .PHONY: bench-suites
 bench-suites: $(TOOLS) $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name

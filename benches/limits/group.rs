@@ -1,5 +1,5 @@
 //! The writing half of `relay`: all that has arrived is one `pwrite` and one `fdatasync`; then each frame
-//! is answered with 16 bytes, and all of it sent on.
+//! is answered with `answer_bytes`, and all of it sent on.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,6 +18,7 @@ type Ends<'a> = (&'a File, &'a [TcpStream], Option<TcpStream>);
 /// Ends when the reading thread does.
 pub(crate) fn commit(case: &Case, ends: Ends<'_>, arrived: &Receiver<Arrived>) -> Result<Figures, Failure> {
     let ((file, producers, consumer), frame_bytes) = (ends, case.count("frame_bytes")? as usize);
+    let answer = vec![0_u8; case.count("answer_bytes")? as usize];
     let (mut unanswered, mut group, mut at) = (vec![0_usize; producers.len()], Vec::new(), 0);
     while let Ok(first) = arrived.recv() {
         group.clear();
@@ -31,7 +32,7 @@ pub(crate) fn commit(case: &Case, ends: Ends<'_>, arrived: &Receiver<Arrived>) -
             file.sync_data()?;
         }
         for (mut producer, count) in producers.iter().zip(&mut unanswered) {
-            producer.write_all(&[0; 16].repeat(*count / frame_bytes))?;
+            producer.write_all(&answer.repeat(*count / frame_bytes))?;
             *count %= frame_bytes;
         }
         consumer.as_ref().map_or(Ok(()), |mut consumer| consumer.write_all(&group))?;

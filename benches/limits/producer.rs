@@ -9,11 +9,10 @@ use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create, wait
 use crate::case::{Case, Failure, Figures, figure, now_us, rate};
 use crate::client::{connect, told_by_others};
 
-const ANSWER_BYTES: u64 = 16;
-
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (frame_bytes, in_flight, requests) =
         (case.count("frame_bytes")?, case.count("in_flight")?, case.count("requests")?);
+    let answer_bytes = case.count("answer_bytes")?.max(1);
     let port = told_by_others(&case.folder.join("port"))?.parse().unwrap_or(0);
     if case.flag("meets") {
         told_by_others(&case.folder.join("consuming"))?;
@@ -41,8 +40,8 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         for number in events.drain(..).map(|event| event.data.u64() as usize) {
             let Some((socket, bytes)) = lines.get_mut(number) else { continue };
             *bytes += socket.read(&mut input)? as u64;
-            let answered = *bytes / ANSWER_BYTES;
-            *bytes %= ANSWER_BYTES;
+            let answered = *bytes / answer_bytes;
+            *bytes %= answer_bytes;
             let count = answered.min(left);
             (left, answers) = (left - count, answers + answered);
             write(socket, (count * frame_bytes) as usize)?;

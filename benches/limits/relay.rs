@@ -1,4 +1,4 @@
-//! Limit of `loopback` and `connections`: one thread reads what producers send and hands it to another,
+//! Limit of `loopback`, `connections` and `clients`: one thread reads what producers send and hands it to another,
 //! which is in `group`. Its ends are `producer` and `consumer`.
 
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create, wait};
+use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create, delete, wait};
 
 use super::group::{Arrived, commit};
 use super::prepared::zeroed;
@@ -14,7 +14,7 @@ use crate::case::{Case, Failure, Figures};
 use crate::client::tell_others;
 
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
-    let mut left = case.count("frame_bytes")? * case.count("requests")?;
+    let (mut left, mut here) = (case.count("frame_bytes")? * case.count("requests")?, case.count("connections")?);
     let file = zeroed(&case.folder.join("limit"), left)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     tell_others(&case.folder.join("port"), &listener.local_addr()?.port().to_string())?;
@@ -33,8 +33,13 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         while left > 0 {
             wait(&sockets, spare_capacity(&mut events), None)?;
             for number in events.drain(..).map(|event| event.data.u64() as usize) {
-                let count = producers.get(number).map_or(Ok(0), |mut producer| producer.read(&mut input))?;
-                left = if count == 0 { 0 } else { left - count as u64 }; // a producer that is gone ends it
+                let Some(mut producer) = producers.get(number) else { continue };
+                let count = producer.read(&mut input)?;
+                if count == 0 {
+                    delete(&sockets, producer)?;
+                    here -= 1;
+                }
+                left = if here == 0 { 0 } else { left - count as u64 }; // with the last producer it ends, too
                 drop(sender.send((number, input.get(..count).unwrap_or_default().to_vec())));
             }
         }

@@ -225,7 +225,8 @@ def test_with_server_only_what_goes_through_one_is_measured() -> None:
 
 def test_processes_that_measure_together_end_together(tmp_path: Path) -> None:
     consuming = {"port": 1, "messages": 1}
-    waiting = {"messages": 1, "requests": 1, "frame_bytes": 1, "in_flight": 1, "connections": 1, "meets": 1}
+    waiting = dict.fromkeys(("messages", "requests", "frame_bytes", "answer_bytes", "in_flight", "connections"), 1)
+    waiting["meets"] = 1
     with pytest.raises(RuntimeError, match="consuming did not end well"):
         together(tmp_path, {"consuming": consuming, "producing_limit": waiting})
 

@@ -9,7 +9,7 @@ import pytest
 
 from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench.machine import STATUS, anonymous_bytes
-from delaymq.bench.row import Case
+from delaymq.bench.row import Case, summary
 from tidy.documents import Row, table_after
 
 README = Path(__file__).resolve().parents[2] / "benches" / "README.md"
@@ -45,6 +45,11 @@ def test_the_details_that_name_a_case() -> None:
     assert [case.durability for case in BENCHES["loopback"](False)] == ["disk"] * 4 + ["os"] * 4
     assert values("connections", "connections") == [64, 8]
     assert values("connections", "in_flight") == [1, 64]
+    ways = ["one thread", "64 threads", "64 coroutines"]
+    in_batches = ["rows", "columns", "one by one", "batches", "idle"]
+    assert values("clients", "call") == [*ways, *in_batches, *ways]
+    assert values("clients", "batch") == [None] * 3 + [1000, 1000, None, 1000, None] + [None] * 3
+    assert [case.durability for case in BENCHES["clients"](False)] == ["disk"] * 8 + ["os"] * 3
     assert values("asyncio_client", "call") == ["publish", "deduplicated", "consume"]
     assert values("held_pulls", "pulls") == [10_000]
     assert values("idle", "connections") == [2000]
@@ -112,8 +117,24 @@ def test_what_must_be_reached_stands_in_the_cases_and_grows_with_a_burst() -> No
     assert marked(planned(["lateness"], quick=False, scale=7)) == [{"p50_ms": 1.5, "p99_ms": 10}]
     assert marked(planned(["burst"], quick=False, scale=10_000_000)) == [{"value": 20, "neighbour_p99_ms": 50}] * 4
     assert marked(planned(["burst"], quick=False))[:2] == [{"value": 2, "neighbour_p99_ms": 50}, {"value": 5}]
+    assert marked(planned(["clients"], quick=False)) == [
+        {"ratio": 0.75},
+        *[{}] * 4,
+        {"ratio": 0.12},
+        {"ratio": 0.7},
+        {"value": 200_000, "processor_us_per_s": 100},
+        {"ratio": 0.75},
+        *[{}] * 2,
+    ]
     floors = {mark.figure for cases in BENCHES.values() for case in cases(False) for mark in case.must if mark.is_floor}
-    assert floors == {"value", "listed_per_s"}
+    assert floors == {"value", "listed_per_s", "ratio"}
+
+
+@pytest.mark.parametrize(("value", "is_met"), [(74.0, False), (75.0, True)])
+def test_a_share_of_the_limit_can_be_asked_for(value: float, is_met: bool) -> None:
+    [case, *_] = planned(["clients"], quick=False)
+    [judged] = summary(case, [{"value": value}], [{"value": 100.0, "plain": 200.0}], {}).must
+    assert (judged.words(), judged.is_met) == ("ratio at least 0.75", is_met)
 
 
 def test_nothing_is_asked_of_a_quick_run() -> None:
@@ -122,16 +143,16 @@ def test_nothing_is_asked_of_a_quick_run() -> None:
 
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:
-    through = {"listing", "lateness", "loopback", "connections", "asyncio_client", "held_pulls", "idle", "ready"}
-    through |= {"neighbour", "filters"}
+    through = {"listing", "lateness", "loopback", "connections", "clients", "asyncio_client", "held_pulls", "idle"}
+    through |= {"ready", "neighbour", "filters"}
     assert {case.bench for case in planned([], quick=False, served=True)} == through
     assert [case.detail["over"] for case in planned(["lateness"], quick=True, served=True)] == ["tcp"]
     assert planned(["append"], quick=True, served=True) == []
 
 
-def test_a_second_limit_stands_where_memory_or_a_timer_is_below_the_first() -> None:
+def test_a_second_limit_stands_where_memory_a_timer_or_rust_is_below_the_first() -> None:
     having = {name for name, cases in BENCHES.items() if all(case.plain_words for case in cases(True))}
-    assert having == {"append", "publish", "publish_many", "lateness"}
+    assert having == {"append", "publish", "publish_many", "lateness", "clients"}
 
 
 def test_anonymous_memory_grows_by_what_is_taken() -> None:

@@ -55,8 +55,17 @@ def meanwhile(before: Moment, after: Moment) -> dict[str, float]:
 
 def anonymous_bytes() -> float:
     """Anonymous memory of this process, in bytes; 0 if the kernel does not tell."""
+    return _own("RssAnon:") * 1024
+
+
+def thread_count() -> float:
+    """The threads of this process, of Python or not; 0 if the kernel does not tell."""
+    return _own("Threads:")
+
+
+def _own(name: str) -> float:
     with contextlib.suppress(OSError):
         for line in STATUS.read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return float(line.split()[1]) * 1024
+            if line.startswith(name):
+                return float(line.split()[1])
     return 0.0

@@ -12,7 +12,7 @@ class Mark:
     """A bound for one figure of a row.
 
     Attributes:
-        figure: `"value"`, or a name in `detail`.
+        figure: `"value"`, `"ratio"` for the share of the limit, or a name in `detail`.
         bound: The bound, in the unit of that figure.
         is_floor: True for a minimum, False for a maximum.
     """

@@ -144,7 +144,7 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
         detail["limit_plain"] = statistics.median(figures["plain"] for figures in limits)
         detail["limit_plain_is"] = case.plain_words
     detail.update(machine)
-    judged = tuple(mark.judged({**detail, "value": value}) for mark in case.must)
+    judged = tuple(mark.judged({**detail, "value": value, "ratio": ratio}) for mark in case.must)
     return Row(case.bench, case.unit, value, limit, ratio, case.durability, case.n, detail, judged)
 
 

@@ -16,6 +16,8 @@ from delaymq.bench.row import Figures, Measurement
 
 PATIENCE_S = 120.0  # timeout of processes that measure together
 POLL_S = 0.02
+MEETING_S = 20.0  # timeout until a process has told its port
+MEETING_POLL_S = 0.001
 
 
 def measurement(name: str, **numbers: float) -> Measurement:
@@ -74,6 +76,20 @@ def beside(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> Iterator[
         if failed:
             raise RuntimeError(f"{' and '.join(failed)} did not end well")
         found.update((name, json.loads(process.communicate()[0])) for name, process in began.items())
+
+
+def relay_port(folder: Path) -> int:
+    """The port of the relay that runs in this folder, once it has told it.
+
+    Raises:
+        RuntimeError: It has not told it in time.
+    """
+    until = time.monotonic() + MEETING_S
+    while time.monotonic() < until:
+        if (folder / "port").exists():
+            return int((folder / "port").read_text("utf-8"))
+        time.sleep(MEETING_POLL_S)
+    raise RuntimeError("the relay did not start")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case, Figures, Measurement
-from delaymq.bench.rust import beside, own_process
+from delaymq.bench.rust import beside, own_process, relay_port
 from delaymq.bench.served import Served, on_server
 from delaymq.client.event_loop.client import connect_async
 
@@ -24,8 +24,6 @@ FRAME_BYTES = 47 + BATCH * (23 + len(BODY))
 ANSWER_BYTES = 16
 READ_BYTES = 1 << 18
 DELAY_S = 600  # for messages that are not consumed
-MEETING_S = 20.0
-POLL_S = 0.001
 MESSAGES = 300_000
 MESSAGES_QUICK = 20_000
 COUNTED = "as many bytes on an event loop that counts them and nothing else"
@@ -44,12 +42,12 @@ def cases(quick: bool) -> Sequence[Case]:
 
     def sending(folder: Path) -> Figures:
         with beside(folder, {"relay_limit": _numbers(messages)}):
-            return {"value": messages / asyncio.run(_send(_port_of(folder), messages))}
+            return {"value": messages / asyncio.run(_send(relay_port(folder), messages))}
 
     def receiving(folder: Path) -> Figures:
         numbers = {**_numbers(messages), "meets": 1}
         with beside(folder, {"relay_limit": numbers, "producing_limit": numbers}):
-            return {"value": messages / asyncio.run(_receive(_port_of(folder), folder, messages))}
+            return {"value": messages / asyncio.run(_receive(relay_port(folder), folder, messages))}
 
     calls: tuple[tuple[str, Callable[[Served, Path], Figures], Measurement], ...] = (
         ("publish", publishing, sending),
@@ -75,7 +73,8 @@ def _numbers(messages: int) -> dict[str, float]:
     """The numbers for publishing processes, and for both ends of the limit."""
     requests = messages // BATCH
     shape = {"connections": 1, "in_flight": IN_FLIGHT, "batch": BATCH, "body_bytes": len(BODY), "delay_ms": 0}
-    return {"messages": messages, "requests": requests, "frame_bytes": FRAME_BYTES, "disk": 1, **shape}
+    sizes = {"frame_bytes": FRAME_BYTES, "answer_bytes": ANSWER_BYTES}
+    return {"messages": messages, "requests": requests, "disk": 1, **shape, **sizes}
 
 
 async def _publish(port: int, messages: int, *, deduplicate: bool) -> float:
@@ -133,11 +132,3 @@ async def _receive(port: int, folder: Path, messages: int) -> float:
     seconds = time.perf_counter() - started
     writer.close()
     return seconds
-
-
-def _port_of(folder: Path) -> int:
-    """The port of the relay, once it has written it."""
-    until = time.monotonic() + MEETING_S
-    while not (folder / "port").exists() and time.monotonic() < until:
-        time.sleep(POLL_S)
-    return int((folder / "port").read_text("utf-8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
@@ -14,6 +14,7 @@ BODY_BYTES = 256
 DELAY_MS = 600_000  # for messages that are not consumed
 FRAME_HEAD_BYTES = 47  # of a publish: frame header, counts and subject
 MESSAGE_HEAD_BYTES = 23
+ANSWER_BYTES = 16  # of the relay
 MESSAGES = {1: 150_000, 16: 1_000_000, 64: 1_500_000, 256: 2_000_000}
 IN_FLIGHT = {1: 1024, 16: 256, 64: 128, 256: 64}  # requests on one connection
 MANY = {(64, 1): 200_000, (8, 64): 800_000}  # messages by connections and requests in flight on each
@@ -33,15 +34,14 @@ def cases(quick: bool) -> Sequence[Case]:
 def _through(batch: int, durability: str, *, quick: bool) -> Case:
     messages = MESSAGES[batch] // (QUICK_SHARE if quick else 1)
     shape = {"batch": batch, "connections": 1, "in_flight": IN_FLIGHT[batch]}
-    numbers = _numbers(messages, durability, **shape, meets=1)
+    numbers = numbers_of(messages, durability, **shape, meets=1)
 
     def ours(server: Served, folder: Path) -> Figures:
         orders = {name: {**numbers, "port": server.port} for name in ("consuming", "producing")}
         return _from_first_to_last(together(folder, orders), messages)
 
     def limit(folder: Path) -> Figures:
-        orders = dict.fromkeys(("relay_limit", "consuming_limit", "producing_limit"), numbers)
-        return _from_first_to_last(together(folder, orders), messages)
+        return relayed(folder, numbers)
 
     return Case(
         bench="loopback",
@@ -53,6 +53,12 @@ def _through(batch: int, durability: str, *, quick: bool) -> Case:
         detail={"batch": batch, "in_flight": IN_FLIGHT[batch], "body_bytes": BODY_BYTES, "from": "rust"},
         is_served=True,
     )
+
+
+def relayed(folder: Path, numbers: Mapping[str, float]) -> Figures:
+    """The limit of `loopback`, with the numbers of `numbers_of`."""
+    orders = dict.fromkeys(("relay_limit", "consuming_limit", "producing_limit"), numbers)
+    return _from_first_to_last(together(folder, orders), int(numbers["messages"]))
 
 
 def _from_first_to_last(found: dict[str, Figures], messages: int) -> Figures:
@@ -71,7 +77,7 @@ def cases_of_connections(quick: bool) -> Sequence[Case]:
 
 def _many(connections: int, in_flight: int, *, quick: bool) -> Case:
     messages = MANY[connections, in_flight] // (QUICK_SHARE if quick else 1)
-    numbers = _numbers(
+    numbers = numbers_of(
         messages, "disk", batch=1, connections=connections, in_flight=in_flight, delay_ms=DELAY_MS, gathers=1
     )
 
@@ -95,13 +101,15 @@ def _many(connections: int, in_flight: int, *, quick: bool) -> Case:
     )
 
 
-def _numbers(messages: int, durability: str, batch: int, **shape: int) -> dict[str, float]:
+def numbers_of(messages: int, durability: str, batch: int, **shape: int) -> dict[str, float]:
+    """The numbers for processes that publish and consume, and for the limit of both."""
     return {
         "messages": messages,
         "requests": -(-messages // batch),
         "batch": batch,
         "body_bytes": BODY_BYTES,
         "frame_bytes": FRAME_HEAD_BYTES + batch * (MESSAGE_HEAD_BYTES + BODY_BYTES),
+        "answer_bytes": ANSWER_BYTES,
         "receipts": 1,
         "delay_ms": 0,
         "disk": int(durability == "disk"),
