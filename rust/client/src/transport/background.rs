@@ -25,6 +25,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let words = format!("the client of {} failed: {reason}", shared.address.shown);
     let mut state = shared.lock();
     state.socket = None;
+    state.wakeup.close();
     state.session.end(Failure::new(Kind::Broken, words), shared.now_ms());
     state.pass_on(&shared.background);
 }
@@ -50,6 +51,7 @@ fn keep_connected(shared: &Shared) {
     }
     let mut state = shared.lock();
     state.socket = None;
+    state.wakeup.close();
     state.pass_on(&shared.background);
     drop(report(shared, state));
 }

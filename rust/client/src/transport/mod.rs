@@ -16,7 +16,7 @@ mod waiter;
 mod wakeup;
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError, WaitTimeoutResult};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -71,7 +71,6 @@ impl Connection {
         report: OnReport,
     ) -> Result<Self, OpenError> {
         let hello = Duration::from_millis(options.hello_ms);
-        let wakeup = Wakeup::new()?;
         let events =
             || io::Result::Ok(LoopEvents { wakeup: Wakeup::new()?, answers: Vec::new(), news: <_>::default() });
         let state = State {
@@ -81,8 +80,7 @@ impl Connection {
             reader: Reader::Nobody,
             poll: None,
             leader: None,
-            wakeup_reader: Arc::new(wakeup.reader()?),
-            wakeup,
+            wakeup: Wakeup::new()?,
             sleeps_until_ms: None,
             followers: Vec::new(),
             watchers: <_>::default(),
@@ -182,7 +180,7 @@ impl Connection {
 
     /// The descriptor that becomes readable when there are answers or news for the event loop.
     pub fn descriptor(&self) -> Option<RawFd> {
-        self.shared.lock().loop_events.as_ref().map(|events| events.wakeup.descriptor().as_raw_fd())
+        self.shared.lock().loop_events.as_ref().and_then(|events| events.wakeup.descriptor())
     }
 
     /// The answers for the event loop since the last call, and the subscriptions with news.
@@ -256,8 +254,7 @@ impl Shared {
     /// Polls the socket once, without the lock, then reads, writes and runs timers. At most for `limit`; also true if
     /// a signal arrived.
     fn poll<'a>(&'a self, mut state: MutexGuard<'a, State>, limit: Option<Duration>) -> (MutexGuard<'a, State>, bool) {
-        let Some(socket) = state.socket.clone() else { return (state, false) };
-        let wakeup = Arc::clone(&state.wakeup_reader);
+        let Some((socket, wakeup)) = state.socket.clone().zip(state.wakeup.reader()) else { return (state, false) };
         let due_ms = state.session.next_due_ms().unwrap_or(u64::MAX);
         let writes = state.is_blocked;
         state.poll = Some(Poll { until_ms: due_ms, writes });

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar};
 
 use crate::failure::Failure;
@@ -53,7 +52,6 @@ pub(super) struct State {
     pub(super) leader: Option<Arc<Slot>>,
     /// Wakes the thread that polls.
     pub(super) wakeup: Wakeup,
-    pub(super) wakeup_reader: Arc<UnixStream>,
     /// Until when the background thread sleeps: `None` while it does not, `u64::MAX` until it is woken.
     pub(super) sleeps_until_ms: Option<u64>,
     /// Waiting threads, of which one reads the socket when the reader leaves.
