@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
@@ -30,7 +29,7 @@ SOON_S = 0.2
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def client_threads() -> int:
@@ -221,6 +220,9 @@ def test_an_answer_that_never_comes_leaves_a_publish_in_doubt(remote: Remote) ->
             if code == HELLO:
                 connection.sendall(hello_answer(opaque))
 
-    with played(play) as url, remote.connected(url, timeout=SOON_S) as client:
-        with pytest.raises(AmbiguousError, match="did not answer within"):
-            remote.call(lambda: client.publish("a", b"1"))
+    with (
+        played(play) as url,
+        remote.connected(url, timeout=SOON_S) as client,
+        pytest.raises(AmbiguousError, match="did not answer within"),
+    ):
+        remote.call(lambda: client.publish("a", b"1"))
