@@ -22,7 +22,12 @@ class Connection:
         """Connects. `report` gets the action and text of each report, on a thread of the client."""
     @staticmethod
     def begin_open(options: CoreOptions, report: Callable[[str, str], object], /) -> Connection:
-        """Begins to connect, for an event loop, which gets the result under the number 0."""
+        """Begins to connect, for an event loop, which gets the result under the number 0.
+
+        Raises:
+            TooLarge: The token is too long.
+            StorageError: The process has no more descriptors or threads.
+        """
     def call(self, request: Request, reads: bool, retry: bool, retry_for_ms: int | None, /) -> Any:  # noqa: ANN401
         """Sends a request and waits for its answer.
 
@@ -31,8 +36,8 @@ class Connection:
     def begin(self, request: Request, reads: bool, retry: bool, retry_for_ms: int | None, number: int, /) -> int:
         """Queues a request, whose answer comes under this number; returns its ticket. `send` sends it."""
     def send(self) -> None: ...
-    def withdraw(self, ticket: int, /) -> DelaymqError:
-        """Removes a request, and returns the error that describes its state."""
+    def withdraw(self, ticket: int, /) -> DelaymqError | None:
+        """Removes a request, and returns the error that describes its state; None if `drain` has its answer."""
     def drain(self) -> tuple[list[tuple[int, Any, BaseException | None]], list[int]]:
         """The answers since the last call, by number, and the ids of the subscriptions with news."""
     def fileno(self) -> int:
@@ -80,4 +85,4 @@ class RemoteSubscription:
     def begin_flush(self, number: int, /) -> int | None: ...
     def begin_close(self, number: int, with_client: bool, /) -> int | None: ...
     def finish_close(self, was_confirmed: bool, /) -> None: ...
-    def abandon(self) -> DelaymqError: ...  # gives up a subscription that was begun
+    def abandon(self) -> DelaymqError: ...  # removes a subscription that was begun

@@ -254,7 +254,14 @@ RELAYED = """
     warnings.simplefilter("always")
     ends = []
     def threads():
-        return " ".join(open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            try:
+                with open(f"/proc/self/task/{task}/comm") as comm:
+                    names.append(comm.read())
+            except OSError:
+                pass  # it has ended
+        return " ".join(names)
     def relayed(listener, url):
         host, port = url.removeprefix("delaymq://").split(":")
         def carry(source, to):

@@ -199,6 +199,7 @@ def test_ctrl_c_at_any_moment_leaves_a_client_that_goes_on(folder: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:.*was not closed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(600)
 def test_ctrl_c_while_the_core_waits_leaves_a_client_that_goes_on(folder: Path) -> None:
     served = Served(folder)

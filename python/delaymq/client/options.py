@@ -122,16 +122,16 @@ class ClientOptions:
         address = self.address
         host = address.host.encode("idna").decode() if not address.host.isascii() else address.host
         hello_ms, ping_ms, silence_ms, again_ms = (
-            int(seconds * 1000) for seconds in (self.hello_s, self.ping_s, self.silence_s, self.again_s)
+            round(seconds * 1000) for seconds in (self.hello_s, self.ping_s, self.silence_s, self.again_s)
         )
         return (
             (host, address.port, str(address)),
             self.token,
-            (int(self.timeout_s * 1000), f"{self.timeout_s:g} s"),
+            (round(self.timeout_s * 1000), f"{self.timeout_s:g} s"),
             (hello_ms, ping_ms, silence_ms, again_ms),
         )
 
 
 def log_report(action: str, text: str) -> None:
     """Logs a report of the core, which calls this on its thread."""
-    log("warning", action, text)
+    log("error" if action == "client_failed" else "warning", action, text)

@@ -15,7 +15,7 @@ pub enum Kind {
     Protocol,
     /// The client is closed.
     Closed,
-    /// The client process failed.
+    /// A thread of the client failed.
     Broken,
 }
 

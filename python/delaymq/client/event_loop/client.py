@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ from delaymq.client.event_loop.calls import LoopCalls
 from delaymq.client.event_loop.connection import LoopConnection, LoopSubscription
 from delaymq.client.event_loop.pending import AsyncClientPendingQueries
 from delaymq.client.options import TIMEOUT_S, ClientOptions
+from delaymq.client.sources import OpenSources
 from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.durations import Duration, Expires, OnExpiry
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
@@ -67,7 +67,7 @@ class AsyncClient(
         self._event_loop = EventLoop(loop, calls, watchers)
         self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
         # A subscription that the user has dropped is closed with the client.
-        self._sources: list[LoopSubscription] = []
+        self._sources = OpenSources[LoopSubscription]()
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -277,8 +277,7 @@ class AsyncClient(
             names = (list(subjects), group)
             begin = partial(self._connection.begin_subscribe, names, start_of(start), in_flight_max, filters)
             source = await self._loop_connection.subscribe(begin)
-            self._sources = [other for other in self._sources if other.is_open]
-            self._sources.append(source)
+            self._sources.add(source)
             subscription = AsyncSubscription(
                 cast("_core.Subscription", source),
                 subjects,
@@ -334,25 +333,27 @@ class AsyncClient(
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - disarms its warning
-        for source in self._sources:
-            try:
-                await source.close(with_client=True)
-            except StoreError as failure:
-                failures.append(failure)
-        self._loop_connection.end()
+        try:
+            for source in self._sources:
+                try:
+                    await source.close(with_client=True)
+                except StoreError as failure:
+                    failures.append(failure)
+        finally:
+            self._loop_connection.end()
         if failures:
             raise failures[0]
 
     def __del__(self) -> None:
-        if getattr(self, "_closing", self) is not None or not self.is_open:
+        if getattr(self, "_loop_connection", None) is None or not self._connection.is_here:
             return
         try:
-            warnings.warn(
-                f"{self!r} was not closed: use it in an `async with`", ResourceWarning, source=self, stacklevel=2
-            )
+            if self._closing is None and self.is_open:
+                warnings.warn(
+                    f"{self!r} was not closed: use it in an `async with`", ResourceWarning, source=self, stacklevel=2
+                )
         finally:
-            with contextlib.suppress(StoreError):
-                self._loop_connection.abandon()
+            self._loop_connection.abandon()
 
     def __repr__(self) -> str:
         return f"AsyncClient({self.url!r})"

@@ -16,7 +16,7 @@ from typing import Any
 from delaymq import _core
 from delaymq._asyncio.wakeups import Watchers
 from delaymq.client.options import ClientOptions, log_report
-from delaymq.errors import AmbiguousError, TimedOut
+from delaymq.errors import AmbiguousError, StoreError, TimedOut
 
 OPENED = 0  # the number of the answer that says whether the first connection was made
 
@@ -36,6 +36,7 @@ class LoopConnection:
         self._answers: dict[int, asyncio.Future[Any]] = {OPENED: self._loop.create_future()}
         self._watched: dict[int, int] = {}  # the token of the watcher of each subscription
         self._is_sending = False
+        self._has_ended = False
         self.watchers = Watchers()
         self.core = _core.Connection.begin_open(options.of_core(), log_report)
         self._descriptor = self.core.fileno()
@@ -101,9 +102,10 @@ class LoopConnection:
             self._answers.pop(number, None)
 
     def _time_out(self, answer: asyncio.Future[Any], ticket: int) -> None:
-        self.on_news()  # the answer may be here
-        if not answer.done():
-            answer.set_exception(self.core.withdraw(ticket))
+        error = self.core.withdraw(ticket)
+        self.on_news()  # the answer, if there was nothing to withdraw
+        if error is not None and not answer.done():
+            answer.set_exception(error)
 
     async def subscribe(self, begin: Callable[[int], _core.RemoteSubscription]) -> LoopSubscription:
         """Creates a subscription at the server.
@@ -120,6 +122,7 @@ class LoopConnection:
                 await asyncio.wait((answer,), timeout=self._timeout_s)
             except BaseException:
                 core.abandon()
+                answer.cancel()
                 raise
         finally:
             self._answers.pop(number, None)
@@ -155,12 +158,16 @@ class LoopConnection:
 
     def end(self) -> None:
         """Ends the client, and closes its connection."""
+        self._has_ended = True
         self._loop.remove_reader(self._descriptor)
         self.core.end()
         self.on_news()
 
     def abandon(self) -> None:
-        """As `end`, from any thread, for a client that was dropped without being closed."""
+        """As `end`, from any thread, for a client that was dropped; it does nothing after `end`."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         if not self._loop.is_closed():
             # The argument keeps the core, and its descriptor, alive until the loop has removed the reader.
             self._loop.call_soon_threadsafe(_remove_reader, self._loop, self._descriptor, self.core)
@@ -243,7 +250,7 @@ class LoopSubscription:
         except AmbiguousError:
             was_confirmed = False  # the server ends it with the connection
         except BaseException:
-            with contextlib.suppress(AmbiguousError):
+            with contextlib.suppress(StoreError):
                 self._core.finish_close(False)
             raise
         finally:

@@ -21,6 +21,7 @@ from delaymq.client.commands.loading import ClientBulkLoads
 from delaymq.client.commands.publishing import RETRY_FOR_MS, Publication
 from delaymq.client.commands.recurring import ClientRecurringCommands
 from delaymq.client.options import TIMEOUT_S, ClientOptions, log_report
+from delaymq.client.sources import OpenSources
 from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
 from delaymq.durations import Duration, Expires, OnExpiry
@@ -51,7 +52,7 @@ class Client(
         self._connection = connection
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         # A subscription that the user has dropped is closed with the client.
-        self._sources: list[RemoteSubscription] = []
+        self._sources = OpenSources[RemoteSubscription]()
 
     @classmethod
     def connect(
@@ -276,8 +277,7 @@ class Client(
         self._connection.check()
         subjects, filters = subjects_of(subject), filters_of(tags, attributes)
         source = self._connection.subscribe((list(subjects), group), start_of(start), in_flight_max, filters)
-        self._sources = [other for other in self._sources if other.is_open]
-        self._sources.append(source)
+        self._sources.add(source)
         subscription = Subscription(source, subjects, group, in_flight_max, self, pull_messages=1)
         self._subscriptions.add(subscription)
         return subscription

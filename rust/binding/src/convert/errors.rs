@@ -93,6 +93,11 @@ pub(crate) fn no_thread(py: Python<'_>, reason: &str) -> PyErr {
     exception(py, "StorageError", &format!("cannot start a thread: {reason}"), vec![text("reason", reason)])
 }
 
+/// The exception for a client that the system gives no descriptors or thread.
+pub(crate) fn no_client(py: Python<'_>, reason: &str) -> PyErr {
+    exception(py, "StorageError", &format!("cannot open a client: {reason}"), vec![text("reason", reason)])
+}
+
 /// Adds the index of the refused message in its batch.
 pub(crate) fn at_index(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     match error.value(py).setattr("index", index) {

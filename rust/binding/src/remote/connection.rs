@@ -51,7 +51,7 @@ impl Connection {
         let address = Address { host, port, shown };
         let transport = Transport::open(address, options, opened, is_for_loop, Box::new(on_report));
         let transport = Arc::new(transport.map_err(|error| match error {
-            OpenError::System(error) => errors::no_thread(py, &error.to_string()),
+            OpenError::System(error) => errors::no_client(py, &error.to_string()),
             OpenError::Argument(error) => errors::raised(py, error),
         })?);
         Ok(Self { transport, timeout: Duration::from_millis(timeout_ms) })
@@ -140,8 +140,9 @@ impl Connection {
     }
 
     #[pyo3(signature = (ticket, /))]
-    fn withdraw(&self, py: Python<'_>, ticket: u64) -> PyErr {
-        errors::failed(py, self.transport.with(|session, _| session.withdraw(Ticket(ticket))))
+    fn withdraw(&self, py: Python<'_>, ticket: u64) -> Option<PyErr> {
+        let withdrawn = self.transport.with(|session, _| session.withdraw(Ticket(ticket)));
+        withdrawn.map(|failure| errors::failed(py, failure))
     }
 
     /// The answers since the last call, as token, value and error, and the subscriptions with news.

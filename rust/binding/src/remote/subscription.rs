@@ -71,12 +71,15 @@ impl RemoteSubscription {
             let abandon = |session: &mut Session<Waiter>, now_ms| session.abandon(begun.id, now_ms);
             begun.transport.with(|session, now_ms| (!slot.is_answered()).then(|| abandon(session, now_ms)))
         };
-        let outcome = await_slot(py, &begun.transport, &slot, begun.timeout, withdraw)?;
-        if let Err(failure) = outcome {
-            begun.transport.with(|session, now_ms| session.abandon(begun.id, now_ms));
-            return Err(errors::failed(py, failure));
-        }
-        Ok(begun)
+        let outcome = await_slot(py, &begun.transport, &slot, begun.timeout, withdraw);
+        let refused = match outcome {
+            Ok(Ok(_)) => return Ok(begun),
+            Ok(Err(failure)) => errors::failed(py, failure),
+            Err(raised) => raised,
+        };
+        // The answer may have come while a signal handler ran.
+        begun.transport.with(|session, now_ms| session.abandon(begun.id, now_ms));
+        Err(refused)
     }
 
     fn failed<T>(py: Python<'_>, result: Result<T, Failure>) -> PyResult<T> {
@@ -295,7 +298,7 @@ impl RemoteSubscription {
         Self::failed(py, self.transport.with(|session, _| session.finish_close(self.id, was_confirmed)))
     }
 
-    /// Gives up a subscription that was begun, and returns the error of its caller.
+    /// Removes a subscription that was begun and is not waited for, and returns the error of its caller.
     fn abandon(&self, py: Python<'_>) -> PyErr {
         errors::failed(py, self.transport.with(|session, now_ms| session.abandon(self.id, now_ms)))
     }

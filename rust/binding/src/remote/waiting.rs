@@ -19,12 +19,10 @@ pub(crate) fn await_answer(
     ticket: Ticket,
     timeout: Duration,
 ) -> PyResult<Outcome> {
-    await_slot(py, transport, slot, timeout, || {
-        transport.with(|session, _| (!slot.is_answered()).then(|| session.withdraw(ticket)))
-    })
+    await_slot(py, transport, slot, timeout, || transport.with(|session, _| session.withdraw(ticket)))
 }
 
-/// Waits for the answer in a slot. `withdraw` gives up: it returns the error, or `None` if the answer has come.
+/// Waits for the answer in a slot. `withdraw` ends the wait: it returns the error, or `None` if the answer has come.
 pub(crate) fn await_slot(
     py: Python<'_>,
     transport: &Transport,

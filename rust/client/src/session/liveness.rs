@@ -1,4 +1,4 @@
-//! What a session does at a time: it sends settlements, asks what is durable, and finds out whether the server lives.
+//! The timers of a session: it sends settlements, asks for their durability, and finds out whether the server lives.
 
 use bytes::Bytes;
 use delaymq_core::wire::extension::PING;
@@ -53,7 +53,7 @@ impl<W> Session<W> {
         let silent_ms = now_ms.saturating_sub(self.heard_ms);
         let ping_ms = self.options.ping_ms;
         if self.is_pinged && silent_ms >= self.options.silence_ms {
-            let words = format!("{} said nothing for {} s", self.options.address, seconds(silent_ms));
+            let words = format!("{} said nothing for {} s", self.options.address, silent_ms / 1_000);
             return Err(Failure::new(Kind::TimedOut, words));
         }
         self.is_pinged = silent_ms >= ping_ms;

@@ -156,8 +156,9 @@ impl<W> Session<W> {
         Ok(ticket)
     }
 
-    /// Removes a request whose caller waits no longer, and returns the error that describes its state.
-    pub fn withdraw(&mut self, ticket: Ticket) -> Failure {
+    /// Removes a request whose caller waits no longer, and returns the error that describes its state; `None` if the
+    /// request is answered: its outcome is, or was, among [`Self::take_completed`].
+    pub fn withdraw(&mut self, ticket: Ticket) -> Option<Failure> {
         self.requests.withdraw(self.caller.as_mut(), ticket)
     }
 
@@ -207,7 +208,7 @@ impl<W> Session<W> {
                     self.requests.answered(call, told(code, &body).map(|body| Answer { command, body }));
                 }
                 Some(Heard::Deliver(body)) => {
-                    // Whatever was answered before is handled before, such as the subscribe of these messages.
+                    // Earlier answers are handled first, such as that to the subscribe of these messages.
                     if let Err(failure) = self.handle_finished(now_ms) {
                         return Err(as_remote(failure));
                     }
@@ -253,12 +254,16 @@ impl<W> Session<W> {
     /// Ends the session; requests that wait fail.
     pub fn end(&mut self, why: Failure, now_ms: u64) {
         let why = self.closed.get_or_insert(why).clone();
-        for (id, mut state) in std::mem::take(&mut self.subscriptions) {
+        self.report_opened(Err(why.clone()));
+        for (id, state) in &mut self.subscriptions {
+            state.disconnected();
             if let Some(waiter) = state.opened.take() {
                 self.completed.push((waiter, Err(Failure::new(Kind::Closed, CLIENT_CLOSED))));
             }
-            self.news.insert(id);
+            self.news.insert(*id);
         }
+        // A close that is in progress has yet to report what is ambiguous.
+        self.subscriptions.retain(|_, state| state.closed.is_some());
         self.refused.clear();
         self.requests.end(&why);
         self.advance(now_ms);

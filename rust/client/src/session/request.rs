@@ -36,7 +36,7 @@ impl Request {
     }
 }
 
-/// What a user is informed of.
+/// A report to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// A name for programs.

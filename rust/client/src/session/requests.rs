@@ -29,7 +29,7 @@ pub struct Answer {
 /// An answer or the error of a request.
 pub type Outcome = Result<Answer, Failure>;
 
-/// What the answer of a request is for.
+/// The purpose of an answer.
 #[derive(Debug)]
 pub(super) enum Purpose<W> {
     /// A caller waits for it.
@@ -253,23 +253,18 @@ impl<W> Requests<W> {
         self.finish(pending, outcome);
     }
 
-    /// Removes a request, and returns the error that describes its state.
-    pub(super) fn withdraw(&mut self, caller: Option<&mut Caller>, ticket: Ticket) -> Failure {
-        let (mut was_waiting, mut call, mut reads) = (false, None, false);
+    /// Removes a request, and returns the error that describes its state; `None` if it is answered.
+    pub(super) fn withdraw(&mut self, caller: Option<&mut Caller>, ticket: Ticket) -> Option<Failure> {
         if let Some(place) = self.waiting.iter().position(|pending| pending.ticket == ticket) {
-            was_waiting = true;
-            if let Some(pending) = self.waiting.remove(place) {
-                (call, reads) = (pending.call, pending.request.reads);
-            }
-        } else if let Some(key) = self.under_way.iter().find(|(_, one)| one.ticket == ticket).map(|(key, _)| *key) {
-            if let Some(pending) = self.under_way.remove(&key) {
-                (call, reads) = (pending.call, pending.request.reads);
-            }
-            if let Some(caller) = caller {
-                caller.forget(key);
-            }
+            let pending = self.waiting.remove(place)?;
+            return Some(self.unanswered(pending.call.is_some(), true, pending.request.reads));
         }
-        self.unanswered(call.is_some(), was_waiting, reads)
+        let call = self.under_way.iter().find(|(_, one)| one.ticket == ticket).map(|(call, _)| *call)?;
+        let pending = self.under_way.remove(&call)?;
+        if let Some(caller) = caller {
+            caller.forget(call);
+        }
+        Some(self.unanswered(pending.call.is_some(), false, pending.request.reads))
     }
 
     /// The error of a request that had no answer in time.

@@ -13,7 +13,7 @@ use crate::session::subscription::{SubscriptionRequest, SubscriptionState, unsub
 use crate::session::timers::Timer;
 use crate::session::{CONFIRM_MS, SOON_MS, Session};
 
-/// What a message gets that is settled after its subscription is closed.
+/// The error of a message that is settled after its subscription is closed.
 const SETTLED_TOO_LATE: &str =
     "the subscription is closed: what it had not settled went back to its group and comes again";
 
@@ -89,7 +89,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Removes a subscription whose creation was given up, ends it at the server if it exists, and returns the error
+    /// Removes a subscription whose caller waits no longer for its creation, ends it at the server if it exists, and returns the error
     /// of its caller.
     pub fn abandon(&mut self, id: SubscriptionId, now_ms: u64) -> Failure {
         let failure = self.requests.unanswered(false, false, true);

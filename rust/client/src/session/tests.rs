@@ -360,13 +360,45 @@ fn a_silent_server_is_pinged_and_then_left() {
 fn a_call_that_is_given_up_is_described_by_what_is_known() {
     let mut pair = Pair::connected();
     let ticket = pair.session.ask(publish(), "sent", 0).unwrap();
-    assert!(pair.session.withdraw(ticket).is_ambiguous());
+    assert!(pair.session.withdraw(ticket).unwrap().is_ambiguous());
     let ticket = pair.session.ask(publish().reading(), "reads", 0).unwrap();
-    assert!(matches!(pair.session.withdraw(ticket), Failure::Local { kind: Kind::TimedOut, .. }));
+    assert!(matches!(pair.session.withdraw(ticket).unwrap(), Failure::Local { kind: Kind::TimedOut, .. }));
     pair.lose();
     let ticket = pair.session.ask(publish(), "not sent", 0).unwrap();
-    assert!(matches!(pair.session.withdraw(ticket), Failure::Local { kind: Kind::Unreachable, .. }));
+    assert!(matches!(pair.session.withdraw(ticket).unwrap(), Failure::Local { kind: Kind::Unreachable, .. }));
     pair.reconnect(STREAM);
     assert_eq!(pair.try_asked().map(|asked| asked.frame.header.code), None, "what was given up is not sent");
     assert_eq!(pair.outcomes(), []);
+}
+
+/// It was reported as never asked, and was stored twice when its caller asked again.
+#[test]
+fn a_request_whose_connection_was_lost_at_its_timeout_is_in_doubt() {
+    let mut pair = Pair::connected();
+    let ticket = pair.session.ask(publish(), "late", 0).unwrap();
+    pair.asked();
+    pair.lose();
+    assert_eq!(pair.session.withdraw(ticket), None);
+    assert_eq!(pair.outcomes(), [("late", Some(Kind::Ambiguous))]);
+}
+
+#[test]
+fn a_close_that_the_end_of_the_client_overtakes_reports_what_is_ambiguous() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed();
+    pair.session.receive(&delivery(1, 0), 0).unwrap();
+    let key = pair.session.take(id, 99, false, 0).unwrap()[0].key;
+    pair.session.acknowledge(id, &[key], 0).unwrap();
+    assert!(pair.session.begin_close(id, "close", false, 0).unwrap().unwrap().ticket.is_some());
+    pair.session.end(Failure::new(Kind::Closed, CLIENT_CLOSED), 0);
+    assert_eq!(pair.outcomes(), [("close", Some(Kind::Ambiguous))]);
+    assert!(pair.session.finish_close(id, false).unwrap_err().words().contains("before 1 of"));
+    assert_eq!(pair.session.finish_close(id, false), Ok(()));
+}
+
+#[test]
+fn the_end_of_a_client_ends_the_wait_for_its_first_connection() {
+    let mut pair = Pair::new();
+    pair.session.end(Failure::new(Kind::Broken, "failed"), 0);
+    assert_eq!(pair.outcomes(), [("opened", Some(Kind::Broken))]);
 }

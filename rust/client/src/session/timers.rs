@@ -1,6 +1,6 @@
 //! The timers of a connection.
 
-/// What is to be done at a time.
+/// A task at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Timer {
     /// The first answer must have come.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use delaymq_core::wire::client::caller::CallerLimits;
 
-use crate::failure::{Failure, Kind};
 use crate::transport::state::{Reader, State};
 use crate::transport::{Shared, waited};
 
@@ -19,15 +18,16 @@ const RETRY_MS: (u64, u64) = (50, 5_000);
 
 /// Runs until the client ends. If the thread fails, all waiters get an error: without it none would ever get one.
 pub(super) fn run(shared: &Arc<Shared>) {
-    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| keep_connected(shared)));
-    let Err(panic) = ran else { return };
-    let reason = panic.downcast_ref::<&str>().copied().unwrap_or("its thread failed");
-    let words = format!("the client of {} failed: {reason}", shared.address.shown);
+    if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| keep_connected(shared))) {
+        let formatted = panic.downcast_ref::<String>().map(String::as_str);
+        let reason = formatted.or(panic.downcast_ref::<&str>().copied()).unwrap_or("its thread failed");
+        // The report may be what failed.
+        let _reported = std::panic::catch_unwind(AssertUnwindSafe(|| shared.fail(reason)));
+    }
     let mut state = shared.lock();
-    state.socket = None;
     state.wakeup.close();
-    state.session.end(Failure::new(Kind::Broken, words), shared.now_ms());
-    state.pass_on(&shared.background);
+    state.is_over = true;
+    shared.ended.notify_all();
 }
 
 fn keep_connected(shared: &Shared) {
@@ -37,6 +37,9 @@ fn keep_connected(shared: &Shared) {
             Err(cause) => shared.lock().disconnect(&cause, shared.now_ms(), &shared.background),
             Ok(connected) => {
                 let mut state = shared.lock();
+                if state.has_ended() {
+                    break;
+                }
                 state.socket = Some(Arc::new(connected));
                 state.session.begin(CallerLimits::default(), shared.now_ms());
                 state.pass_on(&shared.background);
@@ -51,7 +54,6 @@ fn keep_connected(shared: &Shared) {
     }
     let mut state = shared.lock();
     state.socket = None;
-    state.wakeup.close();
     state.pass_on(&shared.background);
     drop(report(shared, state));
 }
@@ -69,12 +71,15 @@ fn serve<'a>(shared: &'a Shared, mut state: MutexGuard<'a, State>) -> MutexGuard
             state.reader = Reader::Background;
             state = shared.poll(state, None).0;
             state.reader = Reader::Nobody;
-            // A caller that waits reads its own answer from now on.
-            state.hand_over(&shared.background);
+            if state.waits != waits_seen {
+                // A caller that waits reads its own answer from now on.
+                state.hand_over(&shared.background);
+            }
             continue;
         }
         let until_ms = if is_active || state.reader == Reader::Nobody {
-            shared.now_ms().saturating_add(STANDBY_MS)
+            let due_ms = state.session.next_due_ms().unwrap_or(u64::MAX);
+            shared.now_ms().saturating_add(STANDBY_MS).min(due_ms)
         } else {
             u64::MAX
         };

@@ -36,6 +36,9 @@ use crate::session::{CLIENT_CLOSED, Outcome, Report, Session, SubscriptionId};
 /// Called with each report, by the background thread.
 pub type OnReport = Box<dyn Fn(&Report) + Send + Sync>;
 
+/// How long the end of a client waits for its thread.
+const END_WAIT: Duration = Duration::from_secs(5);
+
 /// An answer for an event loop: the number of its call, and the answer.
 pub type LoopAnswer = (u64, Outcome);
 
@@ -47,6 +50,8 @@ struct Shared {
     state: Mutex<State>,
     /// Wakes the background thread.
     background: Condvar,
+    /// Signalled when the background thread ends.
+    ended: Condvar,
     report: OnReport,
 }
 
@@ -89,6 +94,7 @@ impl Connection {
             reports: Vec::new(),
             lost_count: 0,
             was_ready: false,
+            is_over: false,
             buffer: vec![0; PIECE_BYTES],
         };
         let shared = Arc::new(Shared {
@@ -97,6 +103,7 @@ impl Connection {
             started: Instant::now(),
             state: Mutex::new(state),
             background: Condvar::new(),
+            ended: Condvar::new(),
             report,
         });
         let background = Arc::clone(&shared);
@@ -139,6 +146,7 @@ impl Connection {
                 break Waited::TimedOut;
             }
             if state.may_lead() {
+                let _leading = Leading(&self.shared);
                 state.reader = Reader::Caller;
                 state.leader = Some(Arc::clone(slot));
                 let is_interrupted;
@@ -191,16 +199,19 @@ impl Connection {
         (std::mem::take(&mut events.answers), std::mem::take(&mut events.news).into_iter().collect())
     }
 
-    /// Ends the client. If it is connected, waits until its thread has closed the socket.
+    /// Ends the client. If it is connected, waits until its thread has closed the socket, for 5 s at most.
     pub fn end(&self) {
         let mut state = self.shared.lock();
         let is_connected = state.socket.is_some();
         state.session.end(Failure::new(Kind::Closed, CLIENT_CLOSED), self.shared.now_ms());
         state.pass_on(&self.shared.background);
-        drop(state);
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
-        if let Some(thread) = thread.take_if(|thread| is_connected && !is_current(thread)) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread.filter(|thread| is_connected && !is_current(thread)) else { return };
+        // The thread may be in a report, which may wait for the thread that ends the client: so the wait has a limit.
+        let waited = self.shared.ended.wait_timeout_while(state, END_WAIT, |state| !state.is_over);
+        let is_over = waited.unwrap_or_else(PoisonError::into_inner).0.is_over;
+        if is_over {
             // It returns nothing, and a panic of it was printed.
             let _ended = thread.join();
         }
@@ -241,7 +252,30 @@ fn waited(waited: LockResult<(MutexGuard<'_, State>, WaitTimeoutResult)>) -> Mut
     waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
+/// A caller that reads the socket. If it panics, the client ends: nobody else would read on.
+struct Leading<'a>(&'a Shared);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a thread that read its connection failed");
+        }
+    }
+}
+
 impl Shared {
+    /// Ends the client after an unexpected error, which all waiters get.
+    fn fail(&self, reason: &str) {
+        let text = format!("the client of {} failed: {reason}", self.address.shown);
+        let mut state = self.lock();
+        state.socket = None;
+        state.reader = Reader::Nobody;
+        state.session.end(Failure::new(Kind::Broken, text.as_str()), self.now_ms());
+        state.pass_on(&self.background);
+        drop(state);
+        (self.report)(&Report { action: "client_failed", text });
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,8 +328,9 @@ impl Shared {
         }
         if let Err(cause) = outcome.and_then(|()| state.session.run_due(now_ms)) {
             state.disconnect(&cause, now_ms, &self.background);
+        } else {
+            state.pass_on(&self.background);
         }
-        state.pass_on(&self.background);
     }
 }
 

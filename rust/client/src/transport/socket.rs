@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
@@ -44,12 +44,17 @@ impl Address {
     /// Connects to the first of the addresses of the host that answers.
     ///
     /// # Errors
-    /// None does within the timeout.
+    /// None does within the timeout, which is for all addresses together.
     pub(super) fn connect(&self, timeout: Duration) -> Result<TcpStream, Failure> {
         let mut reason = "the name has no address".to_owned();
+        let began = Instant::now();
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         for address in found.map_err(|error| self.unreachable(&error.to_string()))? {
-            match TcpStream::connect_timeout(&address, timeout).and_then(prepared) {
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            match TcpStream::connect_timeout(&address, left).and_then(prepared) {
                 Ok(Some(connected)) => return Ok(connected),
                 Ok(None) => "the connection came back to itself".clone_into(&mut reason),
                 Err(error) => reason = error.to_string(),
@@ -84,7 +89,7 @@ fn is_connected_to_itself(connected: &TcpStream) -> bool {
     }
 }
 
-/// What one read found.
+/// The result of one read.
 pub(super) enum Received {
     /// So many bytes.
     Bytes(usize),

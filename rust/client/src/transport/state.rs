@@ -21,7 +21,7 @@ pub(super) enum Reader {
     Caller,
 }
 
-/// What the thread that polls the socket waits for.
+/// The events that the thread which polls the socket waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Poll {
     /// It wakes at this time by itself.
@@ -46,7 +46,7 @@ pub(super) struct State {
     /// The socket accepts no bytes now.
     pub(super) is_blocked: bool,
     pub(super) reader: Reader,
-    /// Of the thread that polls now.
+    /// The poll of the thread that polls now.
     pub(super) poll: Option<Poll>,
     /// The slot of the caller that reads the socket.
     pub(super) leader: Option<Arc<Slot>>,
@@ -68,7 +68,9 @@ pub(super) struct State {
     pub(super) lost_count: u64,
     /// The connection before was ready when it was lost.
     pub(super) was_ready: bool,
-    /// What the reader reads into.
+    /// The background thread has ended.
+    pub(super) is_over: bool,
+    /// The buffer of the reader.
     pub(super) buffer: Vec<u8>,
 }
 
@@ -158,6 +160,7 @@ impl State {
         self.lost_count = self.lost_count.saturating_add(1);
         self.was_ready = self.session.is_ready();
         self.session.lost(cause, now_ms);
+        self.pass_on(background);
         background.notify_one();
     }
 }

@@ -193,3 +193,18 @@ fn where_nobody_listens_it_is_said_at_once() {
     let failure = slot.take().unwrap().unwrap_err();
     assert!(failure.words().starts_with("no server answers at delaymq://nobody:"), "{failure:?}");
 }
+
+#[test]
+fn a_caller_that_panics_while_it_reads_ends_the_waits_of_all() {
+    let connection = opened(server(&[usize::MAX]), Box::new(|_| {}));
+    let shared = Arc::clone(&connection.shared);
+    thread::spawn(move || {
+        let _leading = Leading(&shared);
+        panic!("nobody foresaw this");
+    })
+    .join()
+    .unwrap_err();
+    let failure = connection.with(|session, _| session.check()).unwrap_err();
+    assert!(failure.words().contains("a thread that read its connection failed"), "{failure:?}");
+    connection.end();
+}

@@ -1,11 +1,11 @@
-//! What callers wait with: a thread with a slot, an event loop with a token.
+//! The waiters of answers: a thread with a slot, an event loop with a token.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::session::Outcome;
 
-/// What an answer is delivered to.
+/// The receiver of an answer.
 #[derive(Clone, Debug)]
 pub enum Waiter {
     /// A thread.
