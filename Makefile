@@ -193,9 +193,7 @@ small-worlds: $(SIMULATION) ## At least STATES=n disks that a crash may leave, e
 .PHONY: models
 models: ## The store under a model checker that decides whose turn it is, at every lock, signal and call of the disk; TIMES=20 tries more
 	rm -f target/tmp/models.txt
-	cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) --features model,planted --lib commit::waits::models
-	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) \
-	  --features model,planted --test models -- $(if $(TIMES),--skip found)
+	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test $(TESTED) --features delaymq-engine/model --test models -- $(if $(TIMES),--skip found)
 	cat target/tmp/models.txt
 
 .PHONY: instrumented
@@ -338,14 +336,14 @@ ci-rust:
 	@$(PARTS) \
 	part "tests of Rust" logged rust test-rust
 
-# Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 2,000, and 4,000
+# Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 600, and 4,000
 # over connections. None of these parts has a clock of this machine, so they leave the processors to the tests of Python.
 ci-computing:
 	@$(PARTS) \
 	renice -n 10 -p $$$$ >/dev/null; \
 	part "models" logged models models; \
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
-	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),6000); \
+	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),2000); \
 	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"
 
 ci-waiting:
