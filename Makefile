@@ -200,9 +200,7 @@ small-worlds: $(SIMULATION) ## At least STATES=n disks that a crash may leave, e
 .PHONY: models
 models: ## The store under a model checker that decides whose turn it is, at every lock, signal and call of the disk; TIMES=20 tries more
 	rm -f target/tmp/models.txt
-	cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) --features model,planted --lib commit::waits::models
-	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) \
-	  --features model,planted --test models -- $(if $(TIMES),--skip found)
+	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test $(TESTED) --features delaymq-engine/model --test models -- $(if $(TIMES),--skip found)
 	cat target/tmp/models.txt
 
 .PHONY: instrumented
@@ -318,12 +316,13 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tools" $(MAKE) --no-print-directory $(TOOLS) $(DOCUMENTING); \
 	part "lint, and the wheel" lanes ci-lint ci-wheel; \
 	part "programs of the tests are built" $(MAKE) --no-print-directory test-programs; \
-	part "tests of Rust, next to what waits" lanes ci-rust ci-waiting; \
-	part "tests of Python, next to what computes" lanes ci-python ci-computing; \
+	part "tests of Rust, next to what waits and what computes" lanes ci-rust ci-waiting ci-computing; \
+	part "tests of Python" lanes ci-python; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
-# Lanes that `make ci` runs next to each other: of each pair, one mostly computes, and the other one mostly waits for disks, processes or one
-# thread of the linker. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes use one folder of it.
+# Lanes that `make ci` runs next to each other: at least one of them mostly waits for disks, processes or one thread of the linker, and leaves
+# the processors to the others. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile at length in
+# one folder. The tests of Python have four processes, of which that with the tests of Spark takes longest, so nothing runs next to them.
 .PHONY: ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
 ci-lint:
 	@$(PARTS) \
@@ -345,14 +344,14 @@ ci-rust:
 	@$(PARTS) \
 	part "tests of Rust" logged rust test-rust
 
-# Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 2,000, and 4,000
-# over connections. None of these parts has a clock of this machine, so they leave the processors to the tests of Python.
+# Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 600, and 4,000
+# over connections. None of these parts has a clock of this machine, so they leave the processors to the other lanes.
 ci-computing:
 	@$(PARTS) \
 	renice -n 10 -p $$$$ >/dev/null; \
 	part "models" logged models models; \
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
-	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),6000); \
+	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),2000); \
 	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"
 
 ci-waiting:

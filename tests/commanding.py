@@ -8,11 +8,15 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from forked import of_start, template
+
 ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
+LONG = frozenset({"bench", "demo", "serve", "spark"})
+"""Verbs that start processes of their own, or whose imports are most of what they are."""
 
 
 def arguments_of(*arguments: str) -> list[str]:
@@ -33,13 +37,21 @@ def command(
     *arguments: str | Path, given: bytes = b"", seconds: float = 60, **changed: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs it to its end; the streams are read as UTF-8."""
-    whole = arguments_of(*map(str, arguments))
-    ended = subprocess.run(
-        whole, input=given, capture_output=True, timeout=seconds, check=False, env=environment(**changed)
-    )
-    out, err = ended.stdout.decode(), ended.stderr.decode()
+    words, variables = [str(word) for word in arguments], environment(**changed)
+    whole = arguments_of(*words)
+    if is_forked(words, variables):
+        code, *streams = template().run(words, given, seconds, variables)
+    else:
+        ended = subprocess.run(whole, input=given, capture_output=True, timeout=seconds, check=False, env=variables)
+        code, streams = ended.returncode, [ended.stdout, ended.stderr]
+    out, err = (stream.decode() for stream in streams)
     assert "Traceback" not in err, err
-    return subprocess.CompletedProcess(whole, ended.returncode, out, err)
+    return subprocess.CompletedProcess(whole, code, out, err)
+
+
+def is_forked(words: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """True for a short command that Python would start as it started the process that is forked."""
+    return bool(words) and words[0] not in LONG and of_start(variables) == template().started_with
 
 
 def refused(code: int, *arguments: str | Path, given: bytes = b"", **changed: str) -> str:

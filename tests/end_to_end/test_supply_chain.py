@@ -1,12 +1,16 @@
 """What the wheel is made of is told whole, and a check of its crates that saw nothing is no green one."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,62 +37,94 @@ It says that every version of this crate is faulty.
 """
 
 
-def run(*arguments: str, database: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "ADVISORY_DATABASE"}
-    if database is not None:
-        environment["ADVISORY_DATABASE"] = str(database)
-    command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
-    )
+class Checked(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
 
 
-def test_every_crate_has_a_licence_that_is_allowed_and_comes_from_the_registry() -> None:
-    done = run("check")
-    assert done.returncode == 0, done.stderr
+Check = Callable[..., Checked]
+
+
+@cache
+def main() -> Callable[[list[str]], int]:
+    """The command. It asks once which crates are compiled for any of three hundred targets, since no test changes that
+    and the answer takes most of a check. `make supply-chain` runs it as a process.
+    """
+    spec = importlib.util.spec_from_file_location("supply_chain", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look it up
+    spec.loader.exec_module(module)
+    module.compiled = cache(module.compiled)
+    run: Callable[[list[str]], int] = module.main
+    return run
+
+
+@pytest.fixture
+def check(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Check:
+    def checked(*arguments: str, database: Path | None = None) -> Checked:
+        monkeypatch.delenv("ADVISORY_DATABASE", raising=False)
+        if database is not None:
+            monkeypatch.setenv("ADVISORY_DATABASE", str(database))
+        code = main()(["check", *arguments])
+        return Checked(code, *capfd.readouterr())
+
+    return checked
+
+
+def billed(wheel: Path) -> int:
+    command = [sys.executable, str(SCRIPT), "bill", str(wheel)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=SECONDS).returncode
+
+
+def test_every_crate_has_a_licence_that_is_allowed_and_comes_from_the_registry(check: Check) -> None:
+    done = check()
+    assert done.code == 0, done.stderr
     assert "nothing refused" in done.stdout
     assert "advisories: NOT RUN" in done.stdout, "there is no database of them"
 
 
-def test_a_licence_that_is_not_allowed_is_found_and_named(tmp_path: Path) -> None:
+def test_a_licence_that_is_not_allowed_is_found_and_named(check: Check, tmp_path: Path) -> None:
     text = (ROOT / "deny.toml").read_text()
     (tmp_path / "deny.toml").write_text(text.replace('"BSD-3-Clause", ', ""))
-    done = run("check", "--config", str(tmp_path / "deny.toml"))
-    assert done.returncode == FOUND
+    done = check("--config", str(tmp_path / "deny.toml"))
+    assert done.code == FOUND
     assert "rejected" in done.stderr
     assert "subtle" in done.stderr
 
 
-def test_a_check_that_leaves_crates_out_does_not_pass(tmp_path: Path) -> None:
+def test_a_check_that_leaves_crates_out_does_not_pass(check: Check, tmp_path: Path) -> None:
     text = (ROOT / "deny.toml").read_text()
     (tmp_path / "deny.toml").write_text(text.replace("include-dev = true", "include-dev = false"))
-    done = run("check", "--config", str(tmp_path / "deny.toml"))
-    assert done.returncode == UNFIT
+    done = check("--config", str(tmp_path / "deny.toml"))
+    assert done.code == UNFIT
     assert "proptest" in done.stderr
 
 
-def test_a_known_fault_of_a_crate_is_found_and_named(tmp_path: Path) -> None:
+def test_a_known_fault_of_a_crate_is_found_and_named(check: Check, tmp_path: Path) -> None:
     (tmp_path / "crates" / "crc32fast").mkdir(parents=True)
     (tmp_path / "crates" / "crc32fast" / "RUSTSEC-2099-0001.md").write_text(ADVISORY)
-    done = run("check", database=tmp_path)
-    assert done.returncode == FOUND
+    done = check(database=tmp_path)
+    assert done.code == FOUND
     assert "RUSTSEC-2099-0001" in done.stderr
     assert "crc32fast" in done.stderr
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_database_without_advisories_does_not_pass(tmp_path: Path, *, made: bool) -> None:
+def test_a_database_without_advisories_does_not_pass(check: Check, tmp_path: Path, *, made: bool) -> None:
     if made:
         (tmp_path / "crates").mkdir()
-    done = run("check", database=tmp_path)
-    assert done.returncode == UNFIT
+    done = check(database=tmp_path)
+    assert done.code == UNFIT
     assert "nothing refused" in done.stdout
 
 
 def test_the_bill_of_materials_names_what_is_in_the_wheel(tmp_path: Path) -> None:
     wheel = tmp_path / "delaymq-0.1.0-any.whl"
     wheel.write_bytes(b"a wheel")
-    assert run("bill", str(wheel)).returncode == 0
+    assert billed(wheel) == 0
     bill = json.loads((tmp_path / "delaymq-0.1.0-any.cdx.json").read_text())
     whole = bill["metadata"]["component"]
     assert whole["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(b"a wheel").hexdigest()}]
@@ -112,7 +148,7 @@ def test_the_bill_of_one_wheel_is_the_same_each_time(tmp_path: Path) -> None:
     wheel.write_bytes(b"a wheel")
     found = set()
     for _ in range(2):
-        assert run("bill", str(wheel)).returncode == 0
+        assert billed(wheel) == 0
         found.add((tmp_path / "delaymq-0.1.0-any.cdx.json").read_bytes())
     assert len(found) == 1
 

@@ -17,7 +17,7 @@ from java import DRIVER_TIMEOUT_SECONDS, kill_driver_when, quick_java
 from spark.test_write import ROWS, bodies, source_of, staged, streamed, swept
 
 BATCH_ROWS = 700
-TASKS = 3
+TASKS = 2
 
 DRIVER = """
 import sys, time
@@ -51,7 +51,7 @@ class Source(DelaymqDataSource):
         found.__class__ = Staying
         return found
 
-spark = local_session("local[3]")
+spark = local_session("local[{tasks}]")
 spark.dataSource.register(Source)
 rows = spark.readStream.format("delaymq").option("maxRowsPerTrigger", "{batch_rows}").load(source)
 rows = rows.select("subject", "due", "body").repartition({tasks})
@@ -72,31 +72,34 @@ def runs(folder: Path) -> list[str]:
     return [name for name in staged(folder) if name.endswith(".run")]
 
 
+MOMENTS = {"staging": (1, TASKS - 1), "all is staged": (1, TASKS), "it is adopted": (2, TASKS)}
+"""When a driver is killed in the second micro-batch: how many micro-batches are stored then, and how many of its runs
+are whole.
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(DRIVER_TIMEOUT_SECONDS)
-@pytest.mark.parametrize(
-    ("moment", "micro_batches"), [("staging", 1), ("all is staged", 1), ("it is adopted", 2)], ids=str
-)
-def test_each_message_is_stored_once_whenever_the_driver_is_killed(
-    spark: Any, tmp_path: Path, moment: str, micro_batches: int
-) -> None:
+@pytest.mark.timeout(len(MOMENTS) * DRIVER_TIMEOUT_SECONDS)
+def test_each_message_is_stored_once_whenever_the_driver_is_killed(spark: Any, tmp_path: Path) -> None:
+    """One query, whose drivers are killed one after the other, since each driver starts a Java."""
     assert spark.version  # where there is no Java, this is passed over
     source, folder, checkpoint = source_of(tmp_path), tmp_path / "store", tmp_path / "checkpoint"
     delaymq.open(folder).close()
-    reached, files = tmp_path / "reached", TASKS + (TASKS - 1 if moment == "staging" else TASKS)
+    script, files = DRIVER.format(batch_rows=BATCH_ROWS, tasks=TASKS), TASKS
+    for moment, (micro_batches, whole) in MOMENTS.items():
+        reached, files = tmp_path / f"reached {moment}", files + whole
 
-    def is_there() -> bool:
-        return reached.exists() and len(runs(folder)) >= files
+        def is_there(reached: Path = reached, files: int = files) -> bool:
+            return reached.exists() and len(runs(folder)) >= files
 
-    script = DRIVER.format(batch_rows=BATCH_ROWS, tasks=TASKS)
-    driver = [sys.executable, "-c", script, str(source), str(folder), str(checkpoint), moment, str(reached)]
-    kill_driver_when(is_there, driver, tmp_path / "said", os.environ | quick_java())
-    commits = [path.name for path in (checkpoint / "commits").glob("[0-9]*")]
-    assert commits == ["0"], "the query knows of no other micro-batch"
-    stored = bodies(folder)
-    assert stored == list(range(len(stored)))
-    assert (micro_batches - 1) * BATCH_ROWS < len(stored) <= micro_batches * BATCH_ROWS
-    assert len(runs(folder)) == files
+        driver = [sys.executable, "-c", script, str(source), str(folder), str(checkpoint), moment, str(reached)]
+        kill_driver_when(is_there, driver, tmp_path / "said", os.environ | quick_java())
+        commits = [path.name for path in (checkpoint / "commits").glob("[0-9]*")]
+        assert commits == ["0"], "the query knows of no other micro-batch"
+        stored = bodies(folder)
+        assert stored == list(range(len(stored)))
+        assert (micro_batches - 1) * BATCH_ROWS < len(stored) <= micro_batches * BATCH_ROWS
+        assert len(runs(folder)) == files
     streamed(spark, source, folder, checkpoint)
     assert bodies(folder) == list(range(ROWS))
     # What the killed tasks staged goes after a day, and what was staged again in vain has gone at once.

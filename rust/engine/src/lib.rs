@@ -87,7 +87,7 @@ pub use query::ready::Ready;
 pub use query::report::{Report, Status};
 pub use store::Store;
 #[cfg(feature = "model")]
-pub use sync::modelled;
+pub use {commit::waits::models as waits_models, sync::modelled};
 
 /// Locks a mutex, also one whose last holder panicked: under every mutex of this crate the data stays valid after each
 /// single change.

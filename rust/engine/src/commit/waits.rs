@@ -247,10 +247,9 @@ impl EventCount {
     }
 }
 
-#[cfg(all(feature = "model", feature = "planted"))]
-#[cfg(test)]
+#[cfg(feature = "model")]
 #[path = "waits_models.rs"]
-mod models;
+pub mod models;
 
 #[cfg(test)]
 mod tests {

@@ -79,7 +79,7 @@ pub fn is_keeper(task: TaskId) -> bool {
 }
 
 /// Begins a model, without anything of the one before.
-pub(crate) fn begin() {
+pub fn begin() {
     TIME.set(Timeline::default());
 }
 

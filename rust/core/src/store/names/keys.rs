@@ -83,10 +83,11 @@ impl Named {
     }
 }
 
-/// A map in shards that copies share until a shard changes.
+/// A map in shards that copies share until a shard changes. A shard is allocated with its first entry, since a store
+/// with a few names would otherwise allocate all shards with the first name and free them with the last.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Shards<K, V> {
-    shards: Vec<Arc<HashMap<K, V>>>,
+    shards: Vec<Option<Arc<HashMap<K, V>>>>,
     count: usize,
 }
 
@@ -119,7 +120,7 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
     }
 
     fn shard(&self, key: K) -> Option<&Arc<HashMap<K, V>>> {
-        self.shards.get((key.bits() % SHARDS) as usize)
+        self.shards.get((key.bits() % SHARDS) as usize)?.as_ref()
     }
 
     pub(in crate::store) fn get(&self, key: K) -> Option<V> {
@@ -128,17 +129,17 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
 
     pub(in crate::store) fn insert(&mut self, key: K, value: V) {
         if self.shards.is_empty() {
-            self.shards = (0..SHARDS).map(|_| Arc::default()).collect();
+            self.shards = (0..SHARDS).map(|_| None).collect();
         }
         let Some(shard) = self.shards.get_mut((key.bits() % SHARDS) as usize) else { return };
-        if Arc::make_mut(shard).insert(key, value).is_none() {
+        if Arc::make_mut(shard.get_or_insert_default()).insert(key, value).is_none() {
             self.count = self.count.saturating_add(1);
         }
     }
 
     pub(in crate::store) fn remove(&mut self, key: K) -> Option<V> {
         self.get(key)?;
-        let shard = self.shards.get_mut((key.bits() % SHARDS) as usize)?;
+        let shard = self.shards.get_mut((key.bits() % SHARDS) as usize)?.as_mut()?;
         let map = Arc::make_mut(shard);
         let removed = map.remove(&key)?;
         // Frees the capacity that a burst needed. Half of the new capacity stays free, so the map does not resize
@@ -156,11 +157,11 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
     /// The number of entries that fit without another allocation.
     #[cfg(test)]
     pub(in crate::store) fn room(&self) -> usize {
-        self.shards.iter().map(|shard| shard.capacity()).sum()
+        self.shards.iter().flatten().map(|shard| shard.capacity()).sum()
     }
 
     pub(in crate::store) fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
-        self.shards.iter().flat_map(|shard| shard.iter().map(|(key, value)| (*key, *value)))
+        self.shards.iter().flatten().flat_map(|shard| shard.iter().map(|(key, value)| (*key, *value)))
     }
 }
 
@@ -308,6 +309,7 @@ mod tests {
         keys.hold(key, named(5));
         keys.hold(key, named(6));
         assert_eq!((keys.len(), keys.get(key)), (1, Some(named(6))));
+        assert_eq!(keys.by_key.shards.iter().flatten().count(), 1, "no other shard is allocated");
         assert_eq!(keys.release(Sequence(5)), None, "it has the key no more");
         assert_eq!(keys.release(Sequence(6)), Some((key, named(6))));
         assert!(keys.is_empty() && keys.by_key.shards.is_empty() && keys.by_sequence.shards.is_empty());
