@@ -20,13 +20,27 @@ def command(*arguments: str, seconds: float = 110) -> subprocess.CompletedProces
     return subprocess.run(whole, capture_output=True, text=True, timeout=seconds, check=False)
 
 
+ATTEMPTS = 3
+UNMET = re.compile(r"BROKEN: only [0-9]+ of [0-9]+ kills met enough in flight")
+"""Nothing is wrong with a store then: on a busy machine, most was published before a kill."""
+
+
+def demo(folder: Path, *arguments: str, attempts: int = ATTEMPTS) -> subprocess.CompletedProcess[str]:
+    """A demo, tried again in another store where all that is wrong is that a kill met too little."""
+    ended = command("demo", *arguments, "--store", str(folder / f"store-{attempts}"))
+    broken = [line for line in ended.stdout.splitlines() if line.startswith("BROKEN: ")]
+    is_unmet = bool(broken) and all(map(UNMET.fullmatch, broken))
+    return demo(folder, *arguments, attempts=attempts - 1) if is_unmet and attempts > 1 else ended
+
+
 OF_A_PROCESS_OR_A_SERVER = pytest.mark.parametrize("more", [(), ("--server",)], ids=["process", "server"])
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(ATTEMPTS * 120)
 @OF_A_PROCESS_OR_A_SERVER
 def test_the_demo_keeps_every_promise(tmp_path: Path, more: tuple[str, ...]) -> None:
-    ended = command("demo", "--messages", "20000", "--within", "4s", "--store", str(tmp_path / "store"), *more)
+    ended = demo(tmp_path, "--messages", "20000", "--within", "4s", *more)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     printed = ended.stdout.splitlines()
     assert printed[-1] == "every promise kept"
@@ -41,10 +55,10 @@ def test_the_demo_keeps_every_promise(tmp_path: Path, more: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(ATTEMPTS * 120)
 @OF_A_PROCESS_OR_A_SERVER
 def test_the_demo_tells_of_each_kill_and_restart_and_how_late_it_was(tmp_path: Path, more: tuple[str, ...]) -> None:
-    kills = ["--kills", "1", "--seed", "5", *more]
-    ended = command("demo", "--messages", "10000", "--within", "2s", *kills, "--store", str(tmp_path / "store"))
+    ended = demo(tmp_path, "--messages", "10000", "--within", "2s", "--kills", "1", "--seed", "5", *more)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     printed = ended.stdout.splitlines()
     under_way = r"([0-9,]+) publishes under way \(([0-9,]+) messages\), ([0-9,]+) messages unacknowledged$"
@@ -65,6 +79,21 @@ def test_the_demo_tells_of_each_kill_and_restart_and_how_late_it_was(tmp_path: P
     assert one(r"rate +([0-9,]+) messages/s published durably, restarts included$", printed) > 0
     assert one(r" +([0-9,]+) messages/s from the first line to the last$", printed) > 0
     assert one(r"([0-9.]+) s in all$", printed) > 2
+
+
+def test_a_demo_is_tried_again_only_where_a_kill_met_too_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unmet = "BROKEN: only 1 of 2 kills met enough in flight\n"
+    ends = [(1, unmet), (1, "BROKEN: 1 message was lost\n" + unmet), (0, "every promise kept\n")]
+
+    def told(*_words: str) -> subprocess.CompletedProcess[str]:
+        code, out = ends.pop(0)
+        return subprocess.CompletedProcess([], code, out, "")
+
+    monkeypatch.setattr(sys.modules[__name__], "command", told)
+    assert "lost" in demo(tmp_path).stdout
+    assert demo(tmp_path).returncode == 0
 
 
 def found(pattern: str, printed: list[str]) -> list[list[float]]:
