@@ -181,15 +181,13 @@ impl SegmentIndex {
     fn add_record(&mut self, sequence: Sequence, location: Location) {
         let last = self.last.replace((sequence, location)).filter(|(last, _)| last.next() == sequence);
         let units = last.and_then(|(_, last)| u8::try_from(location.0.saturating_sub(last.0) / UNIT_BYTES).ok());
-        match (self.stretches.last_mut().filter(|stretch| stretch.count < STRETCH_RECORDS), units) {
-            (Some(stretch), Some(units)) => {
-                stretch.count = stretch.count.saturating_add(1);
-                self.distances.push(units);
-            }
-            _ => {
-                let distances = u32::try_from(self.distances.len()).unwrap_or(u32::MAX);
-                self.stretches.push(Stretch { first: sequence, location, distances, count: 1 });
-            }
+        let stretch = self.stretches.last_mut().filter(|stretch| stretch.count < STRETCH_RECORDS);
+        if let (Some(stretch), Some(units)) = (stretch, units) {
+            stretch.count = stretch.count.saturating_add(1);
+            self.distances.push(units);
+        } else {
+            let distances = u32::try_from(self.distances.len()).unwrap_or(u32::MAX);
+            self.stretches.push(Stretch { first: sequence, location, distances, count: 1 });
         }
     }
 
