@@ -233,7 +233,7 @@ faults! {
     GoneReadAgain,
     /// Retention does not count the files of messages that became ready lately.
     ReadyHoldsNothing,
-    /// A dead letter is not stored, also after too many attempts.
+    /// A dead letter is not stored: after too many attempts, or where a message has expired.
     DeadLetterDropped,
     /// An idle or closed log does not write how far it is durable.
     WitnessNotWritten,

@@ -40,7 +40,8 @@ class Publication:
             is_many: Whether errors have an index.
             is_safe: Whether the messages are deduplicated by ids, so that a repeated request stores them once.
             without_ids: Encodes the request without generated ids, for a server without room for them; None if the user
-                asked for deduplication.
+                asked for deduplication. It reads arrays and buffers of the user again, so their contents must stay the
+                same until the publish ends.
         """
         self.request = request
         self._used_at = used_at

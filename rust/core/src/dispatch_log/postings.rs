@@ -18,6 +18,15 @@ pub struct ReadPostings {
     pub error: Option<Error>,
 }
 
+impl ReadPostings {
+    /// Forgets the numbers below this one.
+    pub(crate) fn forget_below(&mut self, number: ReadyNumber) {
+        let below = self.entries.partition_point(|(one, _)| *one < number);
+        self.entries.drain(..below);
+        self.damaged.retain(|one| *one >= number);
+    }
+}
+
 /// A run, with the numbers of each subject in it.
 #[derive(Clone, Debug)]
 pub struct DispatchRun {

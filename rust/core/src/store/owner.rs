@@ -253,19 +253,24 @@ impl Owner {
     }
 
     /// Takes the postings that a load read. Messages with damaged postings are recovered from the log if it is kept.
-    /// The other damaged ones are proposed to be voided, and returned.
+    /// The other damaged ones are proposed to be voided, and returned. What the group has finished since is not kept.
     ///
     /// # Errors
     /// `Storage` if the log could not be read. The pull may be tried again.
     pub fn loaded(&mut self, mut postings: LoadedPostings, proposals: &mut Proposals) -> Result<Vec<ReadyNumber>> {
         let subject = postings.subject;
+        let Some(group) = self.state.groups.get(&postings.group) else { return Ok(Vec::new()) };
+        let finished_below = ReadyNumber(group.done.below());
+        let is_piece = postings.piece.is_some();
         if let Some(piece) = postings.piece.take() {
             let (found, next) = piece.numbered(&mut self.state);
             postings.found = found;
             if next.number < self.state.dispatch.listed_from(subject) {
                 self.deciding.goes_on(postings.group, next);
             }
-        } else if !postings.found.damaged.is_empty() {
+        }
+        postings.found.forget_below(finished_below);
+        if !is_piece && !postings.found.damaged.is_empty() {
             let read = &mut postings.found;
             let storage = &self.effects.storage;
             let found = rescue_ready(storage, &mut self.state, subject, &read.damaged, &read.entries)?;

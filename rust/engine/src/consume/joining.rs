@@ -140,22 +140,30 @@ impl Subscription {
             // They are read from their first message. Consuming them gives room back, so a full disk does not prevent it.
             self.consume(&met, StartAt::Earliest, Some(Class::Finishing)).inspect_err(|_| self.meet_again(&met))?;
         }
-        let (queues, groups): (Vec<u32>, Vec<GroupNumber>) =
-            self.member.with_queues(Queues::take_to_join).into_iter().unzip();
-        for (queues, groups) in queues.chunks(TOGETHER_MAX).zip(groups.chunks(TOGETHER_MAX)) {
-            let found = self.shared.register_consumers(groups)?;
-            self.member.with_queues(|all| {
-                for ((queue, group), consumer) in queues.iter().zip(groups).zip(found) {
-                    // A group that is gone has no messages.
-                    let Some(consumer) = consumer else { continue };
-                    all.set_consuming(*queue, Some(GroupConsumer { group: *group, consumer }));
-                }
-            });
-        }
+        self.join_retries()?;
         self.member.joined();
         // Another thread may have found nothing meanwhile.
         self.member.news.notify_all();
         if self.closed.load(Ordering::SeqCst) { self.end_again() } else { Ok(()) }
+    }
+
+    /// Becomes a consumer of the retries of its group. After a failure, the next pull joins the rest.
+    fn join_retries(&self) -> Result<()> {
+        let mut left = self.member.with_queues(Queues::take_to_join);
+        while !left.is_empty() {
+            let together = left.len().min(TOGETHER_MAX);
+            let groups: Vec<GroupNumber> = left.iter().take(together).map(|(_, group)| *group).collect();
+            let found = self.shared.register_consumers(&groups);
+            let found = found.inspect_err(|_| self.member.with_queues(|all| all.join_again(&left)))?;
+            self.member.with_queues(|all| {
+                for ((queue, group), consumer) in left.drain(..together).zip(found) {
+                    // A group that is gone has no messages.
+                    let Some(consumer) = consumer else { continue };
+                    all.set_consuming(queue, Some(GroupConsumer { group, consumer }));
+                }
+            });
+        }
+        Ok(())
     }
 
     /// The next pull joins those of these subjects that are not joined yet.

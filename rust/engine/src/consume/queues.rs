@@ -137,6 +137,11 @@ impl Queues {
         queues.into_iter().filter_map(|queue| Some((queue, self.retry_group(queue)?))).collect()
     }
 
+    /// A consumer is to join these after all.
+    pub(crate) fn join_again(&mut self, queues: &[(u32, GroupNumber)]) {
+        self.to_join.extend(queues.iter().map(|(queue, _)| *queue));
+    }
+
     /// The queue may have messages.
     pub(crate) fn wake(&mut self, queue: u32) {
         self.turns.wake(queue);

@@ -68,6 +68,18 @@ fn the_group_of_retries_that_was_made_again_is_joined_again() {
 }
 
 #[test]
+fn the_group_of_retries_that_could_not_be_joined_is_joined_later() {
+    let mut queues = queues(2);
+    queues.set_retry_group(1, GroupNumber(8));
+    queues.set_retry_group(3, GroupNumber(9));
+    let taken = queues.take_to_join();
+    queues.set_consuming(1, Some(consuming(8)));
+    queues.join_again(&taken[1..]);
+    assert_eq!(queues.take_to_join(), [(3, GroupNumber(9))]);
+    assert!(!queues.has_to_join());
+}
+
+#[test]
 fn deliveries_that_ended_are_taken_once_by_their_queues() {
     let mut queues = queues(2);
     for (queue, offset) in [(2, 9), (0, 4), (2, 7), (3, 1)] {

@@ -177,7 +177,8 @@ impl Subscription {
                 self.join()?;
             }
             let (asked, loads) = self.ask_with(self.shared.lock_owner()?, count_max, LOADS_MAX)?;
-            joins = self.member.has_to_join();
+            // While loads come, a pull is not about to wait.
+            joins = self.member.has_to_join_first() || loads.is_empty() && self.member.has_to_join();
             let is_over = match asked {
                 PullOutcome::Assigned | PullOutcome::Gone => true,
                 PullOutcome::Nothing | PullOutcome::Soon => loads.is_empty() && !joins,

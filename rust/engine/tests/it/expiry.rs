@@ -193,6 +193,21 @@ fn what_an_ended_consumer_held_is_not_handed_to_another_once_it_has_expired() {
 }
 
 #[test]
+fn a_message_that_two_groups_drop_is_counted_once() {
+    let bench = Bench::new();
+    let [one, two] = ["one", "two"].map(|group| subscribe(&bench.store, "orders", group));
+    bench.publish(Due::After(0), Expires::After(10), OnExpiry::Drop, "held by one");
+    assert_eq!(taken(&one).len(), 1);
+    bench.turn(10);
+    assert!(taken(&two).is_empty());
+    one.close().unwrap();
+    assert!(taken(&subscribe(&bench.store, "orders", "one")).is_empty());
+    assert_eq!(bench.expired(), (2, 1), "dropped twice");
+    let bench = bench.reopen();
+    assert_eq!(bench.expired(), (0, 1));
+}
+
+#[test]
 fn what_a_named_consumer_held_over_a_restart_does_not_come_again_once_it_has_expired() {
     const ID: ConsumerId<'_> = ConsumerId { subject: "orders", group: "billing", consumer: "host-7@@0a1b" };
     const BOUNDS: PullBounds = PullBounds { count_max: 100, bytes_max: usize::MAX, in_flight_max: 256 };

@@ -9,6 +9,7 @@ impl Ledger {
     pub(super) fn expire(&mut self, expire: &Expire<'_>) {
         let Some(topic) = self.topics.get_mut(&expire.subject) else { return };
         let (floor, ready) = (topic.floor, topic.ready.len() as u64);
+        let by_itself = matches!(expire.by, ExpiredBy::Themselves { .. });
         let mut count = 0;
         for range in expire.numbers.iter() {
             let numbers = range.first..range.first.saturating_add(range.count).min(ready);
@@ -25,7 +26,9 @@ impl Ledger {
                     }
                     (has_groups, is_new) = (true, is_new || (!was_finished && group.is_finished(number)));
                 }
-                count += u64::from(if has_groups { is_new } else { !topic.gone.contains(&number) });
+                let is_gone = topic.gone.contains(&number);
+                let is_counted = is_gone && (by_itself || !has_groups);
+                count += u64::from((is_new || !has_groups) && !is_counted);
             }
             topic.gone.extend(numbers);
         }

@@ -12,10 +12,10 @@ use delaymq_core::record::name::{GroupStart, encode_group};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::record::retry::Destination;
 use delaymq_core::store::{
-    Candidate, Delivery, GoesOn, JudgedPull, Offer, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement,
-    StartAt, goes_on, sent_retry_due,
+    Candidate, Delivery, GoesOn, JudgedPull, LoadRequest, LoadedPostings, Offer, Pull, PullRequest, Retried,
+    RetryPlaces, RetryRule, Settlement, StartAt, goes_on, sent_retry_due,
 };
-use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, ReadyNumber, Sequence};
 
 use super::draft::{Draft, last_of};
 use super::{Label, Node, Place};
@@ -106,6 +106,22 @@ impl Node {
             self.owner.loaded(loaded, &mut self.proposals)?;
             self.label(Label::Other);
         }
+    }
+
+    /// The load that the owner asks for before it decides a pull.
+    pub fn asked_load(&mut self, request: PullRequest) -> Result<Option<LoadRequest>> {
+        let pulled = self.owner.pull(request, &mut self.proposals)?;
+        self.label(Label::Other);
+        self.send()?;
+        Ok(if let Pull::Load(load) = pulled { Some(load) } else { None })
+    }
+
+    /// Gives the owner what a load has read. Returns the lost numbers.
+    pub fn loaded(&mut self, loaded: LoadedPostings) -> Result<Vec<ReadyNumber>> {
+        let lost = self.owner.loaded(loaded, &mut self.proposals)?;
+        self.label(Label::Other);
+        self.send()?;
+        Ok(lost)
     }
 
     /// Lets the owner offer ready messages to be judged, and reads the runs that it needs.

@@ -94,6 +94,17 @@ impl BatchReader {
     /// The next batch with facts. `None` at the end. Errors: `Corrupt` and `MissingFile` if a batch has
     /// changed since, and those of the storage. Payloads are not checked.
     pub fn next_batch(&mut self) -> Result<Option<ScannedBatch>> {
+        let Some((start, header)) = self.next_header()? else { return Ok(None) };
+        let bytes = self.copy_batch(&header, start.offset())?;
+        let behind_hole = std::mem::take(&mut self.passed_hole);
+        Ok(Some(ScannedBatch { header, start, behind_hole, bytes }))
+    }
+
+    /// As [`Self::next_batch`], its place and its header alone. Its records are neither read nor checked.
+    ///
+    /// # Errors
+    /// Those of [`Self::next_batch`].
+    pub fn next_header(&mut self) -> Result<Option<(Location, BatchHeader)>> {
         while self.next < self.end {
             if self.pass_hole()? {
                 continue;
@@ -112,9 +123,7 @@ impl BatchReader {
             };
             self.chain = Some(header.chain.get());
             if header.record_count.get() > 0 {
-                let bytes = self.copy_batch(&header, at)?;
-                let behind_hole = std::mem::take(&mut self.passed_hole);
-                return Ok(Some(ScannedBatch { header, start, behind_hole, bytes }));
+                return Ok(Some((start, header)));
             }
         }
         Ok(None)

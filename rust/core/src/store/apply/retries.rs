@@ -46,7 +46,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     let entry = entry_of(retry, arrival.sequence, origin);
     match retry.destination {
         Destination::Again => place(state, effects, arrival, entry)?,
-        Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
+        _ if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
         Destination::DeadLetter { reason } => {
             if is_on(Planted::ExpiredByWords) && reason == EXPIRED_REASON {
                 count_expired(state, subject, 1);
@@ -136,14 +136,16 @@ pub(super) fn apply_redrive(
 }
 
 /// Finishes ready messages for every group that does not hold them, and for future groups. A message that expired by its
-/// own time is also finished for the group that was to receive it. Returns how many messages were not finished before.
+/// own time is also finished for the group that was to receive it, and counted once, whatever groups drop it. Returns how
+/// many messages were counted.
 pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Expire<'_>) -> u64 {
     let number = expire.subject;
     let (floor, next) = (state.dispatch.finished_below(number), state.dispatch.next_number(number));
     let Some(subject) = state.subjects.get_mut(number) else { return 0 };
-    let mut found = Vec::new();
+    let mut count = 0_u64;
     for range in expire.numbers.iter() {
         let (first, end) = (range.first.max(floor.0), range.first.saturating_add(range.count).min(next.0));
+        let mut found = Vec::new();
         if subject.groups.is_empty() && first < end {
             found.extend(subject.gone.gaps(first, end));
         }
@@ -157,10 +159,14 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
                 }
             }
         }
+        if matches!(expire.by, ExpiredBy::Themselves { .. }) {
+            // The first group that dropped the message has counted it. This one held it then.
+            found = found.into_iter().flat_map(|(first, end)| subject.gone.gaps(first, end)).collect();
+        }
+        count = count.saturating_add(count_of(found));
         // No group reads again what was finished a moment before it was expired.
         subject.gone.insert_range(range.first, end);
     }
-    let count = count_of(found);
     if let ExpiredBy::Operator { due_before } = expire.by {
         subject.expired_before = subject.expired_before.max(due_before);
     }

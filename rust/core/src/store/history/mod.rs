@@ -4,9 +4,9 @@
 //! would have them. No run keeps rows of what is finished, so a store in which nobody reads again writes nothing more.
 //! The log has every message that became ready, in the order of the ready numbers; the two bits of each sequence say
 //! which facts counted. Read `ready_facts` (what a fact makes ready), then `reading` (a piece of the log, without the
-//! owner), `payload_places` and
-//! `segment_index` (where the payloads are), then `numbering` (the owner gives the numbers).
-//! `start` says where a group begins, and `start_search` finds that place by a time or a receipt.
+//! owner), `payload_places` and `segment_index` (where the payloads are), then `numbering` (the owner gives the numbers).
+//! `start` says where a group begins, and `start_search` finds that place by a time or a receipt, with `start_from_end`
+//! where the end of a segment is nearer.
 
 mod numbering;
 mod payload_places;
@@ -16,6 +16,7 @@ mod segment_index;
 #[cfg(test)]
 mod segment_index_tests;
 pub(super) mod start;
+mod start_from_end;
 pub(super) mod start_search;
 
 use crate::error::Result;

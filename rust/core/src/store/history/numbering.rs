@@ -26,7 +26,8 @@ pub(in crate::store) struct Continuation {
 
 impl HistoryRequest {
     /// The request for `count` messages of a subject from `first` on, which are in the log alone. It begins at
-    /// `before`, where that is not behind `first`.
+    /// `before`, where that is not behind `first`. What was read to find payloads is kept in any case: another reader of
+    /// the group may be farther.
     pub(in crate::store) fn of(
         storage: &Arc<dyn Storage>,
         state: &State,
@@ -34,17 +35,15 @@ impl HistoryRequest {
         before: Option<Continuation>,
     ) -> Self {
         let known = nearest(state, subject, first);
-        let is_behind = |place: Location| known.is_none_or(|(_, known)| place >= known);
-        let before = before.filter(|before| before.number <= first && is_behind(before.from));
-        let (from, number, places) = match (before, known) {
-            (Some(before), _) => (before.from, Some(before.number), before.places),
-            (None, Some((number, place))) => (place, Some(number), PayloadPlaces::default()),
-            (None, None) => {
-                let start = state.segments.first().map_or(Location::NOWHERE, |start| start.position.end);
-                (start, None, PayloadPlaces::default())
-            }
+        let (before, places) = match before {
+            Some(Continuation { number, from, places }) => (Some((number, from)), places),
+            None => (None, PayloadPlaces::default()),
         };
-        let (number, is_known) = (number.unwrap_or(first), number.is_some());
+        let before = before.filter(|(number, _)| *number <= first);
+        let nearest = before.into_iter().chain(known).max_by_key(|(_, place)| *place);
+        let start = || state.segments.first().map_or(Location::NOWHERE, |start| start.position.end);
+        let (number, from) = nearest.unwrap_or_else(|| (first, start()));
+        let is_known = nearest.is_some();
         Self { kept: KeptFacts::of(storage, state), subject, from, number, is_known, first, count, places }
     }
 }

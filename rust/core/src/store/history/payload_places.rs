@@ -2,7 +2,8 @@
 //!
 //! An entry that was pending at a checkpoint has a row in a schedule run. Those rows are sorted by due time, and so are
 //! the facts that make entries ready. All other entries were made a short time before they became ready: their facts are
-//! found by an index of the segment, which is made when it is first needed.
+//! found by an index of the segment, which is made when it is first needed. From then on, each batch that the reader
+//! passes is added to the index of its segment, so that no batch is read a second time for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,13 +11,15 @@ use std::sync::Arc;
 use super::ready_facts::{NamedEntry, PayloadOf};
 use super::segment_index::SegmentIndex;
 use crate::error::{Error, Result};
+use crate::message_log::ScannedBatch;
 use crate::run::Run;
 use crate::schedule_log::{Entry, RowLookups};
 use crate::store::query::log_lookup::KeptLog;
 use crate::store::recovery::rescue::{KeptFacts, entries_from_log};
 use crate::units::{DueKey, Location, Sequence, SubjectNumber};
 
-/// The indexes of a reader take so many bytes together, or there is only one.
+/// The indexes of a reader take so many bytes together, or only one of them has something. All that was published since
+/// a checkpoint takes less, whatever is forgotten: the parts of segments that were used last are kept.
 const INDEX_BYTES_MAX: usize = 8 << 20;
 
 /// The payload of an entry: its sequence, its place, and the bytes of its body if they are known.
@@ -26,13 +29,41 @@ type Payload = (Sequence, Location, Option<u32>);
 #[derive(Debug, Default)]
 pub(super) struct PayloadPlaces {
     rows: RowLookups,
-    /// By the first sequence of their segments.
+    /// Of parts of segments, by their first sequences.
     indexes: BTreeMap<Sequence, SegmentIndex>,
+    /// The bytes of all indexes.
+    bytes: usize,
     /// How often an index was used.
     uses: u64,
 }
 
 impl PayloadPlaces {
+    /// Begins to read with what is kept now.
+    pub(super) fn begin(&mut self, log: &KeptLog) {
+        self.indexes.retain(|_, index| index.is_current(log));
+        self.bytes = self.indexes.values().map(SegmentIndex::bytes).fold(0, usize::saturating_add);
+    }
+
+    /// Passes a batch. If payloads were sought before, it is added to the index that goes on with it.
+    pub(super) fn pass(&mut self, batch: &ScannedBatch, log: &KeptLog, subject: SubjectNumber) {
+        let first = Sequence(batch.header.base_sequence.get());
+        let Some((_, before)) = self.indexes.range(..=first).next_back() else { return };
+        if !before.goes_on_with(batch) {
+            let following = before.following(first).filter(|following| following.goes_on_with(batch));
+            let segment = log.segments.iter().find(|start| Some(start.segment) == batch.start.segment());
+            let new = || segment.map(|start| SegmentIndex::of(log, start)).filter(|index| index.goes_on_with(batch));
+            let Some(index) = following.or_else(new) else { return };
+            self.indexes.insert(first, index);
+        }
+        self.uses = self.uses.saturating_add(1);
+        let Some((_, index)) = self.indexes.range_mut(..=first).next_back() else { return };
+        let before = index.bytes();
+        index.add(batch, subject);
+        index.used = self.uses;
+        let (after, first) = (index.bytes(), index.first());
+        self.grown(before, after, first);
+    }
+
     /// Finds the payloads of entries. An entry that cannot be found keeps its place, which is nowhere: it is voided when
     /// its payload is read.
     ///
@@ -45,7 +76,6 @@ impl PayloadPlaces {
         kept: &KeptFacts,
         subject: SubjectNumber,
     ) -> Result<()> {
-        self.indexes.retain(|_, index| index.is_current(&kept.log));
         let mut left = Vec::new();
         for (place, named) in unresolved {
             match self.row_or_known_place(named, kept)? {
@@ -122,19 +152,31 @@ impl PayloadPlaces {
         let Some(start) = behind.checked_sub(1).and_then(|place| log.segments.get(place)) else { return Ok(None) };
         let end = log.segments.get(behind).map_or(log.end, |next| next.position.end);
         self.uses = self.uses.saturating_add(1);
-        let first = start.position.next_sequence;
-        let index = self.indexes.entry(first).or_insert_with(|| SegmentIndex::of(log, start, end));
-        index.read_to(log, (sequence, end), subject)?;
-        index.used = self.uses;
-        while self.indexes.len() > 1 && self.bytes() > INDEX_BYTES_MAX {
-            let oldest = self.indexes.iter().min_by_key(|(_, index)| index.used).map(|(first, _)| *first);
-            oldest.and_then(|first| self.indexes.remove(&first));
+        let of_segment = self.indexes.range(start.position.next_sequence..=sequence).next_back();
+        let mut first = of_segment.map_or(start.position.next_sequence, |(first, _)| *first);
+        loop {
+            let index = self.indexes.entry(first).or_insert_with(|| SegmentIndex::of(log, start));
+            let before = index.bytes();
+            index.read_to(log, (sequence, end), subject)?;
+            index.used = self.uses;
+            let (after, following) = (index.bytes(), index.following(sequence));
+            self.grown(before, after, first);
+            let Some(following) = following else { break };
+            first = following.first();
+            self.indexes.entry(first).or_insert(following);
         }
         Ok(self.indexes.get(&first))
     }
 
-    fn bytes(&self) -> usize {
-        self.indexes.values().map(SegmentIndex::bytes).fold(0, usize::saturating_add)
+    /// An index took so many bytes before and afterwards. Those that were not used for long forget what they have.
+    fn grown(&mut self, before: usize, after: usize, kept: Sequence) {
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
+        while after > before && self.bytes > INDEX_BYTES_MAX {
+            let others = self.indexes.values_mut().filter(|index| index.first() != kept && index.bytes() > 0);
+            let Some(oldest) = others.min_by_key(|index| index.used) else { return };
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
+            oldest.forget();
+        }
     }
 }
 

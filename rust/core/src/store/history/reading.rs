@@ -92,7 +92,9 @@ impl HistoryRequest {
         let Self { kept, subject, from, number, is_known, first, count, mut places } = self;
         let mut unresolved = Vec::new();
         let entries_max = first.since(number).saturating_add(count);
-        let mut log = LogPiece::read(&kept, from, entries_max, |of| of == subject, &mut unresolved)?;
+        places.begin(&kept.log);
+        let pass = |batch: &ScannedBatch| places.pass(batch, &kept.log, subject);
+        let mut log = LogPiece::read((&kept, from), entries_max, |of| of == subject, pass, &mut unresolved)?;
         places.resolve(&unresolved, &mut log.entries, &kept, subject)?;
         Ok(HistoryPiece { subject, number, is_known, first, count, log, places })
     }
@@ -100,15 +102,15 @@ impl HistoryRequest {
 
 impl LogPiece {
     /// Reads from a place on, until the piece has so many entries of the wanted subjects, without looking for payloads.
-    /// Adds those that have none yet to `unresolved`.
+    /// Adds those that have none yet to `unresolved`. Shows each batch that it passes.
     ///
     /// # Errors
     /// `Storage`.
     pub(super) fn read(
-        kept: &KeptFacts,
-        from: Location,
+        (kept, from): (&KeptFacts, Location),
         entries_max: u64,
         is_wanted: impl Fn(SubjectNumber) -> bool,
+        mut pass: impl FnMut(&ScannedBatch),
         unresolved: &mut Unresolved,
     ) -> Result<Self> {
         let (entries, batches) = (Vec::new(), Vec::new());
@@ -131,6 +133,7 @@ impl LogPiece {
                     is_behind_gap = false;
                     bytes = bytes.saturating_add(batch.bytes.len() as u64);
                     piece.take_in(&batch, &is_wanted, unresolved);
+                    pass(&batch);
                     reader.recycle(batch.bytes);
                 }
                 Ok(None) => {

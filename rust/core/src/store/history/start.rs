@@ -137,9 +137,15 @@ impl Owner {
             return GroupStart::Unfinished;
         }
         let first = first_kept(&self.state.segments, subject, keeping);
-        // Another group may finish messages before the start is applied, so the start is this number in any case.
         let finished_below = self.state.dispatch.finished_below(subject);
-        GroupStart::Number(first.map_or(finished_below, |first| first.min(finished_below)))
+        let is_found_again = self.state.segments.last().is_none_or(|newest| newest.ready.is_known());
+        match first {
+            Some(first) => GroupStart::Number(first.min(finished_below)),
+            // Another group may finish messages before the start is applied, so the start is this number.
+            None if is_found_again => GroupStart::Number(finished_below),
+            // They could not be read again.
+            None => GroupStart::Unfinished,
+        }
     }
 
     /// True for the subjects of users: retries and dead letters belong to a group.

@@ -9,6 +9,7 @@ use std::mem::take;
 
 use super::numbering::first_of_segment;
 use super::reading::{LogPiece, PieceBatch};
+use super::start_from_end::SegmentEnd;
 use crate::error::{Error, Result};
 use crate::record::name::GroupStart;
 use crate::schedule_log::{Entry, EntryState};
@@ -109,6 +110,8 @@ struct Seeking {
     left: BTreeMap<SubjectNumber, Sought>,
     /// Numbers that were found in the log. They are compared with what is kept at the end: a search may take long.
     found: BTreeMap<SubjectNumber, ReadyNumber>,
+    /// The messages up to there are counted, from the place of the time on.
+    counted: Option<SegmentEnd>,
 }
 
 /// A search that has a piece of the log to read.
@@ -118,6 +121,8 @@ pub struct StartSearch {
     kept: KeptFacts,
     /// Where the piece begins.
     from: Location,
+    /// The end of the segment, if the messages may be counted from there.
+    end: Option<SegmentEnd>,
 }
 
 /// A search that has read a piece of the log.
@@ -133,9 +138,17 @@ impl StartSearch {
     /// # Errors
     /// `Storage`. The search may be begun again.
     pub fn read(self) -> Result<StartPiece> {
-        let Self { seeking, kept, from } = self;
+        let Self { mut seeking, mut kept, mut from, end } = self;
+        if let (Wanted::Ready(since), Some(end)) = (seeking.wanted, end)
+            && let Some(place) = end.nearer_place(&kept.log, from, since)?
+        {
+            (from, seeking.counted) = (place, Some(end));
+        }
+        if let Some(end) = &seeking.counted {
+            kept.log.end = end.place;
+        }
         let is_left = |subject| seeking.left.contains_key(&subject);
-        let piece = LogPiece::read(&kept, from, PIECE_MESSAGES, is_left, &mut Vec::new())?;
+        let piece = LogPiece::read((&kept, from), PIECE_MESSAGES, is_left, |_| (), &mut Vec::new())?;
         Ok(StartPiece { seeking, piece })
     }
 }
@@ -167,7 +180,7 @@ impl Seeking {
                 }
             }
         }
-        for sought in self.left.values_mut().filter(|sought| sought.from <= piece.end) {
+        for sought in self.left.values_mut().filter(|sought| sought.from < piece.end) {
             sought.from = piece.end;
             sought.is_known &= !piece.ends_in_gap;
         }
@@ -180,7 +193,8 @@ impl Seeking {
             return;
         }
         for (subject, sought) in self.left.iter_mut().filter(|(_, sought)| sought.from <= batch.start) {
-            sought.is_known &= !batch.is_behind_gap;
+            // What cannot be read before the place where a subject begins concerns only the others.
+            sought.is_known &= !batch.is_behind_gap || sought.from == batch.start;
             if let Some(first) = first_of_segment(state, *subject, batch) {
                 (sought.number, sought.is_known) = (first, true);
             }
@@ -195,6 +209,9 @@ impl Owner {
     /// `InvalidArgument` naming `start` if the message of a receipt is not in the log any more.
     pub fn go_on_with_start(&self, found: StartPiece) -> Result<StartPlan> {
         let StartPiece { mut seeking, piece } = found;
+        if let Some(end) = seeking.counted.take() {
+            return self.count_on(seeking, end, &piece);
+        }
         for (subject, number) in seeking.pass(&piece, &self.state) {
             if matches!(seeking.wanted, Wanted::Message(_)) {
                 let is_gone = self.state.subjects.get(subject).is_some_and(|known| known.gone.contains(number.0));
@@ -213,11 +230,47 @@ impl Owner {
                 self.search_on(&mut seeking, subject, sought)?;
             }
         }
-        Ok(self.planned(seeking))
+        Ok(self.planned(seeking, None))
+    }
+
+    /// The end of a segment, if all messages of the subjects in it can be counted from there.
+    fn segment_end(&self, seeking: &Seeking, segment: usize) -> Option<SegmentEnd> {
+        let segments = &self.state.segments;
+        let (begin, behind) = (segments.get(segment)?.position.end, segment.saturating_add(1));
+        if !matches!(seeking.wanted, Wanted::Ready(_)) || seeking.left.values().any(|sought| sought.from != begin) {
+            return None;
+        }
+        let place = segments.get(behind).map_or(self.state.position.end, |next| next.position.end);
+        let number = |subject: &SubjectNumber| Some((*subject, self.number_at(*subject, behind)?));
+        let numbers = seeking.left.keys().map(number).collect::<Option<_>>()?;
+        Some(SegmentEnd { place, numbers })
+    }
+
+    /// Counts the messages of a piece that is nearer to the end of the segment.
+    fn count_on(&self, mut seeking: Seeking, mut end: SegmentEnd, piece: &LogPiece) -> Result<StartPlan> {
+        if !end.count(piece, &self.state) {
+            let subjects: Vec<_> = seeking.left.keys().chain(seeking.found.keys()).copied().collect();
+            return Ok(self.planned(self.begun(&subjects, seeking.wanted)?.0, None));
+        }
+        if piece.is_last {
+            seeking.left.clear();
+            seeking.found.extend(end.numbers);
+        } else {
+            seeking.left.values_mut().for_each(|sought| sought.from = piece.end);
+            seeking.counted = Some(end);
+        }
+        Ok(self.planned(seeking, None))
     }
 
     /// Begins a search in the last segment that begins before the wanted messages became ready.
     pub(super) fn search(&self, subjects: &[SubjectNumber], wanted: Wanted) -> Result<StartPlan> {
+        let (seeking, first) = self.begun(subjects, wanted)?;
+        let end = self.segment_end(&seeking, first);
+        Ok(self.planned(seeking, end))
+    }
+
+    /// What is sought at the beginning, and the segment of the time.
+    fn begun(&self, subjects: &[SubjectNumber], wanted: Wanted) -> Result<(Seeking, usize)> {
         let segments = &self.state.segments;
         let mut behind = segments.partition_point(|start| start.position.trusted < wanted.not_before());
         if let Wanted::Message(key) = wanted {
@@ -233,7 +286,7 @@ impl Owner {
             }
             (other, _) => other,
         };
-        let mut seeking = Seeking { wanted, left: BTreeMap::new(), found: BTreeMap::new() };
+        let mut seeking = Seeking { wanted, left: BTreeMap::new(), found: BTreeMap::new(), counted: None };
         for subject in subjects.iter().copied() {
             let Some(segment) = segment else {
                 let next = self.state.dispatch.next_number(subject);
@@ -245,7 +298,7 @@ impl Owner {
             let (number, is_known) = (number.unwrap_or_default(), number.is_some());
             self.search_on(&mut seeking, subject, Sought { from, number, is_known, ..Sought::default() })?;
         }
-        Ok(self.planned(seeking))
+        Ok((seeking, first))
     }
 
     /// The number of the subject's first message in the last segment before this one that says it, and the place.
@@ -297,7 +350,7 @@ impl Owner {
     }
 
     /// The plan of what is left: the next piece begins where the first of these subjects goes on.
-    fn planned(&self, mut seeking: Seeking) -> StartPlan {
+    fn planned(&self, mut seeking: Seeking, end: Option<SegmentEnd>) -> StartPlan {
         let Some(from) = seeking.left.values().map(|sought| sought.from).min() else {
             return StartPlan::Found(self.bounded(seeking.found));
         };
@@ -305,7 +358,7 @@ impl Owner {
             sought.next_number = self.state.dispatch.next_number(*subject);
         }
         let kept = KeptFacts::of(&self.effects.storage, &self.state);
-        StartPlan::Read(Box::new(StartSearch { seeking, kept, from }))
+        StartPlan::Read(Box::new(StartSearch { seeking, kept, from, end }))
     }
 }
 

@@ -42,6 +42,13 @@ impl Account {
         was_to_come && self.expiry_of(number, sequence).is_some_and(|(at, _)| now >= at)
     }
 
+    /// True if a copy of the message whose publish was not answered, and which never came, may have become a dead letter
+    /// by this time.
+    fn may_have_expired_unknown(&self, number: u64, now: Millis) -> bool {
+        let Some(sent) = self.sent.get(&number) else { return false };
+        matches!(sent.expires, Some((expires, OnExpiry::DeadLetter)) if now >= expires.at(sent.not_before))
+    }
+
     /// At the end: these are the dead letters of a group of this subject, of all its messages.
     pub(crate) fn dead_letters_seen(
         &mut self,
@@ -52,13 +59,19 @@ impl Account {
         let mut dead = BTreeSet::new();
         for letter in letters {
             let sequence = letter.entry.payload_sequence();
-            let number = self.of.get(&sequence).copied().unwrap_or_default();
-            let is_expired = self.may_have_expired(number, sequence, self.place(group, sequence), now);
-            let becomes_dead = matches!(self.expiry_of(number, sequence), Some((_, OnExpiry::DeadLetter)));
-            let is_right = is_expired && becomes_dead && letter.reason.as_deref() == Some(EXPIRED_REASON);
-            // A publish that was not answered, and whose message never came, is known by nobody.
-            let is_known = self.of.contains_key(&sequence);
-            if !dead.insert(sequence) || is_known && (!is_right || !self.is_wanted(group, number)) {
+            let number = letter.body.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let is_of_sent =
+                self.sent.get(&number).is_some_and(|sent| sent.subject == subject && sent.body == letter.body);
+            let was_to_die = match self.expiry_of(number, sequence) {
+                Some((_, OnExpiry::DeadLetter)) => {
+                    self.may_have_expired(number, sequence, self.place(group, sequence), now)
+                }
+                Some((_, OnExpiry::Drop)) => false,
+                None => self.may_have_expired_unknown(number, now),
+            };
+            self.found_copy(number, sequence);
+            let is_right = is_of_sent && was_to_die && letter.reason.as_deref() == Some(EXPIRED_REASON);
+            if !dead.insert(sequence) || !is_right || !self.is_wanted(group, number) {
                 self.blame(format!("{group} has the dead letter {letter:?} of message {number}"));
             }
         }

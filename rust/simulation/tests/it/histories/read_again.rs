@@ -3,7 +3,7 @@
 
 use crate::rig::{Place, Rig, START, bodies_of, lean, sees, small};
 use delaymq_core::planted::Planted;
-use delaymq_core::store::{Outcome, OwnerOptions, StartAt};
+use delaymq_core::store::{LoadRequest, Outcome, OwnerOptions, PullRequest, StartAt};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NodeOptions};
 
@@ -217,6 +217,41 @@ fn a_group_that_is_reset_reads_again_marked_and_its_attempts_begin_anew() {
     assert_eq!(bodies_of(&retried), ["b"]);
     assert_eq!(retried[0].delivery.attempt, 2);
     rig.compare_with_log();
+}
+
+fn asked_load(rig: &mut Rig, (group, consumer): Place) -> LoadRequest {
+    let request = PullRequest { group, consumer, count_max: 10, in_flight_max: 10, beside: 0 };
+    // Nothing is reserved at first.
+    (0..2)
+        .find_map(|_| {
+            let load = rig.node().asked_load(request).unwrap();
+            rig.settle();
+            load
+        })
+        .unwrap()
+}
+
+#[test]
+fn a_load_that_comes_too_late_is_not_kept() {
+    let mut rig = Rig::new(small());
+    let first = rig.earliest("s", "first");
+    for number in 0..40 {
+        rig.publish("s", 0, &number.to_string());
+    }
+    rig.take_all(first);
+    let (second, third) = (begin_again(&mut rig, "second"), begin_again(&mut rig, "third"));
+    let loads = [second, third].map(|place| asked_load(&mut rig, place));
+    // One has read the messages since, and one is gone.
+    assert_eq!(rig.take_all(second).len(), 40);
+    rig.node().end_consumer(third.0, third.1, 0).unwrap();
+    rig.settle();
+    rig.node().remove_group(third.0).unwrap().unwrap();
+    rig.settle();
+    let before = rig.node().owner().loaded_postings();
+    for load in loads {
+        assert_eq!(rig.node().loaded(load.read().unwrap()).unwrap(), []);
+        assert_eq!(rig.node().owner().loaded_postings(), before);
+    }
 }
 
 #[test]

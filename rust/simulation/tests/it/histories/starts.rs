@@ -7,8 +7,9 @@ use delaymq_core::error::Error;
 use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, Receipt, Since, StartAt, StartPlan};
-use delaymq_core::units::{Millis, SubjectNumber};
+use delaymq_core::units::{Millis, ReadyNumber, SubjectNumber};
 use delaymq_simulation::disk::End;
+use delaymq_simulation::node::NodeOptions;
 
 struct Sent {
     receipt: Receipt,
@@ -194,6 +195,54 @@ fn subjects_that_start_together_share_one_reading_and_start_where_each_alone_wou
         }
     }
     assert!(starts_seen.len() > 10, "{starts_seen:?}");
+}
+
+/// Counted from the end of the segment, or from its beginning.
+#[test]
+fn a_start_at_a_time_reads_less_than_half_of_a_segment_of_large_batches() {
+    const ROUNDS: u64 = 60;
+    let mut rig = Rig::new(NodeOptions { segment_bytes: 16 << 20, ..small() });
+    rig.group("s", "first", StartAt::Unfinished);
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        times.push(receipt_time(&rig));
+        for number in 0..400 {
+            rig.submit(if number % 4 == 3 { "other" } else { "s" }, 0, &format!("{round} {number}"));
+        }
+        rig.settle();
+        rig.clock.advance(10);
+    }
+    let subject = rig.node().subject_number("s").unwrap();
+    for (round, time) in (0..).zip(times) {
+        let (starts, pieces) = planned(&mut rig, &[subject], StartAt::Due(Since::At(time)));
+        assert_eq!(starts, [GroupStart::Number(ReadyNumber(round * 300))], "{round}");
+        assert!(pieces <= 4, "{round}: {pieces} pieces of 4,096 messages, and there are 18,000");
+    }
+    let now = receipt_time(&rig);
+    let (future, _) = planned(&mut rig, &[subject], StartAt::Due(Since::At(now)));
+    assert_eq!(future, [GroupStart::Number(ReadyNumber(ROUNDS * 300))]);
+}
+
+#[test]
+fn a_group_begins_with_what_is_unfinished_where_nothing_could_be_found_again() {
+    let mut rig = Rig::new(NodeOptions { segment_bytes: 4 << 20, ..small() });
+    let first = rig.earliest("s", "first");
+    rig.publish("s", 0, "finished");
+    rig.take_all(first);
+    let start = |rig: &mut Rig| {
+        let subject = rig.node().subject_number("s").unwrap();
+        planned(rig, &[subject], StartAt::Earliest).0[0]
+    };
+    assert_eq!(start(&mut rig), GroupStart::Number(ReadyNumber(0)));
+    // The segment has too many subjects to say a number of each. Another group may finish what is unfinished now.
+    for number in 0..4_096 {
+        rig.submit(&format!("other {number}"), 0, "");
+    }
+    rig.settle();
+    rig.publish("s", 0, "unfinished");
+    rig.step();
+    assert_eq!(start(&mut rig), GroupStart::Unfinished);
+    assert_eq!(started(&mut rig, "second", StartAt::Earliest), ["unfinished"]);
 }
 
 #[test]
