@@ -304,6 +304,20 @@ faults! {
     ArchiveMarkIgnored,
     /// Zeros are accepted as a record.
     ZerosAccepted,
+    /// A client repeats a request whose answer was lost, although the server does not deduplicate it.
+    DoubtRepeated,
+    /// A client reports a request that it sent and gave up as one that was not sent.
+    SentUntold,
+    /// A flush of a client confirms messages that were settled after it was requested.
+    FlushCoversLater,
+    /// A client counts settled messages as durable when the connection is lost before the server confirmed them.
+    LostCountsAsSettled,
+    /// A subscription that is created again keeps its number, and takes keys of the lost connection for its own.
+    NumberKept,
+    /// A client hands over messages that waited for the consumer when their connection was lost.
+    LostHandedOver,
+    /// A client gives the server credit again for messages that are on their way.
+    CreditGivenTwice,
 }
 
 impl Planted {

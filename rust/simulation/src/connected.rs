@@ -1,6 +1,6 @@
-//! A history over connections: clients with the core's callers, a server with the core's connections over one node, and
-//! a network that splits, delays, loses and cuts. One seed is one history. An account judges it by what users were
-//! answered and given, and by nothing else.
+//! A history over connections: clients with sessions of delaymq's client, a server with the core's connections over one
+//! node, and a network that splits, delays, loses and cuts. One seed is one history. An account judges it by what users
+//! were answered and given, and by nothing else.
 
 mod account;
 mod client;
@@ -89,8 +89,6 @@ pub struct Connected {
     places: Vec<Place>,
     shared: Shared,
     next_link: LinkId,
-    /// Links below this are of an earlier epoch of the server.
-    epoch_began: LinkId,
     /// How far the wall clock stepped ahead without being believed, at most.
     unbelieved_ms: u64,
     turn: u64,
@@ -164,7 +162,6 @@ impl Connected {
             places,
             shared,
             next_link: 1,
-            epoch_began: 1,
             unbelieved_ms: 0,
             turn: 0,
             trace: TraceHash::default(),

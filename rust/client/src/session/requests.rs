@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use delaymq_core::planted::{self, Planted};
 use delaymq_core::units::Millis;
 use delaymq_core::wire::client::caller::{CallId, Caller};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
@@ -264,7 +265,8 @@ impl<W> Requests<W> {
         if let Some(caller) = caller {
             caller.forget(call);
         }
-        Some(self.unanswered(pending.call.is_some(), false, pending.request.reads))
+        let is_untold = planted::is_on(Planted::SentUntold);
+        Some(self.unanswered(pending.call.is_some() && !is_untold, is_untold, pending.request.reads))
     }
 
     /// The error of a request that had no answer in time.
@@ -298,7 +300,7 @@ impl<W> Requests<W> {
             format!("the connection to {} was lost before the answer came: it may have been done or not", self.address);
         for mut pending in self.take_all() {
             let is_in_doubt = pending.may_have_changed();
-            if pending.is_of_connection || (is_in_doubt && (self.is_permanent || !pending.request.retry)) {
+            if pending.is_of_connection || (is_in_doubt && (self.is_permanent || !may_repeat(&pending.request))) {
                 self.finish(pending, Err(Failure::ambiguous(&words, cause.words())));
             } else if self.is_permanent {
                 self.finish(pending, Err(cause.clone()));
@@ -318,4 +320,9 @@ impl<W> Requests<W> {
             self.finish(pending, Err(failure));
         }
     }
+}
+
+/// True if the request may be sent again after its answer was lost.
+fn may_repeat(request: &Request) -> bool {
+    request.retry || planted::is_on(Planted::DoubtRepeated)
 }

@@ -1,6 +1,7 @@
 //! How a subscription settles messages: acknowledgements, redeliveries and dead letters, and what is known of them.
 
 use bytes::Bytes;
+use delaymq_core::planted::{self, Planted};
 use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::settle::{
     Acknowledge, GiveBack, GivenBack, KeyRange, PutAway, SETTLED_MAX as REQUEST_MESSAGES_MAX,
@@ -156,7 +157,8 @@ impl<W> SubscriptionState<W> {
     ) -> Outcome {
         match outcome {
             Ok(answer) => {
-                self.confirmed = self.confirmed.max(settled_before);
+                let settled = if planted::is_on(Planted::FlushCoversLater) { self.settled } else { settled_before };
+                self.confirmed = self.confirmed.max(settled);
                 for ticket in unanswered_before {
                     self.unanswered.remove(ticket);
                 }

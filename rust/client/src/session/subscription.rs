@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use delaymq_core::error::Result as CoreResult;
+use delaymq_core::planted::{self, Planted};
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::StartAt;
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
@@ -145,9 +146,13 @@ impl<W> SubscriptionState<W> {
         (self.number, self.cause, self.credit) = (0, None, 0);
         let put_away: usize = self.put_away.iter().map(|(_, keys)| keys.len()).sum();
         let queued = self.acknowledged.len().saturating_add(self.given_back.len()).saturating_add(put_away);
-        self.ambiguous = self.ambiguous.saturating_add(self.unconfirmed()).saturating_add(queued as u64);
+        if !planted::is_on(Planted::LostCountsAsSettled) {
+            self.ambiguous = self.ambiguous.saturating_add(self.unconfirmed()).saturating_add(queued as u64);
+        }
         self.clear_unconfirmed();
-        self.ready.clear();
+        if !planted::is_on(Planted::LostHandedOver) {
+            self.ready.clear();
+        }
         self.acknowledged.clear();
         self.given_back.clear();
         self.put_away.clear();
@@ -199,7 +204,8 @@ impl<W> SubscriptionState<W> {
 
     /// The number of further messages that the buffer has room for.
     fn room(&self) -> usize {
-        self.prefetch.saturating_sub(self.ready.len()).saturating_sub(self.credit)
+        let credit = if planted::is_on(Planted::CreditGivenTwice) { 0 } else { self.credit };
+        self.prefetch.saturating_sub(self.ready.len()).saturating_sub(credit)
     }
 
     fn credited(&mut self, room: usize) -> Request {

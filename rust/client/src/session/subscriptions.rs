@@ -1,6 +1,7 @@
 //! The subscriptions of a session: the calls of their consumers, and how they are created again.
 
 use delaymq_core::error::Error;
+use delaymq_core::planted::{self, Planted};
 use delaymq_core::wire::extension::consume::Subscribed;
 use delaymq_core::wire::extension::errors::RemoteError;
 
@@ -44,8 +45,9 @@ impl<W> Session<W> {
     /// Requests a subscription from the server, under the consumer name that it has had so far.
     pub(super) fn resubscribe(&mut self, id: SubscriptionId, now_ms: u64) {
         let Some(state) = self.subscriptions.get_mut(&id) else { return };
-        let number = self.next_number;
-        self.next_number = number.checked_add(1).unwrap_or(1);
+        let keeps = planted::is_on(Planted::NumberKept) && state.asked_number != 0;
+        let number = if keeps { state.asked_number } else { self.next_number };
+        self.next_number = self.next_number.checked_add(1).unwrap_or(1);
         (state.number, state.asked_number) = (0, number);
         // `subscribe` has checked the arguments.
         let Ok(request) = state.wanted.request(number, &state.consumer) else { return };

@@ -19,6 +19,11 @@ use self::known::{Cancel, Move, Series};
 use super::labels::Wants;
 use super::link::LinkId;
 
+/// The reason of the dead letters that clients make.
+pub(super) const DEAD_REASON: &str = "cannot be handled";
+/// A connection that is never lost.
+const NOBODY: LinkId = 0;
+
 /// A message as its user knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
@@ -67,6 +72,8 @@ enum Place {
     Free,
     /// It was given back, to come again at this time.
     GivenBack(LinkId, Millis),
+    /// It was made a dead letter.
+    Dead(LinkId),
     /// It was acknowledged, and the outcome is not known.
     Acknowledging(LinkId),
     /// It is finished.
@@ -172,6 +179,21 @@ impl Account {
         self.found_copy(number, sequence);
     }
 
+    /// A publish is sent once more, or only now.
+    pub(super) fn publish_repeated(&mut self, number: u64, not_before: Millis) {
+        if let Some(sent) = self.sent.get_mut(&number) {
+            sent.not_before = sent.not_before.min(not_before);
+            sent.last_not_before = not_before;
+        }
+    }
+
+    /// A publish was never sent.
+    pub(super) fn publish_unasked(&mut self, number: u64) {
+        if let Some(sent) = self.sent.get_mut(&number) {
+            sent.asked = sent.asked.saturating_sub(1);
+        }
+    }
+
     /// The answer to a publish was lost.
     pub(super) fn publish_lost(&mut self, numbers: impl Iterator<Item = u64>) {
         for number in numbers {
@@ -242,7 +264,7 @@ impl Account {
     fn came_again(&mut self, came: &Came<'_>, before: Place) {
         let is_lost = |link: &LinkId| self.lost.contains(link);
         let may = match before {
-            Place::Held(link) | Place::Acknowledging(link) => is_lost(&link),
+            Place::Held(link) | Place::Acknowledging(link) | Place::Dead(link) => is_lost(&link),
             Place::Free => true,
             Place::GivenBack(link, due) => is_lost(&link) || (came.is_retry && came.due >= due),
             Place::Done => false,
@@ -275,17 +297,40 @@ impl Account {
         self.places.get(&(group.to_owned(), sequence)).map(|owed| owed.place)
     }
 
-    /// A consumer acknowledges what it holds.
-    pub(super) fn acknowledge_asked(&mut self, link: LinkId, group: &str, sequence: Sequence) {
-        if self.place(group, sequence) == Some(Place::Held(link)) {
+    /// A consumer acknowledges what it holds. False if the message is not the consumer's any more.
+    pub(super) fn acknowledge_asked(&mut self, link: LinkId, group: &str, sequence: Sequence) -> bool {
+        let is_held = self.place(group, sequence) == Some(Place::Held(link));
+        if is_held {
             self.put(group, sequence, Place::Acknowledging(link));
         }
+        is_held
     }
 
     /// An answer says that the acknowledgement is durable.
     pub(super) fn acknowledged(&mut self, link: LinkId, group: &str, sequence: Sequence) {
-        if self.place(group, sequence) == Some(Place::Acknowledging(link)) {
-            self.put(group, sequence, Place::Done);
+        match self.place(group, sequence) {
+            Some(Place::Acknowledging(by)) if by == link => self.put(group, sequence, Place::Done),
+            Some(Place::Done) => {}
+            place => self.blame(format!("{sequence} is told to be finished by {link} in {group}, and is {place:?}")),
+        }
+    }
+
+    /// An answer says that it is durable that a message was given back or made a dead letter: the loss of the
+    /// connection does not bring it.
+    pub(super) fn given_back(&mut self, link: LinkId, group: &str, sequence: Sequence) {
+        match self.place(group, sequence) {
+            Some(Place::GivenBack(by, due)) if by == link => {
+                self.put(group, sequence, Place::GivenBack(NOBODY, due));
+            }
+            Some(Place::Dead(by)) if by == link => self.put(group, sequence, Place::Dead(NOBODY)),
+            _ => {}
+        }
+    }
+
+    /// A consumer makes a dead letter of what it holds.
+    pub(super) fn dead_letter_asked(&mut self, link: LinkId, group: &str, sequence: Sequence) {
+        if self.place(group, sequence) == Some(Place::Held(link)) {
+            self.put(group, sequence, Place::Dead(link));
         }
     }
 
@@ -331,7 +376,7 @@ impl Account {
                 kept_back += u64::from(!is_wanted);
                 let is_fine = match place {
                     None if !is_wanted => true,
-                    Some(Place::Done | Place::Acknowledging(_)) => true,
+                    Some(Place::Done | Place::Acknowledging(_) | Place::Dead(_)) => true,
                     _ if self.may_have_expired(*number, *sequence, place, now) => true,
                     Some(_) => false,
                     // A lost cancel may have been done, and then no group gets the message.

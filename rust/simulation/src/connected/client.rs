@@ -1,53 +1,90 @@
-//! A user of delaymq's own protocol: it publishes, cancels, consumes, settles, and connects again when the connection
-//! is lost. It reports what the core's caller returns to the account.
+//! A user of delaymq's own protocol: a program that runs on a session of delaymq's client, of which it is the socket and
+//! the clock. It publishes, cancels, consumes, settles, and connects again when the connection is lost. It reports the
+//! outcomes that the session gives it to the account, and judges them by what went over the connection.
 
 mod changes;
 mod clock;
+mod consuming;
+mod outcomes;
 mod recurring;
 mod requests;
+mod settling;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use delaymq_client::failure::{Failure, Kind};
+use delaymq_client::options::ClientOptions;
+use delaymq_client::session::{Session, SubscriptionId, Ticket};
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{Millis, Sequence};
-use delaymq_core::wire::client::caller::{CallId, Caller, CallerLimits, Heard, told};
-use delaymq_core::wire::extension::consume::Deliver;
+use delaymq_core::wire::client::caller::CallerLimits;
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
-use delaymq_core::wire::extension::moves::read_moved;
-use delaymq_core::wire::extension::publish::{Cancelled, DueTime, read_outcomes, read_receipts};
-use delaymq_core::wire::reader::Reader;
+use delaymq_core::wire::extension::publish::DueTime;
+use delaymq_core::wire::extension::{
+    ACCEPT_CLOCK, CANCEL, CLOCK, END_RECURRING, MOVE, PUBLISH, PUBLISH_ON_TERMS, RECUR,
+};
 
-use super::account::{Account, Came};
 use super::link::{Link, LinkId};
+use super::server::TOKEN;
 use super::users::{Shared, User};
 
-/// A delivery's key: queue and offset.
-type Key = (u32, u64);
-
-/// A request under way.
+/// A request that waits for its outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Call {
-    /// With the right token, or with a wrong one.
-    Hello(bool),
-    /// Sent before the hello that is needed was answered.
-    TooEarly,
+    /// The first connection. True if the token is right.
+    Open(bool),
     Publish(Vec<(u64, DueTime)>),
     /// With ids that identify repetitions.
     PublishOnce(Vec<(u64, DueTime)>),
     Cancel(Sequence),
     Move(Receipt, DueTime),
     Subscribe,
-    /// The answer says that these acknowledgements are durable.
-    Settle(Vec<Sequence>),
+    /// All ready messages, and then an answer.
+    Ready,
+    /// The answer says that these settlements are durable.
+    Flush(SubscriptionId, Vec<Settled>),
+    /// The end of this subscription, which says the same.
+    Close(SubscriptionId, Vec<Settled>),
     Ping,
-    Unsubscribe,
     /// A series with this number replaces the client's series.
     Recur(u64),
     EndSeries,
     Clock,
     /// Accepts a step of so many milliseconds.
     Accept(u64),
+}
+
+/// A settled message whose settling is not known to be durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Settled {
+    /// The connection that delivered it.
+    link: LinkId,
+    sequence: Sequence,
+    /// It was given back or dead-lettered, and not acknowledged.
+    is_back: bool,
+}
+
+/// How a request may be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repeats {
+    /// It changes nothing.
+    Reads,
+    /// It may be executed once only.
+    Never,
+    /// The server deduplicates it. It may be repeated for so many milliseconds.
+    For(u64),
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+struct Asked {
+    call: Call,
+    ticket: Option<Ticket>,
+    repeats: Repeats,
+    at_ms: u64,
+    /// A connection was lost since.
+    was_lost: bool,
 }
 
 /// The subjects, group and filters of a consuming client.
@@ -67,24 +104,41 @@ pub(super) struct Client {
     name: String,
     consumes: Consumes,
     in_flight_max: u32,
-    caller: Caller,
-    /// The server wants a hello first.
-    needs_token: bool,
-    is_admitted: bool,
+    session: Session<u64>,
+    /// Its clock.
+    now_ms: u64,
+    /// The session has had a connection.
+    is_open: bool,
     link: Option<LinkId>,
-    calls: BTreeMap<CallId, Call>,
-    /// The number of its last subscription.
-    subscription: u32,
-    is_subscribing: bool,
-    is_subscribed: bool,
-    /// Subscriptions up to this number have ended.
-    ended: u32,
-    credit: u32,
-    holds: BTreeMap<Key, Sequence>,
-    /// Acknowledged without an answer. A flush makes these durable.
-    unflushed: Vec<Sequence>,
-    /// Keys of an earlier epoch, which it held when the server ended.
-    stale: Vec<Key>,
+    /// Why it closes its connection.
+    closes: Option<Failure>,
+    calls: BTreeMap<u64, Asked>,
+    next_token: u64,
+    /// Answers to requests of [`ANSWERED`] that the session passed on from this connection, and how many more it may
+    /// have dropped because their requests were given up.
+    heard: usize,
+    given_up: usize,
+    subscription: Option<SubscriptionId>,
+    /// The session says that its consumer may take messages.
+    has_news: bool,
+    holds: BTreeMap<u128, Sequence>,
+    /// What lost connections delivered and it has not settled.
+    lost: Vec<(u128, LinkId, Sequence)>,
+    /// Settled since the last flush that was asked for.
+    unflushed: Vec<Settled>,
+    /// Something was settled since the last flush that was asked for, or that flush was given up or refused.
+    is_unsure: bool,
+    /// Something that was settled on a lost connection may not be.
+    is_doubtful: bool,
+    /// It settled what a lost connection delivered, which the session must tell to be ambiguous.
+    must_be_told: bool,
+    /// The server's time when each message that came on this connection was sent, and how many such have been read.
+    given: BTreeMap<u128, Millis>,
+    given_read: usize,
+    /// How many messages of each number of a subscription it has taken.
+    taken: BTreeMap<u32, u64>,
+    /// The number of the last subscription of this connection that gave credit.
+    number: Option<u32>,
     /// Messages to publish again, since no answer came.
     again: Vec<(u64, DueTime)>,
     /// Batches with ids to publish again unchanged.
@@ -104,25 +158,39 @@ pub(super) struct Client {
     is_ending: bool,
 }
 
+/// The commands that only programs ask for; a session asks for none of them by itself.
+const ANSWERED: [i16; 8] = [PUBLISH, PUBLISH_ON_TERMS, CANCEL, MOVE, RECUR, END_RECURRING, CLOCK, ACCEPT_CLOCK];
+/// The token of the call that waits for the first connection.
+const OPEN: u64 = 0;
+
 impl Client {
     pub(super) fn new(number: usize, consumes: Consumes, in_flight_max: u32, needs_token: bool) -> Self {
-        Self {
+        let is_right = !needs_token || number.is_multiple_of(2);
+        let mut client = Self {
             name: format!("client {number}"),
             consumes,
             in_flight_max,
-            caller: Caller::new(CallerLimits::default()),
-            needs_token,
-            is_admitted: false,
+            session: new_session(is_right),
+            now_ms: 0,
+            is_open: false,
             link: None,
+            closes: None,
             calls: BTreeMap::new(),
-            subscription: 0,
-            is_subscribing: false,
-            is_subscribed: false,
-            ended: 0,
-            credit: 0,
+            next_token: OPEN,
+            heard: 0,
+            given_up: 0,
+            subscription: None,
+            has_news: false,
             holds: BTreeMap::new(),
+            lost: Vec::new(),
             unflushed: Vec::new(),
-            stale: Vec::new(),
+            is_unsure: false,
+            is_doubtful: false,
+            must_be_told: false,
+            given: BTreeMap::new(),
+            given_read: 0,
+            taken: BTreeMap::new(),
+            number: None,
             again: Vec::new(),
             once_again: Vec::new(),
             receipts: Vec::new(),
@@ -132,114 +200,54 @@ impl Client {
             clock_ahead_ms: None,
             is_clock_right: false,
             is_ending: false,
-        }
-    }
-
-    /// The outcome of a request is not known. With `again` it is sent once more.
-    fn not_answered(&mut self, account: &mut Account, call: Call, again: bool) {
-        match call {
-            Call::Publish(messages) => {
-                account.publish_lost(messages.iter().map(|(number, _)| *number));
-                self.again.extend(messages.into_iter().filter(|_| again));
-            }
-            Call::PublishOnce(messages) => {
-                account.publish_lost(messages.iter().map(|(number, _)| *number));
-                self.once_again.extend(again.then_some(messages));
-            }
-            Call::Cancel(sequence) => account.cancel_lost(sequence),
-            Call::Move(receipt, due) => self.moves_again.extend(again.then_some((receipt, due))),
-            Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
-            _ => {}
-        }
-    }
-
-    /// An error came: the store has ended or is full, or the client has not said hello.
-    fn refused(&mut self, account: &mut Account, call: Call, error: &RemoteError) {
-        match (call, error.code) {
-            (Call::Hello(false) | Call::TooEarly, ErrorCode::Unauthorized) => {}
-            (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
-            (call, _) if is_passing(error) => self.not_answered(account, call, true),
-            // A request of an earlier connection has ended the series, or the end of the history has.
-            (Call::Recur(_), ErrorCode::InvalidArgument) => account.series_lost(&self.series),
-            // Dispatch is not held, or another step holds it.
-            (Call::Accept(_), ErrorCode::InvalidArgument) => {}
-            (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
-        }
-    }
-
-    fn answered(&mut self, account: &mut Account, call: Call, body: &[u8]) {
-        match call {
-            Call::Hello(true) => self.is_admitted = true,
-            Call::Hello(false) | Call::TooEarly => account.blame(format!("a stranger is served: {body:?}")),
-            Call::Publish(messages) | Call::PublishOnce(messages) => match read_receipts(&mut Reader::new(body)) {
-                Ok(receipts) if receipts.len() == messages.len() => {
-                    for ((number, _), receipt) in messages.iter().zip(&receipts) {
-                        account.published(*number, receipt.key.sequence, receipt.key.due);
-                    }
-                    self.receipts.extend(receipts);
-                }
-                other => account.blame(format!("{other:?} is the answer to {messages:?}")),
-            },
-            Call::Cancel(sequence) => match read_outcomes(body).as_deref() {
-                Ok([outcome]) => account.cancel_told(sequence, *outcome == Cancelled::Done),
-                other => account.blame(format!("{other:?} is the answer to a cancel of {sequence}")),
-            },
-            Call::Move(receipt, due) => match read_moved(body).as_deref() {
-                Ok([moved]) => self.move_told(account, (receipt, due), moved),
-                other => account.blame(format!("{other:?} is the answer to a move of {receipt:?}")),
-            },
-            Call::Subscribe => (self.is_subscribing, self.is_subscribed) = (false, true),
-            Call::Settle(sequences) => {
-                let Some(link) = self.link else { return };
-                for sequence in sequences {
-                    account.acknowledged(link, &self.consumes.group, sequence);
-                }
-            }
-            Call::Recur(number) => self.series_told(account, number, body),
-            Call::EndSeries => account.series_ended(&self.series),
-            Call::Ping if body != PING_BYTES => account.blame(format!("a ping came back as {body:?}")),
-            Call::Clock => self.clock_told(account, body),
-            Call::Accept(asked_ms) => Self::clock_accepted(account, asked_ms, body),
-            Call::Ping | Call::Unsubscribe => {}
-        }
-    }
-
-    fn delivered(&mut self, account: &mut Account, body: &[u8], now: Millis) {
-        let deliver = match Deliver::read(body) {
-            Ok(deliver) => deliver,
-            Err(malformed) => return account.blame(format!("a delivery is {malformed:?}")),
         };
-        let Some(link) = self.link else { return };
-        if deliver.subscription <= self.ended {
-            // The delivery was under way when the subscription ended: its messages return to the group.
-            return;
-        }
-        let count = u32::try_from(deliver.messages.len()).unwrap_or(u32::MAX);
-        let is_fine = self.is_subscribed && deliver.subscription == self.subscription;
-        if deliver.now > now {
-            account.blame(format!("the server's clock is ahead of {now}: {deliver:?}"));
-        }
-        if !is_fine || count > self.credit {
-            account.blame(format!("{count} messages with credit {}: {deliver:?}", self.credit));
-        }
-        self.credit = self.credit.saturating_sub(count);
-        for message in &deliver.messages {
-            account.counts.of_others += u64::from(message.queue > 1);
-            let before = self.holds.insert((message.queue, message.offset), message.sequence);
-            if before.is_some() || !message.is_whole() || self.holds.len() > self.in_flight_max as usize {
-                account.blame(format!("{} held, one of them before: {before:?}, {message:?}", self.holds.len()));
+        client.wait_for(Call::Open(is_right), None, Repeats::Reads);
+        client
+    }
+
+    /// A session whose first connection failed has ended; the program begins with another one.
+    fn begin_anew(&mut self) {
+        self.session = new_session(true);
+        self.next_token = OPEN;
+        self.wait_for(Call::Open(true), None, Repeats::Reads);
+    }
+
+    /// The token under which the outcome of the next request comes.
+    fn wait_for(&mut self, call: Call, ticket: Option<Ticket>, repeats: Repeats) {
+        let asked = Asked { call, ticket, repeats, at_ms: self.now_ms, was_lost: false };
+        self.calls.insert(self.next_token, asked);
+        self.next_token += 1;
+    }
+
+    /// Judges what the session passed on by what came over the connection.
+    fn compare(&mut self, around: &mut Shared, link: &Link) {
+        let (account, now) = (&mut around.account, Millis(around.ledger.time));
+        for (key, at) in link.given().get(self.given_read..).unwrap_or_default() {
+            self.given.insert(*key, *at);
+            if *at > now {
+                account.blame(format!("the server's clock is ahead of {now}: it gave {key:x} at {at}"));
             }
-            account.came(&Came {
-                link,
-                group: &self.consumes.group,
-                subject: message.subject,
-                sequence: message.sequence,
-                is_retry: message.queue % 2 == 1,
-                redelivered: message.redelivered,
-                due: message.due,
-                now: deliver.now,
-                body: message.parts().1,
-            });
+        }
+        self.given_read = link.given().len();
+        let came = link.answers_to(&ANSWERED);
+        let passed_on = self.heard..=self.heard.saturating_add(self.given_up);
+        if self.closes.is_none() && !passed_on.contains(&came) {
+            let (heard, given_up) = (self.heard, self.given_up);
+            account.blame(format!("{came} answers came, and {heard} were passed on, {given_up} given up"));
+        }
+        for (number, credit, came) in link.credits() {
+            self.number = Some(number);
+            let taken = self.taken.get(&number).copied().unwrap_or_default();
+            if came > credit || credit > taken.saturating_add(u64::from(self.in_flight_max)) {
+                account.blame(format!("{came} messages with credit {credit} for {number}, and {taken} were taken"));
+            }
+        }
+        let is_foreseen = |failure: &Failure| match failure {
+            Failure::Remote(error) => is_passing(error) || error.code == ErrorCode::Unauthorized && !self.is_open,
+            Failure::Local { kind, .. } => *kind == Kind::TimedOut,
+        };
+        if let Some(failure) = self.closes.as_ref().filter(|failure| !is_foreseen(failure)) {
+            account.blame(format!("the server sent what the session does not understand: {failure:?}"));
         }
     }
 }
@@ -257,82 +265,108 @@ impl User for Client {
         self.link
     }
 
-    fn connect(&mut self, link: LinkId, limits: CallerLimits) {
-        self.caller = Caller::new(limits);
-        self.link = Some(link);
-        (self.is_subscribing, self.is_subscribed) = (false, false);
-        self.is_admitted = !self.needs_token;
+    fn may_act_apart(&self) -> bool {
+        self.is_open
     }
 
-    /// The outcome of the requests under way is not known. The client loses the messages that it holds. If the server
-    /// ended, it keeps their keys, to check that they name nothing any more.
-    fn lost(&mut self, around: &mut Shared, link: &Link, epoch_ended: bool) {
-        let again = around.chance.percent(70);
-        let account = &mut around.account;
-        let lost = self.caller.lost();
-        if let Some((call, command)) = lost.iter().find(|(call, _)| link.was_answered(call.0)) {
-            account.blame(format!("request {call:?} of command {command} was answered and is told to be ambiguous"));
+    fn time_passed(&mut self, by_ms: u64) {
+        self.now_ms = self.now_ms.saturating_add(by_ms);
+    }
+
+    fn run_due(&mut self, around: &mut Shared) -> bool {
+        if self.session.next_due_ms().is_some_and(|due_ms| due_ms <= self.now_ms)
+            && let Err(failure) = self.session.run_due(self.now_ms)
+        {
+            self.closes.get_or_insert(failure);
         }
-        let known: BTreeSet<CallId> = self.calls.keys().copied().collect();
-        if known != lost.iter().map(|(call, _)| *call).collect() {
-            account.blame(format!("under way are {known:?}, and lost are {lost:?}"));
+        self.collect(around);
+        self.closes.is_some()
+    }
+
+    fn connect(&mut self, around: &mut Shared, link: LinkId, limits: CallerLimits) {
+        self.told_once_more(around);
+        self.session.begin(limits, self.now_ms);
+        self.link = Some(link);
+        (self.heard, self.given_up, self.given_read) = (0, 0, 0);
+        self.given.clear();
+        self.taken.clear();
+        self.number = None;
+    }
+
+    /// The session judges the requests under way. The client loses the messages that it holds, and may settle them
+    /// all the same.
+    fn lost(&mut self, around: &mut Shared) {
+        let link = self.link.take().unwrap_or_default();
+        let lost = std::mem::take(&mut self.holds).into_iter();
+        self.lost.extend(lost.map(|(key, sequence)| (key, link, sequence)));
+        let is_flush = |asked: &Asked| matches!(asked.call, Call::Flush(..) | Call::Close(..));
+        self.is_doubtful |= self.is_unsure || self.calls.values().any(is_flush);
+        let failure = self.closes.take();
+        let failure = failure.unwrap_or_else(|| Failure::new(Kind::Unreachable, "the connection was lost"));
+        self.session.lost(&failure, self.now_ms);
+        self.collect(around);
+        for asked in self.calls.values_mut() {
+            asked.was_lost = true;
         }
-        for call in std::mem::take(&mut self.calls).into_values() {
-            self.not_answered(account, call, again);
-        }
-        let held = std::mem::take(&mut self.holds);
-        if epoch_ended {
-            self.stale.extend(held.into_keys());
-        }
-        self.unflushed.clear();
-        self.link = None;
     }
 
     fn write(&mut self, count_max: usize) -> Vec<u8> {
-        let bytes: Vec<u8> = self.caller.output().flatten().take(count_max).copied().collect();
-        self.caller.sent(bytes.len());
+        let bytes: Vec<u8> = self.session.output().flatten().take(count_max).copied().collect();
+        self.session.sent(bytes.len());
         bytes
     }
 
     fn receive(&mut self, bytes: &[u8]) -> usize {
-        self.caller.receive(bytes)
+        if self.closes.is_none()
+            && let Err(failure) = self.session.receive(bytes, self.now_ms)
+        {
+            self.closes = Some(failure);
+        }
+        bytes.len()
     }
 
     fn hear(&mut self, around: &mut Shared, link: &Link) {
-        let (account, now) = (&mut around.account, Millis(around.ledger.time));
-        account.now = now;
-        loop {
-            match self.caller.hear() {
-                Ok(None) => return,
-                Ok(Some(Heard::Deliver(body))) => self.delivered(account, &body, now),
-                Ok(Some(Heard::Answer { call, code, body, command })) => {
-                    let known = self.calls.remove(&call);
-                    match (known, told(code, &body)) {
-                        (Some(known), Ok(body)) if link.was_answered(call.0) => self.answered(account, known, &body),
-                        (Some(known), Err(error)) if link.was_answered(call.0) => self.refused(account, known, &error),
-                        (None, Err(error)) if is_passing(&error) => {}
-                        (known, answer) => account.blame(format!(
-                            "answer {answer:?} to {call:?} of command {command}, which is {known:?}, whole: {}",
-                            link.was_answered(call.0)
-                        )),
-                    }
-                }
-                Err(malformed) => return account.blame(format!("the server sent {malformed:?}")),
-            }
-        }
+        around.account.now = Millis(around.ledger.time);
+        self.collect(around);
+        self.compare(around, link);
     }
 
     fn act(&mut self, around: &mut Shared) -> &'static str {
-        self.act_or_wait(around)
+        let words = self.act_or_wait(around);
+        self.collect(around);
+        words
     }
 
     fn finish(&mut self, around: &mut Shared) {
         self.finish_one_step(around);
+        self.collect(around);
     }
 
     fn is_quiet(&self) -> bool {
-        self.is_subscribed && self.calls.is_empty() && self.holds.is_empty() && self.unflushed.is_empty()
+        let is_subscribed = self.subscription.is_some_and(|id| self.session.is_subscribed(id));
+        is_subscribed
+            && !self.has_news
+            && self.calls.is_empty()
+            && self.holds.is_empty()
+            && self.unflushed.is_empty()
+            && self.session.output_bytes() == 0
     }
+}
+
+fn new_session(is_right: bool) -> Session<u64> {
+    let token = if is_right { TOKEN } else { b"guessed" };
+    let options = ClientOptions {
+        address: "the server".to_owned(),
+        timeout: "its timeout".to_owned(),
+        client: "simulation".to_owned(),
+        token: token.to_vec(),
+        hello_ms: 10_000,
+        ping_ms: 10_000,
+        silence_ms: 30_000,
+        again_ms: 250,
+    };
+    // Only a token that is too long is refused, and these are short.
+    Session::new(options, OPEN).unwrap_or_else(|_| new_session(is_right))
 }
 
 /// The name of the series of a client.
@@ -343,6 +377,11 @@ pub(super) fn series_of(number: usize) -> String {
 /// True for an error that says nothing of the request.
 fn is_passing(error: &RemoteError) -> bool {
     matches!(error.code, ErrorCode::Poisoned | ErrorCode::DiskFull | ErrorCode::Storage)
+}
+
+/// See [`is_passing`].
+fn is_passing_failure(failure: &Failure) -> bool {
+    matches!(failure, Failure::Remote(error) if is_passing(error))
 }
 
 /// The body of a ping.

@@ -57,7 +57,7 @@ impl Connected {
         let groups = self.plan.groups_of_subjects();
         let now = self.node()?.reading().now;
         self.shared.account.judge_the_end(&groups, now);
-        for (subject, group) in groups.iter().filter(|_| self.plan.expires) {
+        for (subject, group) in &groups {
             let Some(node) = &self.node else { continue };
             let queue = node.dead_letter_queue(subject, group);
             let letters = queue.map_or(Ok(Vec::new()), |queue| node.dead_letters(queue))?;

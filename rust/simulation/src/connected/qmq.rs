@@ -158,7 +158,7 @@ impl User for QmqClient {
         self.link
     }
 
-    fn connect(&mut self, link: LinkId, _: CallerLimits) {
+    fn connect(&mut self, _: &mut Shared, link: LinkId, _: CallerLimits) {
         self.link = Some(link);
         self.output.clear();
         self.input.clear();
@@ -166,7 +166,7 @@ impl User for QmqClient {
 
     /// The outcome of the requests under way is not known. Sometimes the client has ended as well, and begins again
     /// under its name without its memory.
-    fn lost(&mut self, around: &mut Shared, _: &Link, _: bool) {
+    fn lost(&mut self, around: &mut Shared) {
         self.link = None;
         (self.is_level, self.registered_at) = (false, 0);
         let mut lost: Vec<(u64, u64)> = Vec::new();

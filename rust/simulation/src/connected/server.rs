@@ -21,7 +21,7 @@ use delaymq_core::wire::connection::{Asked, Connection};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::hello::{Hello, Welcome};
 use delaymq_core::wire::extension::request::OwnRequest;
-use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack};
+use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, PutAway};
 use delaymq_core::wire::extension::{ACKNOWLEDGE, EXTENSION_VERSION, GIVE_BACK};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::qmq::registry::{ConsumerKey, Registry, RegistryOptions};
@@ -241,6 +241,9 @@ impl Server {
             OwnRequest::GiveBack(GiveBack { subscription, messages }) => {
                 self.settle_held(node, asker, subscription, |standing, node| standing.give_back(node, &messages))
             }
+            OwnRequest::PutAway(PutAway { subscription, reason, keys }) => {
+                self.settle_held(node, asker, subscription, |standing, node| standing.put_away(node, reason, &keys))
+            }
             OwnRequest::Flush(_) => self.promise(node, asker, Step::Settled),
             OwnRequest::Recur(asked) => self.recur(node, asker, &asked),
             OwnRequest::EndRecurring(named) => self.end_recurring(node, asker, &named),
@@ -268,7 +271,7 @@ impl Server {
             body_bytes_max: 0,
             in_flight_max: 0,
             now: self.now,
-            delay_ms_max: 0,
+            delay_ms_max: u64::MAX,
         };
         self.answer(asker, |out| welcome.put(out))
     }

@@ -12,12 +12,20 @@ impl Connected {
     pub(super) fn let_a_user_act(&mut self) {
         let index = usize::try_from(self.shared.chance.below(self.users.len() as u64)).unwrap_or(0);
         self.shared.now = self.now_of_clients();
-        if self.connect_if_apart(index, self.plan.caller_limits()) {
+        let acts_apart = self.users.get(index).is_some_and(|user| user.link().is_none() && user.may_act_apart());
+        let stays_apart = acts_apart && self.shared.chance.percent(40);
+        if !stays_apart && self.connect_if_apart(index, self.plan.caller_limits()) {
             return self.note_of(index, "connects");
         }
-        let Some(user) = self.users.get_mut(index).filter(|user| !user.is_dead()) else { return };
-        let words = user.act(&mut self.shared);
-        self.note_of(index, words);
+        loop {
+            let Some(user) = self.users.get_mut(index).filter(|user| !user.is_dead()) else { return };
+            let words = user.act(&mut self.shared);
+            let goes_on = !user.is_of_qmq() && self.shared.chance.percent(50);
+            self.note_of(index, words);
+            if !goes_on {
+                return;
+            }
+        }
     }
 
     fn note_of(&mut self, index: usize, words: &str) {
@@ -36,7 +44,7 @@ impl Connected {
         if let Some(server) = &mut self.server {
             server.connected(link, now, user.is_of_qmq());
         }
-        user.connect(link, limits);
+        user.connect(&mut self.shared, link, limits);
         true
     }
 

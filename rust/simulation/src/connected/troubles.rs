@@ -74,6 +74,7 @@ impl Connected {
 
     pub(super) fn advance(&mut self, by_ms: u64) {
         self.clock.advance(by_ms);
+        self.users.iter_mut().for_each(|user| user.time_passed(by_ms));
         self.shared.ledger.time += by_ms;
     }
 
@@ -142,12 +143,12 @@ impl Connected {
             link.paused = 0;
             self.shared.account.link_lost(*id, self.plan.in_flight_max);
         }
-        self.epoch_began = self.next_link;
         (self.node, self.is_poisoned) = (None, false);
         self.disk.crash(end, &mut self.shared.chance);
         if end.cuts_power() {
             let off_ms = self.shared.chance.one_of(&[0, 5, 4_000]);
             self.clock.restart_after(off_ms);
+            self.users.iter_mut().for_each(|user| user.time_passed(off_ms));
             self.shared.ledger.time += off_ms;
             if self.plan.clock_steps && self.shared.chance.percent(30) {
                 self.clock.step_back(self.shared.chance.one_of(&[1, 100, 20_000]));
@@ -181,8 +182,10 @@ impl Connected {
             let Some(link) = self.links.get(&id) else { continue };
             let user = self.users.iter_mut().find(|user| user.link() == Some(id));
             if let Some(user) = user {
-                if link.is_over_for_client() && self.shared.chance.percent(30) {
-                    user.lost(&mut self.shared, link, id < self.epoch_began);
+                let closes = user.run_due(&mut self.shared);
+                if closes || link.is_over_for_client() && self.shared.chance.percent(30) {
+                    user.lost(&mut self.shared);
+                    self.cut(id);
                 }
             } else if link.is_cut() && !is_known {
                 self.links.remove(&id);

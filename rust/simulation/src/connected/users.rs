@@ -67,11 +67,24 @@ pub(super) trait User {
     /// Its connection.
     fn link(&self) -> Option<LinkId>;
 
-    /// It has a new connection.
-    fn connect(&mut self, link: LinkId, limits: CallerLimits);
+    /// True if it can do something without a connection.
+    fn may_act_apart(&self) -> bool {
+        false
+    }
 
-    /// Its connection is lost. `epoch_ended` says that the server ended meanwhile.
-    fn lost(&mut self, around: &mut Shared, link: &Link, epoch_ended: bool);
+    /// Time passes.
+    fn time_passed(&mut self, _by_ms: u64) {}
+
+    /// Does what is due. True if it closes its connection.
+    fn run_due(&mut self, _around: &mut Shared) -> bool {
+        false
+    }
+
+    /// It has a new connection.
+    fn connect(&mut self, around: &mut Shared, link: LinkId, limits: CallerLimits);
+
+    /// Its connection is lost.
+    fn lost(&mut self, around: &mut Shared);
 
     /// Up to so many bytes for the server.
     fn write(&mut self, count_max: usize) -> Vec<u8>;

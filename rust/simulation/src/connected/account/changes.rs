@@ -80,6 +80,12 @@ impl Account {
         }
     }
 
+    /// A move is sent once more, or only now.
+    pub(crate) fn move_repeated(&mut self, receipt: Sequence, due: DueTime, not_before: Millis) {
+        let asks = self.moves.entry(receipt).or_default().asks.iter_mut();
+        asks.filter(|ask| ask.due == due).for_each(|ask| ask.not_before = ask.not_before.min(not_before));
+    }
+
     /// The answer to a move to this time.
     pub(crate) fn move_told(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
         let sequence = self.stored_as(receipt);

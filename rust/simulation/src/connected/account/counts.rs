@@ -17,6 +17,8 @@ counts! {
         repeated,
         /// Messages that came again because they were given back.
         retried,
+        /// Dead letters that clients made.
+        dead,
         /// Cancels answered "done".
         cancelled,
         /// Acknowledgements of what an earlier epoch handed out.

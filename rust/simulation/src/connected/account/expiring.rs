@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use delaymq_core::record::expire::{EXPIRED_REASON, Expires, OnExpiry};
 use delaymq_core::units::{Millis, Sequence};
 
-use super::{Account, Came, Place, Sent};
+use super::{Account, Came, DEAD_REASON, NOBODY, Place, Sent};
 use crate::node::SeenDeadLetter;
 
 impl Sent {
@@ -36,7 +36,7 @@ impl Account {
         let is_lost = |link| self.lost.contains(&link);
         let was_to_come = match place {
             None | Some(Place::Free | Place::GivenBack(..)) => true,
-            Some(Place::Held(link) | Place::Acknowledging(link)) => is_lost(link),
+            Some(Place::Held(link) | Place::Acknowledging(link) | Place::Dead(link)) => is_lost(link),
             Some(Place::Done) => false,
         };
         was_to_come && self.expiry_of(number, sequence).is_some_and(|(at, _)| now >= at)
@@ -69,17 +69,27 @@ impl Account {
                 Some((_, OnExpiry::Drop)) => false,
                 None => self.may_have_expired_unknown(number, now),
             };
+            let was_put_away = matches!(self.place(group, sequence), Some(Place::Dead(_)));
             self.found_copy(number, sequence);
-            let is_right = is_of_sent && was_to_die && letter.reason.as_deref() == Some(EXPIRED_REASON);
-            if !dead.insert(sequence) || !is_right || !self.is_wanted(group, number) {
+            let is_right = match letter.reason.as_deref() {
+                Some(EXPIRED_REASON) => was_to_die,
+                Some(DEAD_REASON) => was_put_away,
+                _ => false,
+            };
+            self.counts.dead += u64::from(letter.reason.as_deref() == Some(DEAD_REASON));
+            if !dead.insert(sequence) || !is_of_sent || !is_right || !self.is_wanted(group, number) {
                 self.blame(format!("{group} has the dead letter {letter:?} of message {number}"));
             }
         }
         let mut missing = Vec::new();
         for (sequence, number) in &self.of {
+            let is_told = self.place(group, *sequence) == Some(Place::Dead(NOBODY));
+            let is_of_subject = self.sent.get(number).is_some_and(|sent| sent.subject == subject);
+            if is_told && is_of_subject && !dead.contains(sequence) {
+                missing.push(format!("lost: message {number} as {sequence} is no dead letter of {group}, as was told"));
+            }
             let Some((_, then)) = self.expiry_of(*number, *sequence) else { continue };
             let place = self.place(group, *sequence);
-            let is_of_subject = self.sent.get(number).is_some_and(|sent| sent.subject == subject);
             let is_over = is_of_subject && self.may_have_expired(*number, *sequence, place, now);
             if !is_over || !self.is_wanted(group, *number) || self.may_be_cancelled(*sequence) {
                 continue;

@@ -112,7 +112,10 @@ impl Account {
             }
             for (due, sequence) in &told.came {
                 let is_lost = |group: &String| {
-                    !matches!(self.place(group, *sequence), Some(Place::Done | Place::Acknowledging(_)))
+                    !matches!(
+                        self.place(group, *sequence),
+                        Some(Place::Done | Place::Acknowledging(_) | Place::Dead(_))
+                    )
                 };
                 let lost = of_subject.clone().filter(|(_, group)| is_lost(group));
                 wrong.extend(lost.map(|(_, group)| format!("lost: series {number} at {due} in {group}")));

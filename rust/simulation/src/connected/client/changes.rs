@@ -9,7 +9,7 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
 use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
 
-use super::{Call, Client};
+use super::{Call, Client, Repeats};
 use crate::connected::account::{Account, Sent};
 use crate::connected::labels::meta_of;
 use crate::connected::users::Shared;
@@ -26,7 +26,9 @@ impl Client {
         let Some((receipt, due)) = same.or_else(|| self.new_move(around)) else { return "has nothing to move" };
         self.last_move = Some((receipt, due));
         around.account.move_asked(receipt.key.sequence, due, not_before(due, around.now));
-        self.ask(around, MOVE, Call::Move(receipt, due), |out| put_moves(out, &[(receipt, due)]))
+        self.ask(around, MOVE, Repeats::For(u64::MAX), Call::Move(receipt, due), |out| {
+            put_moves(out, &[(receipt, due)])
+        })
     }
 
     fn new_move(&self, around: &mut Shared) -> Option<(Receipt, DueTime)> {
@@ -71,7 +73,8 @@ impl Client {
         if around.chance.percent(15) {
             self.once_again.push(messages.clone());
         }
-        self.ask(around, PUBLISH_ON_TERMS, Call::PublishOnce(messages), |out| terms.put(out, &writer, true))
+        let repeats = Repeats::For(around.chance.one_of(&[300, u64::MAX]));
+        self.ask(around, PUBLISH_ON_TERMS, repeats, Call::PublishOnce(messages), |out| terms.put(out, &writer, true))
     }
 }
 

@@ -5,20 +5,20 @@ use delaymq_core::wire::extension::clock::ClockTold;
 use delaymq_core::wire::extension::{ACCEPT_CLOCK, CLOCK};
 use delaymq_core::wire::reader::Reader;
 
-use super::{Call, Client};
+use super::{Call, Client, Repeats};
 use crate::connected::account::Account;
 use crate::connected::users::Shared;
 
 impl Client {
     /// Accepts the step that it saw, or looks at the clock.
     pub(super) fn look_at_the_clock(&mut self, around: &mut Shared) -> &'static str {
-        if self.calls.values().any(|call| matches!(call, Call::Clock | Call::Accept(_))) {
+        if self.calls.values().any(|asked| matches!(asked.call, Call::Clock | Call::Accept(_))) {
             return "waits";
         }
         let Some(ahead_ms) = self.clock_ahead_ms.take() else {
-            return self.ask(around, CLOCK, Call::Clock, |_| Ok(()));
+            return self.ask(around, CLOCK, Repeats::Reads, Call::Clock, |_| Ok(()));
         };
-        self.ask(around, ACCEPT_CLOCK, Call::Accept(ahead_ms), |out| {
+        self.ask(around, ACCEPT_CLOCK, Repeats::Never, Call::Accept(ahead_ms), |out| {
             out.extend_from_slice(&ahead_ms.to_be_bytes());
             Ok(())
         })

@@ -5,7 +5,7 @@ use delaymq_core::record::terms::IfExists;
 use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesName, SeriesTold};
 use delaymq_core::wire::extension::{END_RECURRING, RECUR};
 
-use super::{Call, Client};
+use super::{Call, Client, Repeats};
 use crate::connected::account::Account;
 use crate::connected::users::Shared;
 use crate::rhythm::Rhythm;
@@ -13,14 +13,14 @@ use crate::rhythm::Rhythm;
 impl Client {
     /// Begins a series or ends it, if no request about its series is under way.
     pub(super) fn recur(&mut self, around: &mut Shared) -> &'static str {
-        if self.calls.values().any(|call| matches!(call, Call::Recur(_) | Call::EndSeries)) {
+        if self.calls.values().any(|asked| matches!(asked.call, Call::Recur(_) | Call::EndSeries)) {
             return "waits";
         }
         let (subject, name) = (self.consumes.subject.clone(), self.series.clone());
         if around.chance.percent(25) {
             around.account.series_end_asked(&name);
             let named = SeriesName { subject: &subject, name: &name };
-            return self.ask(around, END_RECURRING, Call::EndSeries, |out| named.put(out));
+            return self.ask(around, END_RECURRING, Repeats::Never, Call::EndSeries, |out| named.put(out));
         }
         let number = around.new_number();
         let rhythm = Rhythm {
@@ -47,7 +47,7 @@ impl Client {
             body: &body,
         };
         around.account.series_asked(number, &subject, &name, body.clone(), rhythm);
-        self.ask(around, RECUR, Call::Recur(number), |out| asked.put(out))
+        self.ask(around, RECUR, Repeats::Never, Call::Recur(number), |out| asked.put(out))
     }
 
     /// The answer to the beginning of a series.

@@ -1,35 +1,28 @@
 //! The requests of a client.
 
-use delaymq_core::store::StartAt;
-use delaymq_core::units::Sequence;
-use delaymq_core::wire::extension::consume::{Credit, Subscribe};
-use delaymq_core::wire::extension::hello::{Hello, put_ping};
+use delaymq_client::session::Request;
+use delaymq_core::wire::extension::hello::put_ping;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
-use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange};
 use delaymq_core::wire::extension::terms::TermsWriter;
-use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, PUBLISH_ON_TERMS,
-    SUBSCRIBE, UNSUBSCRIBE,
-};
+use delaymq_core::wire::extension::{CANCEL, PING, PUBLISH, PUBLISH_ON_TERMS};
 
 use super::changes::{DELAY_MS_MAX, not_before, some_due, some_expiry, terms_of};
-use super::{Call, Client, Key, PING_BYTES};
+use super::{Call, Client, PING_BYTES, Repeats};
 use crate::connected::account::Sent;
 use crate::connected::labels::meta_of;
-use crate::connected::server::TOKEN;
 use crate::connected::users::Shared;
 
-/// The longest delay of a message that is given back, in milliseconds.
-const BACK_MS_MAX: u64 = 1_500;
+/// Requests that a program waits for at once.
+const CALLS_MAX: usize = 8;
 
 impl Client {
-    /// Does something if the caller has room for it.
+    /// Does something, mostly with its subscription.
     pub(super) fn act_or_wait(&mut self, around: &mut Shared) -> &'static str {
-        if self.link.is_none() || !self.caller.has_room() {
+        if !self.is_open {
             return "waits";
         }
-        if !self.is_admitted {
-            return self.say_hello(around);
+        if self.calls.len() >= CALLS_MAX || around.chance.percent(2) {
+            return self.give_up(around);
         }
         if around.recurs && around.chance.percent(8) {
             return self.recur(around);
@@ -40,19 +33,34 @@ impl Client {
         if around.accepts && around.chance.percent(8) {
             return self.look_at_the_clock(around);
         }
-        match around.chance.below(16) {
-            0..4 => self.publish(around),
-            4 => self.cancel(around),
-            5 => self.ask(around, PING, Call::Ping, |out| put_ping(out, PING_BYTES)),
-            6 if self.is_subscribed && around.chance.percent(30) => self.unsubscribe(around),
-            _ if !self.is_subscribed => self.subscribe(around),
-            6 | 7 => self.add_credit(around, 4),
-            8 => self.flush(around),
-            9 => self.acknowledge_stale(around),
-            10 => self.settle_twice(around),
-            11 | 12 => self.give_back(around),
-            _ => self.acknowledge(around),
+        match around.chance.below(26) {
+            0..3 => self.publish(around),
+            3 => self.cancel(around),
+            4 => self.ask(around, PING, Repeats::Reads, Call::Ping, |out| put_ping(out, PING_BYTES)),
+            _ if self.subscription.is_none() => self.subscribe(around),
+            _ if !self.is_subscribed() => "waits for its subscription",
+            _ if self.is_stopped() => self.close(around),
+            5 if around.chance.percent(30) => self.close(around),
+            6 => self.ask_for_ready(around),
+            7..10 => self.flush(around),
+            10..13 => self.settle_lost(around),
+            13 => self.settle_twice(around),
+            14 | 15 => self.give_back_or_dead_letter(around),
+            16..20 => self.acknowledge(around),
+            _ => {
+                let count_max = around.chance.one_of(&[1, 2, 8]);
+                self.take(around, usize::try_from(count_max).unwrap_or(1))
+            }
         }
+    }
+
+    /// The server has had its subscription.
+    fn is_subscribed(&self) -> bool {
+        self.subscription.is_some() && self.calls.values().all(|asked| asked.call != Call::Subscribe)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.subscription.is_some_and(|id| self.session.is_stopped(id))
     }
 
     /// Takes one step towards having received and finished all its messages.
@@ -60,80 +68,56 @@ impl Client {
         if !std::mem::replace(&mut self.is_ending, true) {
             self.is_clock_right = !around.accepts;
         }
-        if self.link.is_none() || !self.caller.has_room() {
-        } else if !self.is_admitted {
-            self.say_hello(around);
-        } else if !self.is_subscribed {
+        if !self.is_open {
+        } else if self.subscription.is_none() {
             self.subscribe(around);
+        } else if !self.is_subscribed() {
+        } else if self.is_stopped() {
+            self.close(around);
         } else if !self.is_clock_right {
             self.look_at_the_clock(around);
-        } else if self.credit < self.in_flight_max {
-            self.add_credit(around, self.in_flight_max.saturating_mul(4));
         } else if !self.holds.is_empty() {
-            let keys: Vec<Key> = self.holds.keys().copied().collect();
-            self.acknowledge_keys(around, &keys, true);
+            let keys: Vec<u128> = self.holds.keys().copied().collect();
+            self.acknowledge_keys(around, &keys);
+        } else if self.has_news {
+            self.take(around, self.in_flight_max as usize);
         } else if !self.unflushed.is_empty() {
             self.flush(around);
         }
-    }
-
-    /// Says hello if no request is under way, or sends another request too early.
-    fn say_hello(&mut self, around: &mut Shared) -> &'static str {
-        if !self.calls.is_empty() {
-            return "waits";
-        }
-        if around.chance.percent(15) {
-            return self.ask(around, PING, Call::TooEarly, |out| put_ping(out, PING_BYTES));
-        }
-        let is_right = around.chance.percent(80);
-        let token = if is_right { TOKEN } else { b"guessed" };
-        let hello =
-            Hello { version_min: EXTENSION_VERSION, version_max: EXTENSION_VERSION, client: "simulation", token };
-        self.ask(around, HELLO, Call::Hello(is_right), |out| hello.put(out))
     }
 
     pub(super) fn ask(
         &mut self,
         around: &mut Shared,
         command: i16,
+        repeats: Repeats,
         call: Call,
         fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
     ) -> &'static str {
         let words = match &call {
-            Call::Hello(_) => "says hello",
-            Call::TooEarly => "asks too early",
             Call::Publish(_) => "publishes",
             Call::PublishOnce(_) => "publishes once",
             Call::Cancel(_) => "cancels",
             Call::Move(..) => "moves",
-            Call::Subscribe => "subscribes",
-            Call::Settle(_) => "settles",
             Call::Ping => "pings",
-            Call::Unsubscribe => "unsubscribes",
             Call::Recur(_) => "begins a series",
             Call::EndSeries => "ends its series",
             Call::Clock => "looks at the clock",
             Call::Accept(_) => "accepts a step of the clock",
+            Call::Open(_) | Call::Subscribe | Call::Ready | Call::Flush(..) | Call::Close(..) => "asks",
         };
-        match self.caller.ask(command, around.now, fill) {
-            Ok(Some(id)) => {
-                self.calls.insert(id, call);
-            }
-            other => around.account.blame(format!("{words}: {other:?}, though there was room")),
+        let mut body = Vec::new();
+        if let Err(error) = fill(&mut body) {
+            around.account.blame(format!("{words}: {error}"));
+        }
+        let reads = repeats == Repeats::Reads;
+        let retry_for_ms = if let Repeats::For(ms) = repeats { ms } else { u64::MAX };
+        let request = Request { reads, retry: repeats != Repeats::Never, retry_for_ms, ..Request::new(command, body) };
+        match self.session.ask(request, self.next_token, self.now_ms) {
+            Ok(ticket) => self.wait_for(call, Some(ticket), repeats),
+            Err(failure) => around.account.blame(format!("{words}: {failure:?}")),
         }
         words
-    }
-
-    fn tell(
-        &mut self,
-        around: &mut Shared,
-        command: i16,
-        fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
-    ) {
-        let told = self.caller.tell(command, around.now, fill);
-        if told != Ok(true) {
-            around.account.blame(format!("command {command} was not taken, though there was room: {told:?}"));
-        }
     }
 
     fn publish(&mut self, around: &mut Shared) -> &'static str {
@@ -163,165 +147,17 @@ impl Client {
             }
         }
         if terms.is_empty() {
-            return self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true));
+            return self.ask(around, PUBLISH, Repeats::Never, Call::Publish(messages), |out| writer.put(out, true));
         }
-        self.ask(around, PUBLISH_ON_TERMS, Call::Publish(messages), |out| terms.put(out, &writer, true))
+        self.ask(around, PUBLISH_ON_TERMS, Repeats::Never, Call::Publish(messages), |out| terms.put(out, &writer, true))
     }
 
     fn cancel(&mut self, around: &mut Shared) -> &'static str {
         let Some(receipt) = around.chance.pick(&self.receipts).copied() else { return "has nothing to cancel" };
         let sequence = receipt.key.sequence;
         around.account.cancel_asked(sequence);
-        self.ask(around, CANCEL, Call::Cancel(sequence), |out| put_receipts(out, std::iter::once(receipt)))
-    }
-
-    fn subscribe(&mut self, around: &mut Shared) -> &'static str {
-        if self.is_subscribing {
-            return "waits";
-        }
-        self.subscription = self.subscription.saturating_add(1);
-        self.is_subscribing = true;
-        self.credit = u32::try_from(around.chance.one_of(&[0, 1, 3, 50])).unwrap_or(0);
-        let consumes = self.consumes.clone();
-        let wanted = Subscribe {
-            subscription: self.subscription,
-            subjects: consumes.subjects.iter().map(String::as_str).collect(),
-            group: &consumes.group,
-            consumer: "",
-            start: StartAt::Unfinished,
-            is_broadcast: false,
-            in_flight_max: self.in_flight_max,
-            credit: self.credit,
-            filters: consumes.filters.clone(),
-        };
-        self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
-    }
-
-    fn unsubscribe(&mut self, around: &mut Shared) -> &'static str {
-        let Some(link) = self.link else { return "waits" };
-        (self.is_subscribed, self.ended) = (false, self.subscription);
-        let held = std::mem::take(&mut self.holds);
-        around.account.let_go(link, &self.consumes.group, held.into_values(), self.in_flight_max);
-        self.unflushed.clear();
-        let number = self.subscription.to_be_bytes();
-        self.ask(around, UNSUBSCRIBE, Call::Unsubscribe, |out| {
-            out.extend_from_slice(&number);
-            Ok(())
+        self.ask(around, CANCEL, Repeats::For(u64::MAX), Call::Cancel(sequence), |out| {
+            put_receipts(out, std::iter::once(receipt))
         })
-    }
-
-    fn add_credit(&mut self, around: &mut Shared, credit: u32) -> &'static str {
-        self.credit = self.credit.saturating_add(credit);
-        let credit = Credit { subscription: self.subscription, credit };
-        self.tell(around, CREDIT, |out| {
-            credit.put(out);
-            Ok(())
-        });
-        "adds credit"
-    }
-
-    fn flush(&mut self, around: &mut Shared) -> &'static str {
-        let number = self.subscription.to_be_bytes();
-        let settled = std::mem::take(&mut self.unflushed);
-        self.ask(around, FLUSH, Call::Settle(settled), |out| {
-            out.extend_from_slice(&number);
-            Ok(())
-        })
-    }
-
-    fn some_held(&self, around: &mut Shared) -> Vec<Key> {
-        self.holds.keys().copied().filter(|_| around.chance.percent(60)).collect()
-    }
-
-    fn acknowledge(&mut self, around: &mut Shared) -> &'static str {
-        let keys = self.some_held(around);
-        if keys.is_empty() {
-            return "has nothing to acknowledge";
-        }
-        let is_asked = around.chance.percent(50);
-        self.acknowledge_keys(around, &keys, is_asked);
-        "acknowledges"
-    }
-
-    fn acknowledge_keys(&mut self, around: &mut Shared, keys: &[Key], is_asked: bool) {
-        let Some(link) = self.link else { return };
-        let sequences: Vec<Sequence> = keys.iter().filter_map(|key| self.holds.remove(key)).collect();
-        for sequence in &sequences {
-            around.account.acknowledge_asked(link, &self.consumes.group, *sequence);
-        }
-        let done = self.ranges_of(keys);
-        if is_asked {
-            self.ask(around, ACKNOWLEDGE, Call::Settle(sequences), |out| done.put(out));
-        } else {
-            self.unflushed.extend(sequences);
-            self.tell(around, ACKNOWLEDGE, |out| done.put(out));
-        }
-    }
-
-    fn ranges_of(&self, keys: &[Key]) -> Acknowledge {
-        let ranges = keys.iter().map(|(queue, first)| KeyRange { queue: *queue, first: *first, count: 1 });
-        Acknowledge { subscription: self.subscription, ranges: ranges.collect() }
-    }
-
-    fn back_of(&self, key: Key, delay_ms: u64) -> GiveBack {
-        let message = GivenBack { queue: key.0, offset: key.1, delay_ms };
-        GiveBack { subscription: self.subscription, messages: vec![message] }
-    }
-
-    fn give_back(&mut self, around: &mut Shared) -> &'static str {
-        let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
-            return "has nothing to give back";
-        };
-        let Some(sequence) = self.holds.remove(&key) else { return "has nothing to give back" };
-        let delay_ms = around.chance.one_of(&[0, 20, BACK_MS_MAX]);
-        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now.plus(delay_ms));
-        let back = self.back_of(key, delay_ms);
-        if around.chance.percent(50) {
-            return self.ask(around, GIVE_BACK, Call::Settle(Vec::new()), |out| back.put(out));
-        }
-        self.tell(around, GIVE_BACK, |out| back.put(out));
-        "gives back"
-    }
-
-    /// Settles one delivery twice, in two ways. The first one counts.
-    fn settle_twice(&mut self, around: &mut Shared) -> &'static str {
-        let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
-            return "has nothing to settle";
-        };
-        let back = self.back_of(key, 0);
-        let done = self.ranges_of(&[key]);
-        if around.chance.percent(50) {
-            self.acknowledge_keys(around, &[key], false);
-            self.tell_if_room(around, GIVE_BACK, |out| back.put(out));
-            return "acknowledges, then gives back";
-        }
-        let Some(sequence) = self.holds.remove(&key) else { return "has nothing to settle" };
-        around.account.give_back_asked(link, &self.consumes.group, sequence, around.now);
-        self.tell(around, GIVE_BACK, |out| back.put(out));
-        self.tell_if_room(around, ACKNOWLEDGE, |out| done.put(out));
-        "gives back, then acknowledges"
-    }
-
-    fn tell_if_room(
-        &mut self,
-        around: &mut Shared,
-        command: i16,
-        fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
-    ) {
-        if self.caller.has_room() {
-            self.tell(around, command, fill);
-        }
-    }
-
-    /// Acknowledges deliveries of an earlier epoch of the server, which are void.
-    fn acknowledge_stale(&mut self, around: &mut Shared) -> &'static str {
-        if self.stale.is_empty() {
-            return "has nothing of an earlier epoch";
-        }
-        around.account.counts.stale += self.stale.len() as u64;
-        let keys = std::mem::take(&mut self.stale);
-        let done = self.ranges_of(&keys);
-        self.ask(around, ACKNOWLEDGE, Call::Settle(Vec::new()), |out| done.put(out));
-        "acknowledges what an earlier epoch handed out"
     }
 }

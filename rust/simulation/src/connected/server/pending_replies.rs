@@ -55,7 +55,7 @@ impl Server {
         let found = state.subjects.number(&subject).and_then(|number| state.group_named(number, group));
         let peer = self.peers.get(&asker.link);
         let refused = peer.and_then(|peer| peer.subscriptions.check_new(subscribe.subscription).err());
-        let (Some(found), None, StartAt::Unfinished) = (found, &refused, subscribe.start) else {
+        let (Some(found), None, StartAt::Unfinished | StartAt::Earliest) = (found, &refused, subscribe.start) else {
             let unknown = RemoteError::new(ErrorCode::Other, "these histories make their groups before they begin");
             return self.refuse(asker, refused.as_ref().unwrap_or(&unknown));
         };
@@ -185,7 +185,8 @@ impl Server {
             return self.refuse(asker, &error);
         }
         peer.standings.insert(wanted.number, Standing::new(wanted, place));
-        self.answer(asker, |out| Subscribed { consumer: String::new(), is_new: false }.put(out))
+        let consumer = format!("consumer-{}", place.1.0);
+        self.answer(asker, |out| Subscribed { consumer, is_new: false }.put(out))
     }
 
     /// Answers a request with what `fill` writes.

@@ -266,6 +266,18 @@ impl Standing {
         Ok(())
     }
 
+    /// Makes dead letters of those of these deliveries that the client holds.
+    pub(super) fn put_away(&mut self, node: &mut Node, reason: &str, keys: &[(u32, u64)]) -> Result<()> {
+        for (queue, offset) in keys {
+            let held = self.held.remove(&(*queue, *offset));
+            if let (Some(delivery), Some(place)) = (held, self.place(*queue)) {
+                let names = (self.subject(*queue), self.group.as_str());
+                unless_full(node.dead_letter(names, place, &delivery, reason, 0).map(drop))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends its consumers.
     pub(super) fn end(self, node: &mut Node) -> Result<()> {
         let mut places = self.places();
