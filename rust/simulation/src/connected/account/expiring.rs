@@ -49,6 +49,30 @@ impl Account {
         matches!(sent.expires, Some((expires, OnExpiry::DeadLetter)) if now >= expires.at(sent.not_before))
     }
 
+    /// True if this message may have become a dead letter of the group because it had expired. The publish of a message
+    /// that never came may be unanswered: its body says which it is.
+    fn is_right_expired(&mut self, group: &str, subject: &str, letter: &SeenDeadLetter, now: Millis) -> bool {
+        let sequence = letter.entry.payload_sequence();
+        let number = letter.body.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let is_of_sent = self.sent.get(&number).is_some_and(|sent| sent.subject == subject && sent.body == letter.body);
+        let was_to_die = match self.expiry_of(number, sequence) {
+            Some((_, OnExpiry::DeadLetter)) => {
+                self.may_have_expired(number, sequence, self.place(group, sequence), now)
+            }
+            Some((_, OnExpiry::Drop)) => false,
+            None => self.may_have_expired_unknown(number, now),
+        };
+        self.found_copy(number, sequence);
+        is_of_sent && was_to_die && self.is_wanted(group, number)
+    }
+
+    /// True if a client may have made a dead letter of this message. Occurrences of a series have no number.
+    fn is_right_put_away(&mut self, group: &str, sequence: Sequence) -> bool {
+        self.counts.dead += 1;
+        let was_put_away = matches!(self.place(group, sequence), Some(Place::Dead(_)));
+        self.of.get(&sequence).is_none_or(|number| was_put_away && self.is_wanted(group, *number))
+    }
+
     /// At the end: these are the dead letters of a group of this subject, of all its messages.
     pub(crate) fn dead_letters_seen(
         &mut self,
@@ -59,26 +83,13 @@ impl Account {
         let mut dead = BTreeSet::new();
         for letter in letters {
             let sequence = letter.entry.payload_sequence();
-            let number = letter.body.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            let is_of_sent =
-                self.sent.get(&number).is_some_and(|sent| sent.subject == subject && sent.body == letter.body);
-            let was_to_die = match self.expiry_of(number, sequence) {
-                Some((_, OnExpiry::DeadLetter)) => {
-                    self.may_have_expired(number, sequence, self.place(group, sequence), now)
-                }
-                Some((_, OnExpiry::Drop)) => false,
-                None => self.may_have_expired_unknown(number, now),
-            };
-            let was_put_away = matches!(self.place(group, sequence), Some(Place::Dead(_)));
-            self.found_copy(number, sequence);
             let is_right = match letter.reason.as_deref() {
-                Some(EXPIRED_REASON) => was_to_die,
-                Some(DEAD_REASON) => was_put_away,
+                Some(EXPIRED_REASON) => self.is_right_expired(group, subject, letter, now),
+                Some(DEAD_REASON) => self.is_right_put_away(group, sequence),
                 _ => false,
             };
-            self.counts.dead += u64::from(letter.reason.as_deref() == Some(DEAD_REASON));
-            if !dead.insert(sequence) || !is_of_sent || !is_right || !self.is_wanted(group, number) {
-                self.blame(format!("{group} has the dead letter {letter:?} of message {number}"));
+            if !dead.insert(sequence) || !is_right {
+                self.blame(format!("{group} has the dead letter {letter:?}"));
             }
         }
         let mut missing = Vec::new();
