@@ -31,8 +31,8 @@ impl Address {
 
     /// The error of a connection that failed.
     pub(super) fn failed(&self, error: &io::Error) -> Failure {
-        let words = format!("the connection to {} failed: {error}", self.shown);
-        Failure::with_reason(Kind::Unreachable, words, error.to_string())
+        let reason = shown(error);
+        Failure::with_reason(Kind::Unreachable, format!("the connection to {} failed: {reason}", self.shown), reason)
     }
 
     /// The error of a connection that the server closed.
@@ -49,7 +49,7 @@ impl Address {
         let mut reason = "the name has no address".to_owned();
         let began = Instant::now();
         let found = (self.host.as_str(), self.port).to_socket_addrs();
-        for address in found.map_err(|error| self.unreachable(&error.to_string()))? {
+        for address in found.map_err(|error| self.unreachable(&shown(&error)))? {
             let left = timeout.saturating_sub(began.elapsed());
             if left.is_zero() {
                 break;
@@ -57,11 +57,19 @@ impl Address {
             match TcpStream::connect_timeout(&address, left).and_then(prepared) {
                 Ok(Some(connected)) => return Ok(connected),
                 Ok(None) => "the connection came back to itself".clone_into(&mut reason),
-                Err(error) => reason = error.to_string(),
+                Err(error) => reason = shown(&error),
             }
         }
         Err(self.unreachable(&reason))
     }
+}
+
+/// An error of the system as Python shows it.
+fn shown(error: &io::Error) -> String {
+    let text = error.to_string();
+    let Some(number) = error.raw_os_error() else { return text };
+    let words = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text);
+    format!("[Errno {number}] {words}")
 }
 
 /// A socket that neither waits nor delays small requests; `None` if it is connected to itself.

@@ -191,7 +191,7 @@ fn where_nobody_listens_it_is_said_at_once() {
     let connection = Connection::open(address, options(), waiter, false, Box::new(|_| {})).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     let failure = slot.take().unwrap().unwrap_err();
-    assert!(failure.words().starts_with("no server answers at delaymq://nobody:"), "{failure:?}");
+    assert_eq!(failure.words(), "no server answers at delaymq://nobody: [Errno 111] Connection refused");
 }
 
 #[test]
