@@ -52,12 +52,15 @@ class Connection:
     @property
     def stream(self) -> bytes: ...
     def subscribe(
-        self, names: tuple[list[str], str], start: Start, in_flight_max: int, filters: Filters, /
+        self,
+        names: tuple[list[str], str],
+        start: Start,
+        in_flight_max: int,
+        filters: Filters,
+        number: int | None = None,
+        /,
     ) -> RemoteSubscription:
-        """A consumer of subjects and a group."""
-    def begin_subscribe(
-        self, names: tuple[list[str], str], start: Start, in_flight_max: int, filters: Filters, number: int, /
-    ) -> RemoteSubscription: ...
+        """A consumer of subjects and a group. With a number it waits for nothing, as those that begin."""
     def end(self) -> None:
         """Ends the client, and waits until its thread has closed the socket."""
 

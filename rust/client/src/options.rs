@@ -20,3 +20,20 @@ pub struct ClientOptions {
     /// Delay before a subscription is requested again after a temporary refusal.
     pub again_ms: u64,
 }
+
+#[cfg(test)]
+impl ClientOptions {
+    /// The options of the clients of tests.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            address: "delaymq://server:1".to_owned(),
+            timeout: "30 s".to_owned(),
+            client: "test".to_owned(),
+            token: Vec::new(),
+            hello_ms: 10_000,
+            ping_ms: 10_000,
+            silence_ms: 30_000,
+            again_ms: 250,
+        }
+    }
+}

@@ -275,7 +275,7 @@ class AsyncClient(
             self._connection.check()
             subjects, filters = subjects_of(subject), filters_of(tags, attributes)
             names = (list(subjects), group)
-            begin = partial(self._connection.begin_subscribe, names, start_of(start), in_flight_max, filters)
+            begin = partial(self._connection.subscribe, names, start_of(start), in_flight_max, filters)
             source = await self._loop_connection.subscribe(begin)
             self._sources.add(source)
             subscription = AsyncSubscription(

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::convert::errors;
+use crate::embedded::options::FilterTuple;
 use crate::remote::answers;
 use crate::remote::requests::Request;
 use crate::remote::subscription::RemoteSubscription;
@@ -189,35 +190,24 @@ impl Connection {
         PyBytes::new(py, &self.transport.with(|session, _| session.stream()))
     }
 
+    /// Creates a subscription at the server. With a token it only begins to, and an event loop gets the answer.
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (names, start, in_flight_max, filters, /))]
+    #[pyo3(signature = (names, start, in_flight_max, filters, token = None, /))]
     fn subscribe(
         &self,
         names: (Vec<Bound<'_, PyAny>>, Bound<'_, PyAny>),
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
-        filters: crate::embedded::options::FilterTuple,
+        filters: FilterTuple,
+        token: Option<u64>,
     ) -> PyResult<RemoteSubscription> {
-        let py = start.py();
+        let (py, timeout) = (start.py(), self.timeout);
         check_process(py, &self.transport)?;
         let wanted = RemoteSubscription::wanted(&names, start, in_flight_max, filters)?;
-        RemoteSubscription::open(py, &self.transport, self.timeout, wanted)
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (names, start, in_flight_max, filters, token, /))]
-    fn begin_subscribe(
-        &self,
-        names: (Vec<Bound<'_, PyAny>>, Bound<'_, PyAny>),
-        start: &Bound<'_, PyAny>,
-        in_flight_max: &Bound<'_, PyAny>,
-        filters: crate::embedded::options::FilterTuple,
-        token: u64,
-    ) -> PyResult<RemoteSubscription> {
-        let py = start.py();
-        check_process(py, &self.transport)?;
-        let wanted = RemoteSubscription::wanted(&names, start, in_flight_max, filters)?;
-        RemoteSubscription::begun(py, &self.transport, self.timeout, wanted, Waiter::Loop(token))
+        match token.map(Waiter::Loop) {
+            None => RemoteSubscription::open(py, &self.transport, timeout, wanted),
+            Some(opened) => RemoteSubscription::begun(py, &self.transport, timeout, wanted, opened),
+        }
     }
 
     /// Ends the client, and waits until its thread has closed the socket.

@@ -20,19 +20,6 @@ use super::*;
 const STREAM: [u8; 16] = [7; 16];
 const NOW: Millis = Millis(1_000);
 
-fn options() -> ClientOptions {
-    ClientOptions {
-        address: "delaymq://server:1".to_owned(),
-        timeout: "30 s".to_owned(),
-        client: "test".to_owned(),
-        token: Vec::new(),
-        hello_ms: 10_000,
-        ping_ms: 10_000,
-        silence_ms: 30_000,
-        again_ms: 250,
-    }
-}
-
 /// A session with the server's end of its present connection. Waiters are words.
 struct Pair {
     session: Session<&'static str>,
@@ -44,7 +31,7 @@ type Asked = delaymq_core::wire::connection::Asked;
 
 impl Pair {
     fn new() -> Self {
-        let session = Session::new(options(), "opened").unwrap();
+        let session = Session::new(ClientOptions::of_tests(), "opened").unwrap();
         Self { session, server: Self::server(), now_ms: 0 }
     }
 

@@ -18,19 +18,6 @@ use crate::session::Request;
 const NOW: Millis = Millis(1_000);
 const LONG: Duration = Duration::from_secs(60);
 
-fn options() -> ClientOptions {
-    ClientOptions {
-        address: "delaymq://server".to_owned(),
-        timeout: "30 s".to_owned(),
-        client: "test".to_owned(),
-        token: Vec::new(),
-        hello_ms: 10_000,
-        ping_ms: 10_000,
-        silence_ms: 30_000,
-        again_ms: 250,
-    }
-}
-
 /// Answers every request of one connection with its own body, until it has answered `count` of them.
 fn serve(mut stream: TcpStream, count: usize) {
     let mut end = ServerEnd::new(ConnectionLimits::default(), true, NOW);
@@ -86,7 +73,7 @@ fn server(counts: &'static [usize]) -> Address {
 fn opened(address: Address, report: OnReport) -> Connection {
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
-    let connection = Connection::open(address, options(), waiter, false, report).unwrap();
+    let connection = Connection::open(address, ClientOptions::of_tests(), waiter, false, report).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     slot.take().unwrap().unwrap();
     connection
@@ -188,7 +175,7 @@ fn where_nobody_listens_it_is_said_at_once() {
     let address = Address { host: "127.0.0.1".to_owned(), port: address.port(), shown: "delaymq://nobody".to_owned() };
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
-    let connection = Connection::open(address, options(), waiter, false, Box::new(|_| {})).unwrap();
+    let connection = Connection::open(address, ClientOptions::of_tests(), waiter, false, Box::new(|_| {})).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     let failure = slot.take().unwrap().unwrap_err();
     assert_eq!(failure.words(), "no server answers at delaymq://nobody: [Errno 111] Connection refused");
