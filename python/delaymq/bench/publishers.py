@@ -24,7 +24,7 @@ class Orders:
 
     Attributes:
         call: A name of `publisher.WORK`.
-        port: Where it connects.
+        port: The port to which it connects.
         workers: Its threads, coroutines or clients.
         calls: How often they call, together.
         frame_bytes: The bytes of a request, for a loop that has no client.

@@ -253,7 +253,7 @@ impl Owner {
     }
 
     /// Takes the postings that a load read. Messages with damaged postings are recovered from the log if it is kept.
-    /// The other damaged ones are proposed to be voided, and returned. What the group has finished since is not kept.
+    /// The other damaged ones are proposed to be voided, and returned. Numbers that the group has finished are not kept.
     ///
     /// # Errors
     /// `Storage` if the log could not be read. The pull may be tried again.

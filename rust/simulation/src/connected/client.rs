@@ -122,7 +122,7 @@ pub(super) struct Client {
     /// The session says that its consumer may take messages.
     has_news: bool,
     holds: BTreeMap<u128, Sequence>,
-    /// What lost connections delivered and it has not settled.
+    /// Messages that lost connections delivered, and that it has not settled.
     lost: Vec<(u128, LinkId, Sequence)>,
     /// Settled since the last flush that was asked for.
     unflushed: Vec<Settled>,

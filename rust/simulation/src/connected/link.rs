@@ -63,7 +63,7 @@ fn number_at(bytes: &[u8], at: usize) -> Option<i32> {
     bytes.get(at..)?.first_chunk().map(|field| i32::from_be_bytes(*field))
 }
 
-/// What went over a connection, so that the client can be judged by it.
+/// The bytes of a connection, by which the client is judged.
 #[derive(Debug, Default)]
 struct Watch {
     to_server: Frames,

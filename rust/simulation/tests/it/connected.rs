@@ -157,7 +157,7 @@ fn a_pull_answered_before_its_reserve_is_durable_is_found() {
 
 #[test]
 fn the_end_of_a_lease_that_forgets_what_was_held_is_found() {
-    // What nobody finished never comes again.
+    // A message that nobody finished never comes again.
     is_found_by(Planted::LeaseEndIsDone, 600, &["lost: message"]);
 }
 
@@ -168,7 +168,7 @@ fn what_a_broadcast_consumer_did_not_acknowledge_and_does_not_get_again_is_found
 
 #[test]
 fn a_sign_of_life_that_acknowledges_is_found() {
-    // What nobody finished never comes again, and something newer comes first.
+    // A message that nobody finished never comes again, and something newer comes first.
     is_found_by(Planted::HeartbeatAcknowledges, 600, &["lost: message", " follows "]);
 }
 
@@ -185,7 +185,7 @@ fn r1_what_was_passed_over_and_counted_as_done_is_found() {
 
 #[test]
 fn r2_a_consumer_that_comes_back_and_gets_nothing_again_is_found() {
-    // What is held is not given again, or something newer comes before it.
+    // A held message is not given again, or something newer comes before it.
     let words = ["nothing comes to its end", "was given and not acknowledged", " follows "];
     is_found_by(Planted::LostFromReceived, 600, &words);
 }

@@ -26,7 +26,7 @@ pub(in crate::store) struct Continuation {
 
 impl HistoryRequest {
     /// The request for `count` messages of a subject from `first` on, which are in the log alone. It begins at
-    /// `before`, where that is not behind `first`. What was read to find payloads is kept in any case: another reader of
+    /// `before`, where that is not behind `first`. The index of payloads is kept in any case: another reader of
     /// the group may be farther.
     pub(in crate::store) fn of(
         storage: &Arc<dyn Storage>,

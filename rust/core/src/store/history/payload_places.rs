@@ -29,7 +29,7 @@ type Payload = (Sequence, Location, Option<u32>);
 #[derive(Debug, Default)]
 pub(super) struct PayloadPlaces {
     rows: RowLookups,
-    /// Of parts of segments, by their first sequences.
+    /// Each is for a part of a segment, by its first sequence.
     indexes: BTreeMap<Sequence, SegmentIndex>,
     /// The bytes of all indexes.
     bytes: usize,

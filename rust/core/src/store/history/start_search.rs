@@ -193,7 +193,7 @@ impl Seeking {
             return;
         }
         for (subject, sought) in self.left.iter_mut().filter(|(_, sought)| sought.from <= batch.start) {
-            // What cannot be read before the place where a subject begins concerns only the others.
+            // Damage before the place where a subject begins concerns only the others.
             sought.is_known &= !batch.is_behind_gap || sought.from == batch.start;
             if let Some(first) = first_of_segment(state, *subject, batch) {
                 (sought.number, sought.is_known) = (first, true);
@@ -269,7 +269,7 @@ impl Owner {
         Ok(self.planned(seeking, end))
     }
 
-    /// What is sought at the beginning, and the segment of the time.
+    /// The search as it begins, and the segment of the time.
     fn begun(&self, subjects: &[SubjectNumber], wanted: Wanted) -> Result<(Seeking, usize)> {
         let segments = &self.state.segments;
         let mut behind = segments.partition_point(|start| start.position.trusted < wanted.not_before());
