@@ -49,9 +49,9 @@ impl<T> PendingReplies<T> {
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
-    /// How many wait.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+    /// What waits, by position.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.waiting.values()
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(pending_replies.take_reached(Sequence(2)), None);
         let reached: Vec<_> = std::iter::from_fn(|| pending_replies.take_reached(Sequence(5))).collect();
         assert_eq!(
-            (reached, pending_replies.first(), pending_replies.len()),
+            (reached, pending_replies.first(), pending_replies.iter().count()),
             (vec![3, 5, 5, 55], Some(Sequence(7)), 1)
         );
         assert_eq!(pending_replies.take_all(), [7]);

@@ -40,6 +40,12 @@ const SPARE_BATCHES: usize = 4;
 /// Called once the log is durable up to a position, or with the reason why it never will be.
 pub(crate) type Promise = Box<dyn FnOnce(Result<()>)>;
 
+/// A promise, and how many requests wait for it.
+struct Promised {
+    promise: Promise,
+    requests: usize,
+}
+
 /// See the module.
 pub(crate) struct ServerState {
     pub(crate) store: Arc<Store>,
@@ -71,13 +77,19 @@ pub(crate) struct ServerState {
     /// A connection or subscription has gone.
     pub(crate) left: Notify,
     began: Instant,
+    /// The time at which the turn that is under way began.
+    turn_began: Cell<Option<Millis>>,
     pub(crate) listener: Listener,
-    news: Arc<Notify>,
+    pub(crate) news: Arc<Notify>,
     is_draining: Cell<bool>,
     next_number: Cell<u64>,
-    pending_replies: RefCell<PendingReplies<Promise>>,
-    waiting: RefCell<VecDeque<PublishRequest>>,
-    waiting_bytes: Cell<usize>,
+    pending_replies: RefCell<PendingReplies<Promised>>,
+    /// Publishes of one message each that this turn of the loop has gathered.
+    pub(crate) gathered: RefCell<Option<PublishRequest>>,
+    /// Publishes that wait for room in the log; their requests, and the bytes of these.
+    pub(crate) waiting: RefCell<VecDeque<PublishRequest>>,
+    pub(crate) waiting_count: Cell<usize>,
+    pub(crate) waiting_bytes: Cell<usize>,
     /// Subscriptions that are woken for their events, by their tokens.
     pub(crate) deliveries: RefCell<HashMap<u64, Weak<SubscriptionDelivery>>>,
     spare: RefCell<Vec<PublishBatch>>,
@@ -121,21 +133,40 @@ impl ServerState {
             closing: Cell::new(0),
             left: Notify::new(),
             began: Instant::now(),
+            turn_began: Cell::new(None),
             listener,
             news,
             is_draining: Cell::new(false),
             next_number: Cell::new(1),
             pending_replies: RefCell::default(),
+            gathered: RefCell::default(),
             waiting: RefCell::default(),
+            waiting_count: Cell::new(0),
             waiting_bytes: Cell::new(0),
             deliveries: RefCell::default(),
             spare: RefCell::default(),
         }
     }
 
-    /// The time for connections, which never goes back.
+    /// The time for connections, which never goes back. Within a turn it stands still.
     pub(crate) fn now(&self) -> Millis {
-        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.turn_began.get().unwrap_or_else(|| self.time())
+    }
+
+    fn time(&self) -> Millis {
+        let elapsed = self.began.elapsed();
+        Millis(elapsed.as_secs().saturating_mul(1_000).saturating_add(u64::from(elapsed.subsec_millis())))
+    }
+
+    /// Calls `act`, for which the time stands still. Delays of publishes count from the turn that read them.
+    pub(crate) fn in_turn<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.turn_began.set(Some(self.time()));
+        if let Some(gathered) = self.gathered.borrow_mut().as_mut() {
+            gathered.renew_time();
+        }
+        let result = act();
+        self.turn_began.set(None);
+        result
     }
 
     /// A number that is unique in this server.
@@ -193,42 +224,15 @@ impl ServerState {
         }
     }
 
-    /// Hands a publish to the log, or queues it behind others that wait for room.
-    pub(crate) fn publish(&self, request: PublishRequest) {
-        let has_to_wait = !self.waiting.borrow().is_empty();
-        if let Some(request) = if has_to_wait { Some(request) } else { request.begin(self) } {
-            self.wait_for_room(request);
-        }
-    }
-
-    fn wait_for_room(&self, request: PublishRequest) {
-        let bytes = self.waiting_bytes.get().saturating_add(request.bytes);
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= self.options.waiting_publishes_max || bytes > self.options.waiting_publish_bytes_max {
-            drop(waiting);
-            return request.busy(self);
-        }
-        self.waiting_bytes.set(bytes);
-        waiting.push_back(request);
-        self.news.notify_one();
-    }
-
-    fn look_for_room(&self) {
-        loop {
-            let Some(next) = self.waiting.borrow_mut().pop_front() else { return };
-            let bytes = next.bytes;
-            if let Some(next) = next.begin(self) {
-                self.waiting.borrow_mut().push_front(next);
-                return;
-            }
-            self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(bytes));
-        }
-    }
-
     /// Keeps a promise once everything below `position` is visible. Returns the number under which it waits.
     pub(crate) fn promise(&self, position: Sequence, promise: Promise) -> u64 {
+        self.promise_all(position, 1, promise)
+    }
+
+    /// As [`Self::promise`], for so many requests.
+    pub(crate) fn promise_all(&self, position: Sequence, requests: usize, promise: Promise) -> u64 {
         let position = if is_on(Planted::AnswerBeforeVisible) { Sequence(0) } else { position };
-        let (number, is_first) = self.pending_replies.borrow_mut().add(position, promise);
+        let (number, is_first) = self.pending_replies.borrow_mut().add(position, Promised { promise, requests });
         if is_first {
             self.keep_promises();
         }
@@ -266,8 +270,8 @@ impl ServerState {
                 Ok(false) => return,
                 Ok(true) => {
                     let visible = self.listener.visible();
-                    while let Some(promise) = self.take_reached(visible) {
-                        promise(Ok(()));
+                    while let Some(promised) = self.take_reached(visible) {
+                        (promised.promise)(Ok(()));
                     }
                 }
                 Err(error) => return self.break_promises(&error),
@@ -275,14 +279,14 @@ impl ServerState {
         }
     }
 
-    fn take_reached(&self, visible: Sequence) -> Option<Promise> {
+    fn take_reached(&self, visible: Sequence) -> Option<Promised> {
         self.pending_replies.borrow_mut().take_reached(visible)
     }
 
     fn break_promises(&self, error: &Error) {
         let broken = self.pending_replies.borrow_mut().take_all();
-        for promise in broken {
-            promise(Err(error.clone()));
+        for promised in broken {
+            (promised.promise)(Err(error.clone()));
         }
     }
 
@@ -297,7 +301,8 @@ impl ServerState {
 
     /// How many requests wait for the log, and how many for room in it.
     pub(crate) fn waiting_counts(&self) -> (usize, usize) {
-        (self.pending_replies.borrow().len(), self.waiting.borrow().len())
+        let for_log = self.pending_replies.borrow().iter().map(|promised| promised.requests).sum();
+        (for_log, self.waiting_count.get())
     }
 
     /// From now on this subscription is woken for its events.
@@ -335,7 +340,7 @@ impl ServerState {
                 () = self.news.notified() => {}
                 () = sleep(wait) => {}
             }
-            self.turn();
+            self.in_turn(|| self.turn());
             self.keep_time();
             if expired.elapsed() >= EXPIRE_EVERY {
                 expired = Instant::now();
@@ -346,6 +351,7 @@ impl ServerState {
     }
 
     fn turn(self: &Rc<Self>) {
+        self.publish_gathered();
         let Ok((wakeup, _)) = self.listener.drain() else { return };
         self.keep_promises();
         self.look_for_room();

@@ -77,6 +77,11 @@ impl PublishBatch {
         self.earliest_due = NEVER;
     }
 
+    /// The delays of messages that are added from here on count from the time at which the next one is added.
+    pub fn renew_time(&mut self) {
+        self.now = None;
+    }
+
     /// Adds a message. `meta` is encoded by `record::message::encode_meta`. Delays count from the first message that
     /// was added since the batch was empty.
     ///

@@ -74,7 +74,13 @@ impl Receipts {
 
     /// All receipts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
-        self.notes.as_slice().iter().enumerate().map(|(index, note)| self.receipt(index, note))
+        self.some(0, self.len())
+    }
+
+    /// The receipts of `count` messages from the one at `first` on, in order; fewer if there are not so many.
+    pub fn some(&self, first: usize, count: usize) -> impl ExactSizeIterator<Item = Receipt> + '_ {
+        let notes = self.notes.as_slice().iter().enumerate().skip(first).take(count);
+        notes.map(|(index, note)| self.receipt(index, note))
     }
 
     fn receipt(&self, index: usize, note: &ReceiptFields) -> Receipt {

@@ -52,6 +52,23 @@ fn thirty_days_pass_in_a_moment() {
 }
 
 #[test]
+fn delays_count_from_the_first_message_until_the_time_is_renewed() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = clock();
+    let store = open_by(folder.path(), &clock, Durability::Os);
+    let mut batch = store.batch();
+    let push = |batch: &mut delaymq_engine::PublishBatch| batch.push("orders", Due::After(DAY), &[], b"x").unwrap();
+    push(&mut batch);
+    turn(&clock, 5);
+    push(&mut batch);
+    batch.renew_time();
+    push(&mut batch);
+    let due: Vec<_> =
+        store.publish(&mut batch).unwrap().iter().map(|receipt| receipt.key.due.0 - START.0 - DAY).collect();
+    assert_eq!(due, [0, 0, 5]);
+}
+
+#[test]
 fn what_lies_between_comes_in_the_order_of_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let clock = clock();

@@ -244,7 +244,7 @@ impl Peer {
     pub(crate) async fn run(self: Rc<Self>, socket: TcpStream) {
         let mut ready = Ready::EMPTY;
         loop {
-            match self.turn(&socket, ready) {
+            match self.state.in_turn(|| self.turn(&socket, ready)) {
                 Ok(Turn::Again) => {
                     // Other connections have their turn, however much this one sends.
                     yield_now().await;
@@ -268,7 +268,7 @@ impl Peer {
         let may_read = !self.has_backlog.get() && (ready.is_readable() || ready.is_read_closed());
         self.admit_requests();
         self.notice_end(socket);
-        let has_read = may_read && self.read(socket)?;
+        let has_more_input = may_read && self.read(socket)?;
         self.serve();
         let was_paused = self.connection.borrow().is_paused();
         self.end_held();
@@ -291,7 +291,7 @@ impl Peer {
         let has_more = connection.output_bytes() > 0 && !is_blocked;
         // Requests that have arrived already cause no event on the socket when they may be served.
         let goes_on = was_paused && !connection.is_paused();
-        Ok(if has_read || has_more || goes_on || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
+        Ok(if has_more_input || has_more || goes_on || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
     }
 
     fn refuse(self: &Rc<Self>, asked: &Asked) {

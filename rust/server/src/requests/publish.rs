@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
-use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
+use delaymq_core::wire::extension::publish::{DueTime, Publish, Published, put_receipts};
 use delaymq_core::wire::extension::terms::PublishOnTerms;
 use delaymq_core::wire::fields::put_text;
 use delaymq_core::wire::frame::answer;
@@ -19,18 +19,30 @@ use crate::blocking_pool::Work;
 use crate::requests::responder::Responder;
 use crate::server_state::ServerState;
 
+/// Messages, and bytes of requests, that are gathered before they are handed to the log.
+const GATHERED_MESSAGES_MAX: usize = 256;
+const GATHERED_BYTES_MAX: usize = 64 << 10;
+
 /// A batch that is not in the log's queue yet.
 pub(crate) struct PublishRequest {
-    responder: Responder,
     batch: PublishBatch,
     kind: Kind,
-    /// Bytes of the request, which it keeps in memory.
+    /// Bytes of the requests, which it keeps in memory.
     pub(crate) bytes: usize,
 }
 
 enum Kind {
-    Own { wants_receipts: bool },
-    Qmq(Listing),
+    /// Requests of delaymq's own protocol. Each is answered with the receipts of its messages, in order.
+    Own(Vec<OwnReply>),
+    Qmq(Responder, Listing),
+}
+
+/// The reply to one request of delaymq's own protocol.
+struct OwnReply {
+    responder: Responder,
+    wants_receipts: bool,
+    /// The number of its messages.
+    count: usize,
 }
 
 /// The rows of the answer to a SEND. They keep nothing of its frame, which may be large and part of a larger buffer.
@@ -77,22 +89,52 @@ pub(crate) const fn due_of(due: DueTime) -> Due {
     }
 }
 
-/// Takes a batch of delaymq's own protocol: it is stored whole or not at all.
+/// Takes a batch of delaymq's own protocol: it is stored whole or not at all. Requests of one message, of all connections
+/// of a turn, go to the log together.
 pub(crate) fn publish(responder: Responder, publish: &Publish<'_>, bytes: usize) {
+    let wants_receipts = publish.wants_receipts;
+    if let [message] = publish.messages.as_slice() {
+        return gather(OwnReply { responder, wants_receipts, count: 1 }, message, bytes);
+    }
     let mut batch = responder.state().batch();
     for (index, message) in publish.messages.iter().enumerate() {
-        let due = due_of(message.due);
-        let pushed = message.check();
-        let pushed =
-            pushed.and_then(|check| batch.push_checked(message.subject, due, (message.meta, message.body), check));
-        if let Err(error) = pushed {
+        if let Err(error) = push(&mut batch, message) {
             responder.state().give_back(batch);
             return responder.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
         }
     }
-    let kind = Kind::Own { wants_receipts: publish.wants_receipts };
     let state = Rc::clone(responder.state());
-    state.publish(PublishRequest { responder, batch, kind, bytes });
+    let kind = Kind::Own(vec![OwnReply { responder, wants_receipts, count: publish.messages.len() }]);
+    state.publish(PublishRequest { batch, kind, bytes });
+}
+
+fn push(batch: &mut PublishBatch, message: &Published<'_>) -> Result<()> {
+    let check = message.check()?;
+    batch.push_checked(message.subject, due_of(message.due), (message.meta, message.body), check)
+}
+
+/// Adds the only message of a request to those that are gathered.
+fn gather(reply: OwnReply, message: &Published<'_>, bytes: usize) {
+    let state = Rc::clone(reply.responder.state());
+    let mut pushed = state.gather(|gathered| push(&mut gathered.batch, message));
+    if let Err(Error::TooLarge { argument: "messages", .. }) = pushed {
+        // It has room without those before it.
+        state.publish_gathered();
+        pushed = state.gather(|gathered| push(&mut gathered.batch, message));
+    }
+    if let Err(error) = pushed {
+        return reply.responder.refused(&RemoteError::from(&error).with(Attribute::Index, 0));
+    }
+    let is_full = state.gather(|gathered| {
+        gathered.bytes = gathered.bytes.saturating_add(bytes);
+        if let Kind::Own(replies) = &mut gathered.kind {
+            replies.push(reply);
+        }
+        gathered.batch.len() >= GATHERED_MESSAGES_MAX || gathered.bytes >= GATHERED_BYTES_MAX
+    });
+    if is_full {
+        state.publish_gathered();
+    }
 }
 
 /// As [`publish`], with terms.
@@ -115,9 +157,10 @@ pub(crate) fn publish_on_terms(responder: Responder, asked: &PublishOnTerms<'_>,
             return responder.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
         }
     }
-    let kind = Kind::Own { wants_receipts: asked.publish.wants_receipts };
     let state = Rc::clone(responder.state());
-    state.publish(PublishRequest { responder, batch, kind, bytes });
+    let (wants_receipts, count) = (asked.publish.wants_receipts, asked.publish.messages.len());
+    let kind = Kind::Own(vec![OwnReply { responder, wants_receipts, count }]);
+    state.publish(PublishRequest { batch, kind, bytes });
 }
 
 /// Takes messages of a QMQ client: each is stored, or listed in the answer.
@@ -146,34 +189,51 @@ pub(crate) fn send(responder: Responder, sent: &[Sent<'_>], bytes: usize) {
     }
     responder.keep(listing.refused.len());
     let state = Rc::clone(responder.state());
-    state.publish(PublishRequest { responder, batch, kind: Kind::Qmq(listing), bytes });
+    state.publish(PublishRequest { batch, kind: Kind::Qmq(responder, listing), bytes });
 }
 
 impl PublishRequest {
+    /// Nothing is gathered yet.
+    pub(crate) fn gathering(batch: PublishBatch) -> Self {
+        Self { batch, kind: Kind::Own(Vec::new()), bytes: 0 }
+    }
+
+    /// The messages that are added next count their delays from now.
+    pub(crate) fn renew_time(&mut self) {
+        self.batch.renew_time();
+    }
+
+    /// How many requests are answered by it.
+    pub(crate) fn count(&self) -> usize {
+        if let Kind::Own(replies) = &self.kind { replies.len() } else { 1 }
+    }
+
     /// Hands the batch to the log's queue. Returns itself if there is no room now.
     pub(crate) fn begin(mut self, state: &ServerState) -> Option<Self> {
         match state.store.try_publish(&mut self.batch) {
             Ok(None) => return Some(self),
             Ok(Some(ticket)) => {
-                let (end, responder) = (ticket.end(), self.responder);
-                state.promise(
+                let (end, requests) = (ticket.end(), self.count());
+                state.promise_all(
                     end,
+                    requests,
                     match self.kind {
-                        Kind::Own { wants_receipts } => {
-                            let wanted = (wants_receipts || ticket.is_on_terms()).then_some(ticket);
+                        Kind::Own(replies) => {
+                            let is_wanted = ticket.is_on_terms() || replies.iter().any(|reply| reply.wants_receipts);
+                            let wanted = is_wanted.then_some(ticket);
                             Box::new(move |kept| match (kept, wanted) {
-                                (Ok(()), Some(ticket)) => tell(responder, ticket, wants_receipts),
-                                (Ok(()), None) => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
-                                (Err(error), _) => responder.failed(&error),
+                                (Ok(()), Some(ticket)) => tell(replies, ticket),
+                                (Ok(()), None) => replies.into_iter().for_each(OwnReply::done),
+                                (Err(error), _) => replies.into_iter().for_each(|reply| reply.failed(&error)),
                             })
                         }
-                        Kind::Qmq(listing) => Box::new(move |kept| listing.tell(responder, kept)),
+                        Kind::Qmq(responder, listing) => Box::new(move |kept| listing.tell(responder, kept)),
                     },
                 );
             }
             Err(error) => match self.kind {
-                Kind::Own { .. } => self.responder.failed(&error),
-                Kind::Qmq(listing) => listing.tell(self.responder, Err(error)),
+                Kind::Own(replies) => replies.into_iter().for_each(|reply| reply.failed(&error)),
+                Kind::Qmq(responder, listing) => listing.tell(responder, Err(error)),
             },
         }
         state.give_back(self.batch);
@@ -183,27 +243,48 @@ impl PublishRequest {
     /// There is no room for another waiting publish.
     pub(crate) fn busy(self, state: &ServerState) {
         state.give_back(self.batch);
-        self.responder.busy();
+        match self.kind {
+            Kind::Own(replies) => replies.into_iter().for_each(|reply| reply.responder.busy()),
+            Kind::Qmq(responder, _) => responder.busy(),
+        }
     }
 }
 
-/// Tells the receipts of a publish that is durable.
-fn tell(responder: Responder, ticket: Ticket, wants_receipts: bool) {
-    if !ticket.is_on_terms() {
-        return tell_receipts(responder, ticket.receipts(), wants_receipts);
+impl OwnReply {
+    /// Answers without receipts.
+    fn done(self) {
+        self.responder.answer_with(|out| put_receipts(out, std::iter::empty()));
     }
+
+    fn failed(self, error: &Error) {
+        self.responder.failed(error);
+    }
+}
+
+/// Tells the receipts of publishes that are durable.
+fn tell(replies: Vec<OwnReply>, ticket: Ticket) {
+    let Some(first) = replies.first().filter(|_| ticket.is_on_terms()) else {
+        return tell_receipts(replies, &ticket.receipts());
+    };
     // The batch must also be applied, which waits for the owner, and not for the disk.
-    let state = Rc::clone(responder.state());
+    let state = Rc::clone(first.responder.state());
     spawn_local(async move {
         let found = state.pool.call(Work::LookUp, move || ticket.receipts()).await;
-        tell_receipts(responder, found, wants_receipts);
+        tell_receipts(replies, &found);
     });
 }
 
-fn tell_receipts(responder: Responder, found: Result<Receipts>, wants_receipts: bool) {
-    match found {
-        Ok(receipts) if wants_receipts => responder.answer_with(|out| put_receipts(out, receipts.iter())),
-        Ok(_) => responder.answer_with(|out| put_receipts(out, std::iter::empty())),
-        Err(error) => responder.failed(&error),
+fn tell_receipts(replies: Vec<OwnReply>, found: &Result<Receipts>) {
+    let mut told = 0_usize;
+    for reply in replies {
+        let (first, count) = (told, reply.count);
+        told = told.saturating_add(count);
+        match found {
+            Ok(receipts) if reply.wants_receipts => {
+                reply.responder.answer_with(|out| put_receipts(out, receipts.some(first, count)));
+            }
+            Ok(_) => reply.done(),
+            Err(error) => reply.failed(error),
+        }
     }
 }

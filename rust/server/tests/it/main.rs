@@ -10,6 +10,7 @@ mod faults_of_qmq;
 #[path = "support/faulty.rs"]
 mod faulty;
 mod floods;
+mod gathered_publishes;
 #[path = "support/keeping.rs"]
 mod keeping;
 mod leases;

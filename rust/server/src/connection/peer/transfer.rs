@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use bytes::BufMut;
 use delaymq_core::wire::quota::unfinished::{Borrower, ReadsOn, Unfinished};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -29,7 +30,7 @@ impl Peer {
         self.borrow(|borrower, book, of| borrower.worthless(book, of, bytes, self.state.now()));
     }
 
-    /// Returns true if something was read.
+    /// Reads once. Returns true if the socket may have more.
     pub(super) fn read(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         if !connection.wants_input() {
@@ -56,14 +57,21 @@ impl Peer {
                 return Ok(false);
             }
         }
-        match connection.read_with(now, |input| socket.try_read_buf(input)) {
-            Ok(0) => {
+        let read = connection.read_with(now, |input| {
+            let room = input.remaining_mut();
+            socket.try_read_buf(input).map(|count| (count, room))
+        });
+        match read {
+            Ok((0, _)) => {
                 connection.peer_closed();
                 Ok(false)
             }
-            Ok(count) => {
+            Ok((count, room)) => {
                 self.state.counters.bytes_in.add(count as u64);
-                Ok(true)
+                if count < room {
+                    await_more(socket);
+                }
+                Ok(count == room)
             }
             Err(error) if is_passing(&error) => Ok(false),
             Err(error) => Err(error),
@@ -95,6 +103,13 @@ impl Peer {
         }
         Ok(false)
     }
+}
+
+/// A read that did not fill its buffer has emptied the socket: the socket is ready again when more arrives. Otherwise
+/// another call of the system would find that out.
+fn await_more(socket: &TcpStream) {
+    let emptied = socket.try_io(Interest::READABLE, || Err::<(), io::Error>(io::ErrorKind::WouldBlock.into()));
+    debug_assert!(emptied.is_err(), "nothing was read");
 }
 
 /// True if the peer sends no more, whether everything was read or not.
