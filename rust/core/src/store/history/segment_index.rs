@@ -17,6 +17,8 @@ use crate::units::{Location, SegmentNumber, Sequence, SubjectNumber};
 const STRETCH_RECORDS: u8 = 64;
 /// Records begin at multiples of so many bytes.
 const UNIT_BYTES: u64 = 8;
+/// An index that is read reads on for so many bytes: its reader gets about as many with the first of them.
+const AHEAD_BYTES: u64 = 256 << 10;
 /// A part of a segment ends behind the batch that fills so many bytes.
 const PART_BYTES: u64 = 4 << 20;
 
@@ -111,10 +113,15 @@ impl SegmentIndex {
 
     /// True if the index has the place of this sequence, or knows that the part has none.
     pub(super) fn reaches(&self, sequence: Sequence) -> bool {
-        sequence < self.next_sequence || self.next >= self.behind.map_or(self.end, |(place, _)| place)
+        sequence < self.next_sequence || self.is_whole()
     }
 
-    /// Reads on until the index reaches a sequence. It stops at batches that cannot be read.
+    /// True if the index has all of the part, as far as it is known.
+    fn is_whole(&self) -> bool {
+        self.next >= self.behind.map_or(self.end, |(place, _)| place)
+    }
+
+    /// Reads on until the index reaches a sequence, and a little further. It stops at batches that cannot be read.
     ///
     /// # Errors
     /// `Storage`.
@@ -130,7 +137,8 @@ impl SegmentIndex {
         }
         let reader = BatchReader::new(Arc::clone(&log.storage), log.stream, self.next, self.end);
         let mut reader = reader.past(log.holes.clone());
-        while !self.reaches(sequence) {
+        let ahead = Location(self.next.0.saturating_add(AHEAD_BYTES));
+        while !self.reaches(sequence) || (self.next < ahead && !self.is_whole()) {
             match reader.next_batch() {
                 Ok(Some(batch)) => {
                     self.add(&batch, subject);

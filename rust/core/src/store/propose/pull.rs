@@ -8,12 +8,11 @@ use std::sync::Arc;
 use super::load_request::{LoadRequest, LoadedPostings};
 use super::loaded_postings::Loaded;
 use super::proposals::Proposals;
-use super::views::{Found, Views};
-use crate::error::{Error, Result};
+use super::views::{Found, Views, no_posting};
+use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
-use crate::run::RUN_FOLDER;
 use crate::schedule_log::Entry;
 use crate::storage::Storage;
 use crate::store::history::Continuation;
@@ -165,9 +164,12 @@ impl Deciding {
             return Ok(LookedUp::Damaged);
         }
         let mut views = Views { storage, state, loaded: &self.loaded, reading: &mut self.reading };
-        match views.find(group, number..state.dispatch.next_number(group.subject)) {
+        match views.find(group, number) {
             Found::Entry(entry) => Ok(LookedUp::Entry(entry)),
-            Found::Load(load) => Ok(LookedUp::Load(load)),
+            Found::Unread(unread) => {
+                let wanted = number..state.dispatch.next_number(group.subject);
+                Ok(LookedUp::Load(views.load(group, wanted, unread)))
+            }
             Found::Gone => Err(no_posting(group, number)),
         }
     }
@@ -239,13 +241,6 @@ impl Deciding {
     }
 }
 
-/// Reports an unfinished message without a posting in memory or in any run. The views contradict the log then, and no
-/// message may be skipped.
-fn no_posting(group: &Group, number: ReadyNumber) -> Error {
-    let expected = format!("a posting of ready number {number} of subject {}", group.subject);
-    Error::corrupt(RUN_FOLDER, 0, expected, "none")
-}
-
 impl GroupDeciding {
     pub(super) fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
         self.cursor = self.cursor.max(group.cursor);
@@ -315,9 +310,11 @@ impl GroupDeciding {
             if !self.is_open(group, *number) {
                 continue;
             }
-            match views.find(group, *number..returned_end) {
+            match views.find(group, *number) {
                 Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
-                Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                Found::Unread(unread) => {
+                    return Ok(found.is_empty().then(|| views.load(group, *number..returned_end, unread)));
+                }
                 Found::Gone => return Err(no_posting(group, *number)),
             }
         }
@@ -329,11 +326,13 @@ impl GroupDeciding {
                 if number >= number_end {
                     break;
                 }
-                match views.find(group, number..next) {
+                match views.find(group, number) {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
                     }
-                    Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                    Found::Unread(unread) => {
+                        return Ok(found.is_empty().then(|| views.load(group, number..next, unread)));
+                    }
                     Found::Gone => return Err(no_posting(group, number)),
                 }
             }
