@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -107,6 +108,43 @@ def test_of_many_messages_those_that_are_still_held_are_settled(face: Face, how:
     last = face.call(lambda: face.store.subscribe(found.subject, group="g"))
     come = [face.call(lambda: last.get(60)).body for _ in range(2 if how == "nack" else 0)]
     assert sorted(come) == ([b"1", b"3"] if how == "nack" else [])
+    assert face.call(lambda: last.get(0)) is None
+    face.call(last.close)
+
+
+def test_a_subscription_with_a_limit_fetches_nothing_ahead(face: Face) -> None:
+    slow = face.call(lambda: face.store.subscribe("held", group="g", handle_within=LONG))
+    other = face.call(lambda: face.store.subscribe("held", group="g"))
+    face.call(lambda: face.store.publish_many("held", [b"0", b"1"]))
+    held = face.call(lambda: slow.get(60))
+    free = face.call(lambda: other.get(60))
+    assert sorted([held.body, free.body]) == [b"0", b"1"]
+    assert (held.attempt, free.attempt) == (1, 1)
+    face.call(slow.close)
+    face.call(other.close)
+
+
+def test_an_acknowledgement_at_the_end_of_the_time_counts_or_the_message_comes_again(face: Face) -> None:
+    count = 100
+    messages = face.call(lambda: face.store.subscribe("held", group="g", handle_within=0.003, in_flight_max=16))
+    face.call(lambda: face.store.publish_many("held", [b"%d" % number for number in range(count)]))
+    delivered, late, accepted = 0, 0, set()
+    for turn in itertools.count():
+        message = face.call(lambda: messages.get(60))
+        delivered += 1
+        assert message.body not in accepted, "it came after its acknowledgement was accepted"
+        time.sleep(turn % 2 * (0.002 + turn % 7 * 0.0004))  # sometimes at once, and sometimes at about the end
+        try:
+            face.call(message.ack)
+        except HoldExpired:
+            late += 1
+            continue
+        accepted.add(message.body)
+        if len(accepted) == count:
+            break
+    assert delivered == late + count
+    face.call(messages.close)
+    last = face.call(lambda: face.store.subscribe("held", group="g"))
     assert face.call(lambda: last.get(0)) is None
     face.call(last.close)
 
