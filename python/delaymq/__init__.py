@@ -35,8 +35,8 @@ Store
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
     recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
     subscribe(subject | [subjects] | "prefix*", *, group, start="unfinished" | "earliest" | "latest"
-              | time | PublishedSince(time) | receipt, in_flight_max=256, tags=any_of(…)|all_of(…),
-              attributes={name: value | StartsWith(…) | Present()}) -> Subscription
+              | time | PublishedSince(time) | receipt, in_flight_max=256, handle_within=None,
+              tags=any_of|all_of, attributes={name: value|StartsWith(…)|Present()}) -> Subscription
     status() -> Status   clock() -> ClockStatus   accept_clock(ahead_ms)   pin(duration) -> Pin
     open(…, progress=function), called with Progress   checkpoint()   close()   path   is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
@@ -52,7 +52,7 @@ Subscription
     flush(timeout)   stop()   close()   subject   subjects   group   in_flight_max
 
 Message
-    ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; see settled
+    ack()   nack(delay)   dead_letter(reason)   extend(duration)   with message: …     see settled
     subject   body   message_id   tags   attributes   receipt   sequence   key
     due   published   lateness   attempt   redelivered
 

@@ -89,14 +89,16 @@ class Subscription:
         """Submits everything queued; durable once the returned position is visible. None if that would wait."""
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with, from its delivery."""
-    def acknowledge(self, key: int) -> None:
-        """Queues one acknowledgement; never waits."""
-    def acknowledge_many(self, keys: list[int]) -> None:
-        """Queues acknowledgements; never waits."""
-    def give_back(self, key: int, delay_ms: int) -> None:
+    def acknowledge(self, key: int) -> bool:
+        """Queues one acknowledgement; never waits. False if the message was held for too long, here and below."""
+    def acknowledge_many(self, keys: list[int]) -> list[int]:
+        """Queues acknowledgements; never waits. Returns the places of messages that were held for too long."""
+    def give_back(self, key: int, delay_ms: int) -> bool:
         """Queues a redelivery after `delay_ms`; never waits."""
-    def dead_letter(self, key: int, reason: str, /) -> None:
+    def dead_letter(self, key: int, reason: str, /) -> bool:
         """Queues a dead letter; a reason over 1,024 bytes is refused."""
+    def extend(self, key: int, duration_ms: int | None, /) -> bool:
+        """Holds a message for so long from now, or for the time of the subscription once more."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until everything queued is durable; TimedOut at the timeout."""
     def now_ms(self) -> int:
@@ -134,7 +136,14 @@ class Store:
     def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
         """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
     def subscribe(
-        self, subjects: Sequence[str], group: str, start: Start, in_flight_max: int, filters: Filters, /
+        self,
+        subjects: Sequence[str],
+        group: str,
+        start: Start,
+        in_flight_max: int,
+        filters: Filters,
+        handle_within_ms: int | None = None,
+        /,
     ) -> Subscription:
         """A consumer of subjects or a prefix; `start` is as `delaymq.starts.start_of` returns it."""
     def status(self) -> dict[str, Any]:

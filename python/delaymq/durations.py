@@ -26,6 +26,7 @@ __all__ = [
     "due_of",
     "expires_after_of",
     "expiry_of",
+    "hold_ms",
     "jittered",
     "level_ms",
     "moment",
@@ -215,6 +216,22 @@ def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
         InvalidArgument: It is negative, infinite or not a number.
     """
     return None if timeout is None else delay_ms(timeout, argument)
+
+
+def hold_ms(time: Duration | None, argument: str = "handle_within") -> int | None:
+    """How long a consumer may hold a message, in milliseconds, or None.
+
+    Raises:
+        WrongType: It is neither None, a timedelta nor a number.
+        InvalidArgument: It is zero, negative, infinite or not a number.
+        TooLarge: It does not fit into 63 bits of milliseconds.
+    """
+    if time is None:
+        return None
+    milliseconds = delay_ms(time, argument)
+    if milliseconds == 0:
+        raise refused(argument, "at least a millisecond", time)
+    return milliseconds
 
 
 def moment(milliseconds: int) -> datetime:

@@ -25,6 +25,7 @@
         ├── NamesFull                             no room for another key or id
         ├── WouldVanish                           pending messages would be lost by the call
         ├── AlreadySettled                        a message was settled a second time
+        ├── HoldExpired                           a message was held for longer than `handle_within`
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         ├── TimedOut         (TimeoutError)       a wait was over before its event
         ├── Unreachable      (ConnectionError)    no server answers at an address
@@ -56,6 +57,7 @@ __all__ = [
     "DiskFull",
     "ForeignReceipt",
     "ForkedProcess",
+    "HoldExpired",
     "InvalidArgument",
     "KeyTaken",
     "Locked",
@@ -258,6 +260,19 @@ class ForkedProcess(StoreError):
 
 class AlreadySettled(StoreError):
     """The message was acknowledged, given back or made a dead letter before: settle each message once."""
+
+
+class HoldExpired(StoreError):
+    """The message was held for longer than `handle_within`: it went back to its group, and is delivered again.
+
+    Its consumer has the message no longer, so another one may have handled it, too. If many messages were settled at
+    once, those that were still held are settled; `index` is the place of the first one that was not.
+
+    Attributes:
+        count: The number of messages that were not settled.
+    """
+
+    count: int | None = None
 
 
 class WrongLoop(StoreError, RuntimeError):

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from delaymq import _core
-from delaymq.durations import Duration, Expires, OnExpiry, delay_ms, moment
-from delaymq.errors import AlreadySettled, Closed
+from delaymq.durations import Duration, Expires, OnExpiry, delay_ms, hold_ms, moment
+from delaymq.errors import AlreadySettled, Closed, HoldExpired
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
@@ -62,16 +62,19 @@ class Publish:
 
 
 class Settling(Protocol):
-    """Settles messages: the core's side of a subscription, or a client's."""
+    """Settles messages: the core's side of a subscription, or a client's. False for a message that was passed on."""
 
-    def acknowledge(self, key: int, /) -> None:
+    def acknowledge(self, key: int, /) -> bool:
         """Queues an acknowledgement."""
 
-    def give_back(self, key: int, delay_ms: int, /) -> None:
+    def give_back(self, key: int, delay_ms: int, /) -> bool:
         """Queues a redelivery."""
 
-    def dead_letter(self, key: int, reason: str, /) -> None:
+    def dead_letter(self, key: int, reason: str, /) -> bool:
         """Queues a dead letter."""
+
+    def extend(self, key: int, duration_ms: int | None, /) -> bool:
+        """Holds a message for longer."""
 
     def receipt(self, delivery: Delivery, /) -> _core.Receipt:
         """The receipt that a message was published with."""
@@ -194,10 +197,12 @@ class Received:
         Raises:
             AlreadySettled: The message was settled before.
             Closed: The subscription is closed: the message went back to its group and is delivered again.
+            HoldExpired: The message was held for longer than `handle_within`, and went back to its group.
             Poisoned: The store stopped after a failed write.
         """
         self._check_unsettled()
-        self._subscription.acknowledge(self._delivery[0])
+        if not self._subscription.acknowledge(self._delivery[0]):
+            raise hold_expired(self)
         self._settled = True
 
     def nack(self, delay: Duration = 0) -> None:
@@ -208,10 +213,12 @@ class Received:
             InvalidArgument: `delay` is negative, not finite, or longer than the store's `delay_max`.
             AlreadySettled: The message was settled before.
             Closed: The subscription is closed: the message went back to its group and is delivered again.
+            HoldExpired: The message was held for longer than `handle_within`, and went back to its group.
         """
         milliseconds = delay_ms(delay)
         self._check_unsettled()
-        self._subscription.give_back(self._delivery[0], milliseconds)
+        if not self._subscription.give_back(self._delivery[0], milliseconds):
+            raise hold_expired(self)
         self._settled = True
 
     def dead_letter(self, reason: str) -> None:
@@ -225,11 +232,34 @@ class Received:
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             AlreadySettled: The message was settled before.
             Closed: The subscription is closed: the message went back to its group and is delivered again.
+            HoldExpired: The message was held for longer than `handle_within`, and went back to its group.
             Poisoned: The store stopped after a failed write.
         """
         self._check_unsettled()
-        self._subscription.dead_letter(self._delivery[0], reason)
+        if not self._subscription.dead_letter(self._delivery[0], reason):
+            raise hold_expired(self)
         self._settled = True
+
+    def extend(self, duration: Duration | None = None) -> None:
+        """Holds the message for longer: for `duration` from now, or for the subscription's `handle_within` once more.
+
+        The time that is left is never shortened. A subscription without `handle_within` has no limit: nothing changes.
+
+        Args:
+            duration: A timedelta or seconds, at least a millisecond; or None.
+
+        Raises:
+            WrongType: `duration` is neither a timedelta nor a number.
+            InvalidArgument: `duration` is zero, negative or not finite.
+            AlreadySettled: The message was settled before.
+            Closed: The subscription is closed: the message went back to its group and is delivered again.
+            HoldExpired: The message was held for longer than `handle_within`, and went back to its group.
+            Poisoned: The store stopped after a failed write.
+        """
+        milliseconds = hold_ms(duration, "duration")
+        self._check_unsettled()
+        if not self._subscription.extend(self._delivery[0], milliseconds):
+            raise hold_expired(self)
 
     def _check_unsettled(self) -> None:
         if self._settled:
@@ -246,8 +276,8 @@ class Received:
         if not failed:
             self.ack()
             return
-        # A closed subscription has given the message back already; the error of the block matters more.
-        with contextlib.suppress(Closed):
+        # Its group has the message already; the error of the block matters more.
+        with contextlib.suppress(Closed, HoldExpired):
             self.nack()
 
     def __repr__(self) -> str:
@@ -257,11 +287,58 @@ class Received:
         )
 
 
+def hold_expired(message: Received, index: int | None = None, count: int = 1) -> HoldExpired:
+    """The error of messages that were held for too long.
+
+    Args:
+        message: The first of them.
+        index: Its place, if many messages were settled at once.
+        count: Their number.
+    """
+    others = f"; so were {count - 1} others" if count > 1 else ""
+    return HoldExpired(
+        f"{message!r} was held for longer than handle_within: it went back to its group and is delivered again{others}",
+        expected="a message that is still held",
+        found="one that was passed on",
+        index=index,
+        count=count,
+    )
+
+
+def check_held(late: Sequence[Received], given: Sequence[Received]) -> None:
+    """Checks that no message of a call for many was held for too long.
+
+    Raises:
+        HoldExpired: Some were: `late`, of those that the call was given.
+    """
+    if late:
+        raise hold_expired(late[0], next(index for index, one in enumerate(given) if one is late[0]), len(late))
+
+
+def note_acknowledged(unsettled: Mapping[int, Received], late: Sequence[int], given: Sequence[Received]) -> None:
+    """Marks the messages of a call as settled, but for those at the places `late`, which were held for too long.
+
+    Raises:
+        HoldExpired: There are such.
+    """
+    if not late:
+        for message in unsettled.values():
+            message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        return
+    places, passed_on = set(late), []
+    for place, message in enumerate(unsettled.values()):
+        if place in places:
+            passed_on.append(message)
+        else:
+            message._settled = True  # noqa: SLF001
+    check_held(passed_on, given)
+
+
 class Message(Received):
     """A message that is due, delivered to a consumer.
 
     Used as a context manager, the message is acknowledged at the end of the block, and given back if
-    the block raises::
+    the block raises. The end of the block raises HoldExpired if the message was held for too long::
 
         with message:
             handle(message.body)

@@ -156,6 +156,7 @@ class DelayQueue(Protocol):
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = 256,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Consumer: ...
@@ -299,6 +300,7 @@ class AsyncDelayQueue(Protocol):
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = 256,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Subscribing: ...

@@ -22,7 +22,7 @@ from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.administration import Administration
 from delaymq.bulk_load import BulkLoads
-from delaymq.durations import Duration
+from delaymq.durations import Duration, hold_ms
 from delaymq.errors import StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.forecast import ForecastQueries
@@ -215,6 +215,7 @@ class Store(
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Subscription:
@@ -229,6 +230,8 @@ class Store(
                 or a timedelta before now at the first one that was due since, `PublishedSince(…)` at the first one that
                 was published since, or a receipt at its message. A subject made later is read from its first message.
             in_flight_max: How many unacknowledged messages the consumer may hold, 1 to 65,535.
+            handle_within: How long the consumer may hold a message, as a timedelta or seconds. Then the message goes
+                back to its group, unless `Message.extend` was called. None sets no limit.
             tags: Tags, at most 127, of which a message must have one, or `all_of(…)`. A message that does not pass is
                 finished for the group, so all consumers of a group must have the same filters.
             attributes: For each name the value that a message must have, `StartsWith(text)`, or `Present()`.
@@ -238,8 +241,9 @@ class Store(
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        core = self._core.subscribe(subjects, group, start_of(start), in_flight_max, filters)
-        subscription = Subscription(core, subjects, group, in_flight_max, self)
+        within_ms = hold_ms(handle_within)
+        core = self._core.subscribe(subjects, group, start_of(start), in_flight_max, filters, within_ms)
+        subscription = Subscription(core, subjects, group, in_flight_max, self, handle_within_ms=within_ms)
         self._subscriptions.add(subscription)
         return subscription
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from delaymq._arguments.argument_errors import checked_int
-from delaymq._arguments.batches import checked_messages, checked_reason
+from delaymq._arguments.batches import checked_messages, checked_reason, listed
 from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._store.closing import Closing
 from delaymq.durations import Duration, delay_ms, wait_ms
-from delaymq.message import Message, Settling
+from delaymq.message import Message, Settling, check_held, note_acknowledged
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
@@ -33,8 +33,8 @@ class DeliverySource(Settling, Protocol):
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
         """Waits until a message is ready; an empty list at the timeout or after `stop`."""
 
-    def acknowledge_many(self, keys: list[int]) -> None:
-        """Queues acknowledgements."""
+    def acknowledge_many(self, keys: list[int]) -> list[int]:
+        """Queues acknowledgements. Returns the places of messages that were held for too long."""
 
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until everything queued is durable."""
@@ -80,14 +80,15 @@ class Subscription(Closing):
         store: Openable | None = None,
         *,
         pull_messages: int = PULL_MESSAGES,
+        handle_within_ms: int | None = None,
     ) -> None:
         """Use `Store.subscribe` instead. The subscription keeps its store alive.
 
         A client sets `pull_messages` to 1: messages that are not handed over yet stay with its connection, which
-        discards them when it is lost.
+        discards them when it is lost. With `handle_within_ms` it is 1, too: the time of a message begins with its pull.
         """
         self._store = store
-        self._pull_messages = pull_messages
+        self._pull_messages = pull_messages if handle_within_ms is None else 1
         self._in_flight_max = in_flight_max
         self._closed = False
         self._core = core
@@ -212,12 +213,14 @@ class Subscription(Closing):
             WrongType: `messages` is not an iterable of `Message`.
             InvalidArgument: Message `index` was delivered by another subscription.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
         """
-        unsettled = checked_messages(messages, Message, self._core)
-        self._core.acknowledge_many(list(unsettled))
-        for message in unsettled.values():
-            message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        given = listed(messages, "messages", "an iterable of Message")
+        unsettled = checked_messages(given, Message, self._core)
+        late = self._core.acknowledge_many(list(unsettled))
+        note_acknowledged(unsettled, late, given)
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
         """Gives many messages back, to be delivered again after `delay`.
@@ -229,14 +232,21 @@ class Subscription(Closing):
             InvalidArgument: Message `index` was delivered by another subscription; or `delay` is negative, not finite,
                 or longer than the store's `delay_max`.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
         """
         milliseconds = delay_ms(delay)
-        unsettled = checked_messages(messages, Message, self._core)
+        given = listed(messages, "messages", "an iterable of Message")
+        unsettled = checked_messages(given, Message, self._core)
         self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
+        late = []
         for key, message in unsettled.items():
-            self._core.give_back(key, milliseconds)
-            message._settled = True  # noqa: SLF001
+            if self._core.give_back(key, milliseconds):
+                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+            else:
+                late.append(message)
+        check_held(late, given)
 
     def dead_letter(self, messages: Iterable[Message], reason: str) -> None:
         """Makes dead letters of many messages, for one reason; their group does not get them again.
@@ -248,14 +258,21 @@ class Subscription(Closing):
             InvalidArgument: Message `index` was delivered by another subscription.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
         """
         checked_reason(reason)
-        unsettled = checked_messages(messages, Message, self._core)
+        given = listed(messages, "messages", "an iterable of Message")
+        unsettled = checked_messages(given, Message, self._core)
         self._core.acknowledge_many([])  # as in `nack`
+        late = []
         for key, message in unsettled.items():
-            self._core.dead_letter(key, reason)
-            message._settled = True  # noqa: SLF001
+            if self._core.dead_letter(key, reason):
+                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+            else:
+                late.append(message)
+        check_held(late, given)
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Waits until every acknowledgement, redelivery and dead letter so far is durable.

@@ -22,14 +22,17 @@ class FakeSubscription:
         self.pulls.append((count_max, timeout_ms))
         return [self.waiting.popleft() for _ in range(min(count_max, len(self.waiting)))]
 
-    def acknowledge(self, key: int) -> None:
+    def acknowledge(self, key: int) -> bool:
         self.acknowledged.append(key)
+        return True
 
-    def acknowledge_many(self, keys: list[int]) -> None:
+    def acknowledge_many(self, keys: list[int]) -> list[int]:
         self.acknowledged += keys
+        return []
 
-    def give_back(self, key: int, delay_ms: int) -> None:
+    def give_back(self, key: int, delay_ms: int) -> bool:
         self.given_back.append((key, delay_ms))
+        return True
 
     def flush(self, timeout_ms: int | None) -> None:
         self.calls.append(f"flush {timeout_ms}")

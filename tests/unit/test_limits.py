@@ -171,6 +171,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
     "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "`handle_within`, and the time of `extend`": lambda: [durations.hold_ms(0.001) or 0],
     "subjects of a subscription, listed or selected by its prefix": lambda: [
         constant("rust/core/src/store/names/selection.rs", "SUBJECTS_MAX"),
         constant("rust/server/src/subscriptions/subscribe.rs", "SUBJECT_BYTES"),

@@ -7,6 +7,7 @@ and nowhere else: a waiter that is cancelled gives back the messages that it had
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 from collections import OrderedDict, deque
 from operator import attrgetter
@@ -24,7 +25,7 @@ Waiter: TypeAlias = "asyncio.Future[list[AsyncMessage]]"
 
 
 class Settling:
-    """Settles the messages of one subscription."""
+    """Settles the messages of one subscription. False for a message that was held for too long."""
 
     __slots__ = ("_core", "_event_loop", "delivery")
 
@@ -34,35 +35,47 @@ class Settling:
         self._core = core
         self._event_loop = event_loop
 
-    def acknowledge(self, key: int, /) -> None:
+    def acknowledge(self, key: int, /) -> bool:
         """Queues an acknowledgement.
 
         Raises:
             WrongLoop, Closed, Poisoned: As `AsyncMessage.ack`.
         """
         self._event_loop.check()
-        self._core.acknowledge(key)
+        is_held = self._core.acknowledge(key)
         self.delivery.on_settled()
+        return is_held
 
-    def give_back(self, key: int, delay_ms: int, /) -> None:
+    def give_back(self, key: int, delay_ms: int, /) -> bool:
         """Queues a redelivery.
 
         Raises:
             WrongLoop, Closed, Poisoned, InvalidArgument: As `AsyncMessage.nack`.
         """
         self._event_loop.check()
-        self._core.give_back(key, delay_ms)
+        is_held = self._core.give_back(key, delay_ms)
         self.delivery.on_settled()
+        return is_held
 
-    def dead_letter(self, key: int, reason: str, /) -> None:
+    def dead_letter(self, key: int, reason: str, /) -> bool:
         """Queues a dead letter.
 
         Raises:
             WrongLoop, WrongType, TooLarge, Closed, Poisoned: As `AsyncMessage.dead_letter`.
         """
         self._event_loop.check()
-        self._core.dead_letter(key, reason)
+        is_held = self._core.dead_letter(key, reason)
         self.delivery.on_settled()
+        return is_held
+
+    def extend(self, key: int, duration_ms: int | None, /) -> bool:
+        """Holds a message for longer.
+
+        Raises:
+            WrongLoop, Closed, Poisoned: As `AsyncMessage.extend`.
+        """
+        self._event_loop.check()
+        return self._core.extend(key, duration_ms)
 
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.
@@ -76,9 +89,12 @@ class Settling:
 class MessageDelivery:
     """The buffer of one subscription, and the coroutines that wait for it."""
 
-    def __init__(self, core: CoreSubscription, settling: Settling, event_loop: EventLoop) -> None:
+    def __init__(
+        self, core: CoreSubscription, settling: Settling, event_loop: EventLoop, is_limited: bool = False
+    ) -> None:
         self._core = core
         self._settling = settling
+        self._is_limited = is_limited  # a message may be held for some time only, from when it is handed over
         self._event_loop = event_loop
         self._buffered: deque[AsyncMessage] = deque()
         self._returned: list[AsyncMessage] = []
@@ -97,7 +113,8 @@ class MessageDelivery:
             return None
         if self._returned:
             self._merge_returned()
-        return self._buffered.popleft() if self._buffered else None
+        found = self._from_buffer(1)
+        return found[0] if found else None
 
     async def take(self, count: int, pull: int, timeout_ms: int | None) -> list[AsyncMessage]:
         """Up to `count` messages, waiting for the first; none at the timeout or after `stop`.
@@ -157,18 +174,35 @@ class MessageDelivery:
             self._merge_returned()
         if not self._buffered:
             return False
-        waiter, (count, *_) = self._waiting.popitem(last=False)
+        waiter, (count, *_) = next(iter(self._waiting.items()))
         if not waiter.done():
-            waiter.set_result(self._from_buffer(count))
+            found = self._from_buffer(count)
+            if not found:
+                return False
+            waiter.set_result(found)
+        del self._waiting[waiter]
         return True
 
     def _from_buffer(self, count: int) -> list[AsyncMessage]:
         buffered = self._buffered
+        if self._is_limited:
+            found: list[AsyncMessage] = []
+            while buffered and len(found) < count:
+                message = buffered.popleft()
+                if self._begins(message):
+                    found.append(message)
+            return found
         if len(buffered) <= count:
             found = list(buffered)
             buffered.clear()
             return found
         return [buffered.popleft() for _ in range(count)]
+
+    def _begins(self, message: AsyncMessage) -> bool:
+        """Holds a message from now on; False if it waited here for too long, and went back to its group."""
+        with contextlib.suppress(StoreError):  # settling the message raises it
+            return self._core.extend(message.key, None)
+        return True
 
     def _fill(self) -> bool:
         """Pulls without waiting; True if messages came."""

@@ -12,7 +12,7 @@ class AsyncMessage(Received):
     """A message that is due, delivered to a consumer on an event loop.
 
     Used with `async with`, the message is acknowledged at the end of the block, and given back if the block
-    raises or is cancelled::
+    raises or is cancelled. The end of the block raises HoldExpired if the message was held for too long::
 
         async with message:
             await handle(message.body)

@@ -30,7 +30,7 @@ from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import Durability, OpenOptions
 from delaymq._store.retention import Pin, pinned
 from delaymq.bulk_load import AsyncBulkLoads
-from delaymq.durations import Duration
+from delaymq.durations import Duration, hold_ms
 from delaymq.errors import StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
@@ -218,6 +218,7 @@ class AsyncStore(
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Opening[AsyncSubscription]:
@@ -225,9 +226,17 @@ class AsyncStore(
 
         async def subscribe() -> AsyncSubscription:
             subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            core = await self._call(self._core.subscribe, subjects, group, start_of(start), in_flight_max, filters)
-            loop, most = self._event_loop, in_flight_max
-            subscription = AsyncSubscription(core, subjects, group, in_flight_max=most, store=self, event_loop=loop)
+            begin, within_ms = self._core.subscribe, hold_ms(handle_within)
+            core = await self._call(begin, subjects, group, start_of(start), in_flight_max, filters, within_ms)
+            subscription = AsyncSubscription(
+                core,
+                subjects,
+                group,
+                in_flight_max=in_flight_max,
+                store=self,
+                event_loop=self._event_loop,
+                handle_within_ms=within_ms,
+            )
             self._subscriptions.add(subscription)
             if self._closing is not None:
                 subscription._forget()  # noqa: SLF001 - the store was closed meanwhile

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterable
 from typing import Self
 
-from delaymq._arguments.batches import checked_messages, checked_reason
+from delaymq._arguments.batches import checked_messages, checked_reason, listed
 from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._asyncio.delivery import MessageDelivery, Settling
 from delaymq._asyncio.event_loop import EventLoop
@@ -16,6 +16,7 @@ from delaymq._core import Subscription as CoreSubscription
 from delaymq._store.closing import AsyncClosing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
+from delaymq.message import check_held, note_acknowledged
 from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 
 
@@ -43,12 +44,14 @@ class AsyncSubscription(AsyncClosing):
         store: Openable,
         event_loop: EventLoop,
         pull_messages: int = PULL_MESSAGES,
+        handle_within_ms: int | None = None,
     ) -> None:
         """Use `AsyncStore.subscribe` instead. The subscription keeps its store alive.
 
         A client sets `pull_messages` to 1, as for `Subscription`.
         """
-        self._pull_messages = pull_messages
+        is_limited = handle_within_ms is not None
+        self._pull_messages = 1 if is_limited else pull_messages
         self._core = core
         self._subjects = subjects_of(subject)
         self._group = group
@@ -56,7 +59,7 @@ class AsyncSubscription(AsyncClosing):
         self._store = store
         self._event_loop = event_loop
         self._settling = Settling(core, event_loop)
-        self._delivery = self._settling.delivery = MessageDelivery(core, self._settling, event_loop)
+        self._delivery = self._settling.delivery = MessageDelivery(core, self._settling, event_loop, is_limited)
         core.watch(event_loop.wakeups.watch(self._delivery))
         self._closing: asyncio.Future[None] | None = None
 
@@ -147,15 +150,17 @@ class AsyncSubscription(AsyncClosing):
             WrongType: `messages` is not an iterable of `AsyncMessage`.
             InvalidArgument: Message `index` was delivered by another subscription.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
-        unsettled = checked_messages(messages, AsyncMessage, self._settling)
-        self._core.acknowledge_many(list(unsettled))
-        for message in unsettled.values():
-            message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        given = listed(messages, "messages", "an iterable of AsyncMessage")
+        unsettled = checked_messages(given, AsyncMessage, self._settling)
+        late = self._core.acknowledge_many(list(unsettled))
         self._delivery.on_settled()
+        note_acknowledged(unsettled, late, given)
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
         """Gives many messages back, to be delivered again after `delay`.
@@ -167,16 +172,23 @@ class AsyncSubscription(AsyncClosing):
             InvalidArgument: Message `index` was delivered by another subscription; or `delay` is negative, not finite,
                 or longer than the store's `delay_max`.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         milliseconds = delay_ms(delay)
         self._event_loop.check()
-        unsettled = checked_messages(messages, AsyncMessage, self._settling)
+        given = listed(messages, "messages", "an iterable of AsyncMessage")
+        unsettled = checked_messages(given, AsyncMessage, self._settling)
         self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
+        late = []
         for key, message in unsettled.items():
-            self._settling.give_back(key, milliseconds)
-            message._settled = True  # noqa: SLF001
+            if self._settling.give_back(key, milliseconds):
+                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+            else:
+                late.append(message)
+        check_held(late, given)
 
     def dead_letter(self, messages: Iterable[AsyncMessage], reason: str) -> None:
         """Makes dead letters of many messages, for one reason; their group does not get them again.
@@ -188,16 +200,23 @@ class AsyncSubscription(AsyncClosing):
             InvalidArgument: Message `index` was delivered by another subscription.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
+            HoldExpired: Message `index`, and `count` in all, were held for longer than `handle_within`; the others are
+                settled.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         checked_reason(reason)
         self._event_loop.check()
-        unsettled = checked_messages(messages, AsyncMessage, self._settling)
+        given = listed(messages, "messages", "an iterable of AsyncMessage")
+        unsettled = checked_messages(given, AsyncMessage, self._settling)
         self._core.acknowledge_many([])  # as in `nack`
+        late = []
         for key, message in unsettled.items():
-            self._settling.dead_letter(key, reason)
-            message._settled = True  # noqa: SLF001
+            if self._settling.dead_letter(key, reason):
+                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+            else:
+                late.append(message)
+        check_held(late, given)
 
     async def flush(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109 - as the plain face
         """Waits until every acknowledgement, redelivery and dead letter so far is durable.

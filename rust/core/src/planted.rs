@@ -318,6 +318,10 @@ faults! {
     LostHandedOver,
     /// A client gives the server credit again for messages that are on their way.
     CreditGivenTwice,
+    /// A message stays with its consumer although its time to be handled is over.
+    HoldNeverEnds,
+    /// A message that was passed on when its time was over is acknowledged by the consumer that had it.
+    LateAcknowledged,
 }
 
 impl Planted {

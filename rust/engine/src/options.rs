@@ -139,11 +139,13 @@ pub struct SubscribeOptions {
     pub in_flight_max: u32,
     /// A message must pass all of these; any other is finished for the group.
     pub filters: Vec<Filter>,
+    /// A message that was handed over and not settled for so long goes back to the group; `None` is for ever.
+    pub handle_within_ms: Option<u64>,
 }
 
 impl Default for SubscribeOptions {
     fn default() -> Self {
-        Self { start: StartAt::Unfinished, in_flight_max: 256, filters: Vec::new() }
+        Self { start: StartAt::Unfinished, in_flight_max: 256, filters: Vec::new(), handle_within_ms: None }
     }
 }
 
@@ -151,9 +153,12 @@ impl SubscribeOptions {
     /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `in_flight_max`; `TooLarge` naming `filters` or `tags`.
+    /// `InvalidArgument` naming `in_flight_max` or `handle_within`; `TooLarge` naming `filters` or `tags`.
     pub fn check(&self) -> Result<()> {
         check_in_flight(self.in_flight_max)?;
+        if self.handle_within_ms == Some(0) {
+            return Err(invalid("handle_within", "at least 1 ms", "0 ms"));
+        }
         check_filters(&self.filters)
     }
 }

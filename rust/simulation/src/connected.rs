@@ -113,12 +113,15 @@ impl Connected {
             together: apart(b"Together").one_of(&[0, 0, 0, 1, BY_PREFIX]),
             expires: apart(b"Expires!").percent(EXPIRES_PERCENT),
             accepts: apart(b"Accepts!").percent(ACCEPTS_PERCENT),
+            handle_within_ms: apart(b"HoldEnds").one_of(&[0, 0, 0, 0, 0, 0, 0, 1, 300, 2_500]),
             ..Plan::of(&mut chance_of(seed))
         };
         if plan.accepts {
             // The leases of QMQ's consumers, and what series owe, depend on the server's clock.
             (plan.qmq_groups, plan.broadcasts, plan.recurs, plan.clock_steps) = (0, 0, false, true);
         }
+        // An occurrence that waited too long for its client comes first as a retry, which does not tell its time.
+        plan.recurs &= plan.handle_within_ms == 0;
         plan
     }
 

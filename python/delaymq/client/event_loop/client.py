@@ -33,7 +33,7 @@ from delaymq.client.event_loop.pending import AsyncClientPendingQueries
 from delaymq.client.options import TIMEOUT_S, ClientOptions
 from delaymq.client.sources import OpenSources
 from delaymq.client.threads.client import IN_FLIGHT_MAX
-from delaymq.durations import Duration, Expires, OnExpiry
+from delaymq.durations import Duration, Expires, OnExpiry, hold_ms
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
@@ -262,6 +262,7 @@ class AsyncClient(
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Opening[AsyncSubscription]:
@@ -274,8 +275,8 @@ class AsyncClient(
             self._event_loop.check()
             self._connection.check()
             subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            names = (list(subjects), group)
-            begin = partial(self._connection.subscribe, names, start_of(start), in_flight_max, filters)
+            names, within_ms = (list(subjects), group), hold_ms(handle_within)
+            begin = partial(self._connection.subscribe, names, start_of(start), in_flight_max, filters, within_ms)
             source = await self._loop_connection.subscribe(begin)
             self._sources.add(source)
             subscription = AsyncSubscription(
@@ -286,6 +287,7 @@ class AsyncClient(
                 store=self,
                 event_loop=self._event_loop,
                 pull_messages=1,
+                handle_within_ms=within_ms,
             )
             self._subscriptions.add(subscription)
             return subscription

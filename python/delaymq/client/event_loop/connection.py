@@ -187,6 +187,7 @@ class LoopSubscription:
         self.acknowledge_many = core.acknowledge_many
         self.give_back = core.give_back
         self.dead_letter = core.dead_letter
+        self.extend = core.extend
         self.receipt = core.receipt
         self.now_ms = core.now_ms
         self.stop = core.stop

@@ -24,7 +24,7 @@ from delaymq.client.options import TIMEOUT_S, ClientOptions, log_report
 from delaymq.client.sources import OpenSources
 from delaymq.client.threads.administration import ClientAdministration
 from delaymq.client.threads.pending import ClientPendingQueries
-from delaymq.durations import Duration, Expires, OnExpiry
+from delaymq.durations import Duration, Expires, OnExpiry, hold_ms
 from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.keys import IfExists
@@ -262,6 +262,7 @@ class Client(
         group: str,
         start: Start = "unfinished",
         in_flight_max: int = IN_FLIGHT_MAX,
+        handle_within: Duration | None = None,
         tags: Tags = (),
         attributes: AttributeConditions | None = None,
     ) -> Subscription:
@@ -276,9 +277,12 @@ class Client(
         """
         self._connection.check()
         subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        source = self._connection.subscribe((list(subjects), group), start_of(start), in_flight_max, filters)
+        names, within_ms = (list(subjects), group), hold_ms(handle_within)
+        source = self._connection.subscribe(names, start_of(start), in_flight_max, filters, within_ms)
         self._sources.add(source)
-        subscription = Subscription(source, subjects, group, in_flight_max, self, pull_messages=1)
+        subscription = Subscription(
+            source, subjects, group, in_flight_max, self, pull_messages=1, handle_within_ms=within_ms
+        )
         self._subscriptions.add(subscription)
         return subscription
 

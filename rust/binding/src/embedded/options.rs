@@ -93,6 +93,7 @@ pub(crate) fn subscription(
     start: &Bound<'_, PyAny>,
     in_flight_max: &Bound<'_, PyAny>,
     filters: FilterTuple,
+    handle_within_ms: Option<u64>,
 ) -> PyResult<SubscribeOptions> {
     let start_of_group = group_start(start)?;
     let in_flight_max = whole("in_flight_max", in_flight_max)?;
@@ -107,7 +108,7 @@ pub(crate) fn subscription(
         };
         chosen.push(Filter::Attribute { key, rule });
     }
-    Ok(SubscribeOptions { start: start_of_group, in_flight_max, filters: chosen })
+    Ok(SubscribeOptions { start: start_of_group, in_flight_max, filters: chosen, handle_within_ms })
 }
 
 /// The start of a group: a word, a receipt, or a pair of a kind and milliseconds, as `delaymq.starts.start_of` makes it.

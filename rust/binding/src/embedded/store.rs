@@ -100,7 +100,7 @@ impl Store {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (subjects, group, start, in_flight_max, filters, /))]
+    #[pyo3(signature = (subjects, group, start, in_flight_max, filters, handle_within_ms = None, /))]
     fn subscribe(
         &self,
         subjects: Vec<Bound<'_, PyAny>>,
@@ -108,10 +108,11 @@ impl Store {
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
         filters: options::FilterTuple,
+        handle_within_ms: Option<u64>,
     ) -> PyResult<Subscription> {
         let py = group.py();
         let (selection, group) = (options::selection(py, &subjects)?, text::of("group", group)?);
-        let chosen = options::subscription(start, in_flight_max, filters)?;
+        let chosen = options::subscription(start, in_flight_max, filters, handle_within_ms)?;
         let opened = py.detach(|| self.engine.subscribe_to(selection, &group, chosen));
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
     }

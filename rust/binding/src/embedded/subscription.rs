@@ -47,30 +47,40 @@ impl Subscription {
     }
 
     /// Only queues, so the interpreter stays held: to release it could cost a busy process 5 ms.
-    fn acknowledge(&self, py: Python<'_>, key: Key) -> PyResult<()> {
+    /// False if the message was passed on before.
+    fn acknowledge(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
         self.check_open(py)?;
-        self.engine.acknowledge(&[DeliveryKey::of_number(key.0)]).map_err(|error| errors::raised(py, error))
+        let late = self.engine.acknowledge(&[DeliveryKey::of_number(key.0)]);
+        late.map(|late| late.is_empty()).map_err(|error| errors::raised(py, error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<()> {
+    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<usize>> {
         self.check_open(py)?;
         let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(key.0)).collect();
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
     /// Like `acknowledge`, this does not wait.
-    fn give_back(&self, py: Python<'_>, key: Key, delay_ms: u64) -> PyResult<()> {
+    fn give_back(&self, py: Python<'_>, key: Key, delay_ms: u64) -> PyResult<bool> {
         self.check_open(py)?;
         self.engine.give_back(DeliveryKey::of_number(key.0), delay_ms).map_err(|error| errors::raised(py, error))
     }
 
     #[pyo3(signature = (key, reason, /))]
-    fn dead_letter(&self, key: Key, reason: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn dead_letter(&self, key: Key, reason: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = reason.py();
         self.check_open(py)?;
         let reason = text::of("reason", reason)?;
         self.engine.dead_letter(DeliveryKey::of_number(key.0), &reason).map_err(|error| errors::raised(py, error))
+    }
+
+    /// Like `acknowledge`, this does not wait.
+    #[pyo3(signature = (key, duration_ms, /))]
+    fn extend(&self, py: Python<'_>, key: Key, duration_ms: Option<u64>) -> PyResult<bool> {
+        self.check_open(py)?;
+        let extended = self.engine.extend(DeliveryKey::of_number(key.0), duration_ms);
+        extended.map_err(|error| errors::raised(py, error))
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {

@@ -192,18 +192,19 @@ impl Connection {
 
     /// Creates a subscription at the server. With a token it only begins to, and an event loop gets the answer.
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (names, start, in_flight_max, filters, token = None, /))]
+    #[pyo3(signature = (names, start, in_flight_max, filters, handle_within_ms = None, token = None, /))]
     fn subscribe(
         &self,
         names: (Vec<Bound<'_, PyAny>>, Bound<'_, PyAny>),
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
         filters: FilterTuple,
+        handle_within_ms: Option<u64>,
         token: Option<u64>,
     ) -> PyResult<RemoteSubscription> {
         let (py, timeout) = (start.py(), self.timeout);
         check_process(py, &self.transport)?;
-        let wanted = RemoteSubscription::wanted(&names, start, in_flight_max, filters)?;
+        let wanted = RemoteSubscription::wanted(&names, start, in_flight_max, filters, handle_within_ms)?;
         match token.map(Waiter::Loop) {
             None => RemoteSubscription::open(py, &self.transport, timeout, wanted),
             Some(opened) => RemoteSubscription::begun(py, &self.transport, timeout, wanted, opened),

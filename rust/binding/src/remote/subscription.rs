@@ -32,9 +32,10 @@ impl RemoteSubscription {
         start: &Bound<'_, PyAny>,
         in_flight_max: &Bound<'_, PyAny>,
         filters: FilterTuple,
+        handle_within_ms: Option<u64>,
     ) -> PyResult<SubscriptionRequest> {
         let (subjects, group) = (options::selection(start.py(), &names.0)?.texts(), text::of("group", &names.1)?);
-        let chosen = options::subscription(start, in_flight_max, filters)?;
+        let chosen = options::subscription(start, in_flight_max, filters, handle_within_ms)?;
         chosen.check().map_err(|error| errors::raised(start.py(), error))?;
         Ok(SubscriptionRequest {
             subjects,
@@ -42,6 +43,7 @@ impl RemoteSubscription {
             start: chosen.start,
             in_flight_max: chosen.in_flight_max,
             filters: chosen.filters,
+            handle_within_ms: chosen.handle_within_ms,
         })
     }
 
@@ -180,14 +182,16 @@ impl RemoteSubscription {
 
     /// Only queues, so the interpreter stays held: to release it could cost a busy process 5 ms.
     #[pyo3(signature = (key, /))]
-    fn acknowledge(&self, py: Python<'_>, key: Key) -> PyResult<()> {
+    /// False if the message was passed on before.
+    fn acknowledge(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
         check_process(py, &self.transport)?;
-        Self::failed(py, self.transport.with(|session, now_ms| session.acknowledge(self.id, &[key.0], now_ms)))
+        let late = self.transport.with(|session, now_ms| session.acknowledge(self.id, &[key.0], now_ms));
+        Self::failed(py, late).map(|late| late.is_empty())
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[pyo3(signature = (keys, /))]
-    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<()> {
+    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<usize>> {
         check_process(py, &self.transport)?;
         let keys: Vec<u128> = keys.iter().map(|key| key.0).collect();
         Self::failed(py, self.transport.with(|session, now_ms| session.acknowledge(self.id, &keys, now_ms)))
@@ -195,19 +199,26 @@ impl RemoteSubscription {
 
     /// Like `acknowledge`, this does not wait.
     #[pyo3(signature = (key, delay_ms, /))]
-    fn give_back(&self, py: Python<'_>, key: Key, delay_ms: u64) -> PyResult<()> {
+    fn give_back(&self, py: Python<'_>, key: Key, delay_ms: u64) -> PyResult<bool> {
         check_process(py, &self.transport)?;
         Self::failed(py, self.transport.with(|session, now_ms| session.give_back(self.id, key.0, delay_ms, now_ms)))
     }
 
     #[pyo3(signature = (key, reason, /))]
-    fn dead_letter(&self, key: Key, reason: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn dead_letter(&self, key: Key, reason: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = reason.py();
         check_process(py, &self.transport)?;
         // An empty list only checks whether the subscription is open.
         Self::failed(py, self.transport.with(|session, now_ms| session.acknowledge(self.id, &[], now_ms)))?;
         let reason = text::of("reason", reason)?;
         Self::failed(py, self.transport.with(|session, now_ms| session.dead_letter(self.id, key.0, &reason, now_ms)))
+    }
+
+    /// Like `acknowledge`, this does not wait.
+    #[pyo3(signature = (key, duration_ms, /))]
+    fn extend(&self, py: Python<'_>, key: Key, duration_ms: Option<u64>) -> PyResult<bool> {
+        check_process(py, &self.transport)?;
+        Self::failed(py, self.transport.with(|session, now_ms| session.extend(self.id, key.0, duration_ms, now_ms)))
     }
 
     #[pyo3(signature = (timeout_ms, /))]

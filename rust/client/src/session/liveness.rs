@@ -1,4 +1,5 @@
-//! The timers of a session: it sends settlements, asks for their durability, and finds out whether the server lives.
+//! The timers of a session: it sends settlements, asks for their durability, passes on what is held for too long, and
+//! finds out whether the server lives.
 
 use bytes::Bytes;
 use delaymq_core::wire::extension::PING;
@@ -37,6 +38,7 @@ impl<W> Session<W> {
                 Timer::Confirm => {
                     self.subscriptions.values_mut().for_each(|state| state.confirm(&mut self.requests));
                 }
+                Timer::PassOn => self.pass_on(now_ms),
                 // The request of any other one without a number is in progress.
                 Timer::Resubscribe => {
                     for id in std::mem::take(&mut self.refused) {

@@ -5,11 +5,12 @@
 //!
 //! A session outlives its connections. Requests wait until there is a connection, and subscriptions are created again
 //! on each. Read this file first, then `requests` (what waits for an answer, and what a lost connection means for it),
-//! `subscription` (messages delivered), `settling` (messages settled), `subscriptions`, the calls of a consumer, and
-//! `liveness` with `timers`.
+//! `subscription` (messages delivered), `settling` (messages settled), `holding` (messages held for too long),
+//! `subscriptions`, the calls of a consumer, and `liveness` with `timers`.
 //! Times are milliseconds of one monotonic clock that the caller chooses.
 
 mod arrival;
+mod holding;
 mod liveness;
 mod request;
 mod requests;
@@ -223,8 +224,11 @@ impl<W> Session<W> {
         let Some(id) = self.by_number.get(&arrivals.number) else { return };
         let Some(state) = self.subscriptions.get_mut(id) else { return };
         self.server_clock = (arrivals.now, now_ms);
-        if state.delivered(arrivals.messages) {
+        if state.delivered(arrivals.messages, now_ms) {
             self.news.insert(*id);
+        }
+        if let Some(end) = state.next_hold_ms() {
+            self.timers.set_earlier(Timer::PassOn, end);
         }
     }
 
@@ -334,6 +338,7 @@ impl<W> Session<W> {
                         state.settled(ticket, outcome);
                     }
                 }
+                Purpose::PassOn { id, keys } => self.passed_on(id, keys, &outcome, now_ms),
                 Purpose::Flush { id, waiter, settled_before, unanswered_before } => {
                     let outcome = match self.subscriptions.get_mut(&id) {
                         Some(state) => state.flushed(outcome, waiter.is_some(), settled_before, &unanswered_before),

@@ -43,6 +43,8 @@ pub(super) enum Purpose<W> {
     Subscribe { id: SubscriptionId, number: u32 },
     /// Redeliveries or dead letters of a subscription are durable.
     Settle { id: SubscriptionId },
+    /// The server has messages back that a consumer held for too long.
+    PassOn { id: SubscriptionId, keys: Vec<u128> },
     /// Everything that the subscription settled before is durable.
     Flush { id: SubscriptionId, waiter: Option<W>, settled_before: u64, unanswered_before: Vec<Ticket> },
 }

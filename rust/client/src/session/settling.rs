@@ -26,29 +26,41 @@ pub(super) enum Settling {
 }
 
 impl<W> SubscriptionState<W> {
-    /// Queues acknowledgements.
-    pub(super) fn acknowledge(&mut self, keys: &[u128], requests: &mut Requests<W>) -> Settling {
-        let number = self.number;
-        let before = self.acknowledged.len();
-        self.acknowledged.extend(keys.iter().filter(|key| number != 0 && delivery_keys::is_of(**key, number)));
-        let queued = self.acknowledged.len().saturating_sub(before);
-        self.ambiguous = self.ambiguous.saturating_add(keys.len().saturating_sub(queued) as u64);
-        self.after_queueing(self.acknowledged.len(), requests)
+    /// Queues acknowledgements. Returns the places of the messages that were passed on before.
+    pub(super) fn acknowledge(&mut self, keys: &[u128], requests: &mut Requests<W>) -> (Settling, Vec<usize>) {
+        let mut late = Vec::new();
+        for (place, key) in keys.iter().enumerate() {
+            if !self.is_current(*key) {
+                continue;
+            }
+            if self.is_too_late(*key) {
+                late.push(place);
+            } else {
+                self.acknowledged.push(*key);
+            }
+        }
+        (self.after_queueing(self.acknowledged.len(), requests), late)
     }
 
-    /// Queues a redelivery.
-    pub(super) fn give_back(&mut self, key: u128, delay_ms: u64, requests: &mut Requests<W>) -> Settling {
+    /// Queues a redelivery. False if the message was passed on before.
+    pub(super) fn give_back(&mut self, key: u128, delay_ms: u64, requests: &mut Requests<W>) -> (Settling, bool) {
         if !self.is_current(key) {
-            return Settling::Done;
+            return (Settling::Done, true);
+        }
+        if self.is_too_late(key) {
+            return (Settling::Done, false);
         }
         self.given_back.push((key, delay_ms));
-        self.after_queueing(self.given_back.len(), requests)
+        (self.after_queueing(self.given_back.len(), requests), true)
     }
 
-    /// Queues a dead letter.
-    pub(super) fn put_away(&mut self, key: u128, reason: &str, requests: &mut Requests<W>) -> Settling {
+    /// Queues a dead letter. False if the message was passed on before.
+    pub(super) fn put_away(&mut self, key: u128, reason: &str, requests: &mut Requests<W>) -> (Settling, bool) {
         if !self.is_current(key) {
-            return Settling::Done;
+            return (Settling::Done, true);
+        }
+        if self.is_too_late(key) {
+            return (Settling::Done, false);
         }
         let count = if let Some((_, keys)) = self.put_away.iter_mut().find(|(known, _)| known == reason) {
             keys.push(key);
@@ -57,7 +69,7 @@ impl<W> SubscriptionState<W> {
             self.put_away.push((reason.to_owned(), vec![key]));
             1
         };
-        self.after_queueing(count, requests)
+        (self.after_queueing(count, requests), true)
     }
 
     /// True for a message of this connection; the outcome of any other is ambiguous.
@@ -219,7 +231,8 @@ fn acknowledge(number: u32, keys: &[u128]) -> Request {
     filled(ACKNOWLEDGE, |out| Acknowledge { subscription: number, ranges }.put(out))
 }
 
-fn give_back(number: u32, messages: &[(u128, u64)]) -> Request {
+/// The request that gives messages back, each after a delay.
+pub(super) fn give_back(number: u32, messages: &[(u128, u64)]) -> Request {
     let messages = messages.iter().map(|(key, delay_ms)| {
         let (queue, offset) = delivery_keys::parts(*key);
         GivenBack { queue, offset, delay_ms: *delay_ms }

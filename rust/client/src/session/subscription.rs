@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use delaymq_core::error::Result as CoreResult;
 use delaymq_core::planted::{self, Planted};
+use delaymq_core::queues::holds::Holds;
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::store::StartAt;
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
@@ -34,6 +35,9 @@ pub struct SubscriptionRequest {
     pub in_flight_max: u32,
     /// A message must pass all of these.
     pub filters: Vec<Filter>,
+    /// How long the consumer may have a message before it settles it. The server is not told: the session gives the
+    /// message back.
+    pub handle_within_ms: Option<u64>,
 }
 
 impl SubscriptionRequest {
@@ -90,7 +94,7 @@ pub(super) struct SubscriptionState<W> {
     /// The error that keeps the server from creating it again.
     pub(super) cause: Option<Failure>,
     pub(super) last_refusal: String,
-    ready: VecDeque<Arrival>,
+    pub(super) ready: VecDeque<Arrival>,
     prefetch: usize,
     credit: usize,
     pub(super) acknowledged: Vec<u128>,
@@ -103,11 +107,16 @@ pub(super) struct SubscriptionState<W> {
     pub(super) unanswered: BTreeMap<Ticket, u64>,
     pub(super) ambiguous: u64,
     pub(super) refusal: Option<Failure>,
+    /// Until when the consumer may keep the messages that it was handed, if there is a limit.
+    pub(super) holds: Option<Holds<u128>>,
+    /// Messages held for too long that the server refused to take back for now.
+    pub(super) refused_back: Vec<u128>,
 }
 
 impl<W> SubscriptionState<W> {
     /// A subscription that the server does not have yet.
     pub(super) fn new(id: SubscriptionId, wanted: SubscriptionRequest, opened: W) -> Self {
+        let holds = wanted.handle_within_ms.map(Holds::new);
         Self {
             id,
             wanted,
@@ -130,6 +139,8 @@ impl<W> SubscriptionState<W> {
             unanswered: BTreeMap::new(),
             ambiguous: 0,
             refusal: None,
+            holds,
+            refused_back: Vec::new(),
         }
     }
 
@@ -138,7 +149,10 @@ impl<W> SubscriptionState<W> {
         (self.number, self.consumer, self.cause, self.credit) = (number, consumer, None, 0);
         self.wanted.again();
         self.last_refusal.clear();
-        self.top_up(requests);
+        // With a limit, a consumer that waits has news now, and asks itself.
+        if self.holds.is_none() {
+            self.top_up(requests);
+        }
     }
 
     /// Handles a lost connection, whose messages go back to the group.
@@ -156,19 +170,26 @@ impl<W> SubscriptionState<W> {
         self.acknowledged.clear();
         self.given_back.clear();
         self.put_away.clear();
+        self.end_holds();
     }
 
     /// Buffers messages; true if a consumer may take them.
-    pub(super) fn delivered(&mut self, messages: Vec<Arrival>) -> bool {
+    pub(super) fn delivered(&mut self, messages: Vec<Arrival>, now_ms: u64) -> bool {
         self.credit = self.credit.saturating_sub(messages.len());
         if self.is_stopped {
             return false;
+        }
+        if let Some(holds) = &mut self.holds {
+            for arrival in &messages {
+                holds.begin(arrival.key, now_ms);
+            }
         }
         self.ready.extend(messages);
         true
     }
 
-    /// Up to `count_max` buffered messages. With `tops_up`, more are requested if few are left.
+    /// Up to `count_max` buffered messages, which the consumer holds from now on. With `tops_up`, more are requested if
+    /// few are left.
     ///
     /// # Errors
     /// The server refused to create the subscription again.
@@ -176,6 +197,7 @@ impl<W> SubscriptionState<W> {
         &mut self,
         count_max: usize,
         tops_up: bool,
+        now_ms: u64,
         requests: &mut Requests<W>,
     ) -> Result<Vec<Arrival>, Failure> {
         if self.closed == Some(CLIENT_CLOSED) {
@@ -185,14 +207,20 @@ impl<W> SubscriptionState<W> {
             return Ok(Vec::new());
         }
         let found: Vec<Arrival> = self.ready.drain(..count_max.min(self.ready.len())).collect();
+        if let Some(holds) = &mut self.holds {
+            for arrival in &found {
+                holds.extend(arrival.key, None, now_ms);
+            }
+        }
         if found.is_empty()
             && let Some(cause) = &self.cause
         {
             return Err(cause.clone());
         }
-        let in_flight_max = self.wanted.in_flight_max as usize;
-        self.prefetch = self.prefetch.max(count_max).max(PREFETCH).min(in_flight_max);
-        let is_low = self.ready.len().saturating_add(self.credit) <= self.prefetch / 2;
+        // With a limit nothing is requested ahead: a consumer that is stuck would keep it from the others.
+        let (least, asks_ahead) = if self.holds.is_some() { (0, false) } else { (self.prefetch.max(PREFETCH), true) };
+        self.prefetch = least.max(count_max).min(self.wanted.in_flight_max as usize);
+        let is_low = asks_ahead && self.ready.len().saturating_add(self.credit) <= self.prefetch / 2;
         if tops_up && (found.is_empty() || is_low) {
             self.top_up(requests);
         }
@@ -230,7 +258,9 @@ impl<W> SubscriptionState<W> {
         if self.number == 0 || self.is_stopped {
             return None;
         }
-        let request = self.credited(self.room()).reading();
+        // The credit goes first and by itself: this request may be withdrawn before it is sent.
+        self.top_up(requests);
+        let request = self.credited(0).reading();
         Some(requests.add_of_connection(request, Purpose::Caller(waiter)))
     }
 
@@ -244,6 +274,7 @@ impl<W> SubscriptionState<W> {
         self.stop();
         self.ready.clear();
         self.push_settled(requests);
+        self.end_holds();
         self.closed = Some(if with_client { CLIENT_CLOSED } else { SUBSCRIPTION_CLOSED });
         (self.number != 0).then(|| requests.add_of_connection(unsubscribe(self.number), Purpose::Caller(waiter)))
     }

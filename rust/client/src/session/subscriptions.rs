@@ -122,6 +122,9 @@ impl<W> Session<W> {
         let state = self.subscriptions.get_mut(&id)?;
         let settled_before = state.settled;
         let result = call(state, &mut self.requests);
+        if let Some(end) = state.next_hold_ms() {
+            self.timers.set_earlier(Timer::PassOn, end);
+        }
         if state.settled != settled_before {
             self.timers.set_once(Timer::Confirm, now_ms.saturating_add(CONFIRM_MS));
         }
@@ -129,7 +132,8 @@ impl<W> Session<W> {
         Some(result)
     }
 
-    /// Up to `count_max` messages that have arrived. With `tops_up`, more are requested if few are left.
+    /// Up to `count_max` messages that have arrived, which the consumer holds from now on. With `tops_up`, more are
+    /// requested if few are left.
     ///
     /// # Errors
     /// The client is closed, or the server refused to create the subscription again.
@@ -140,7 +144,8 @@ impl<W> Session<W> {
         tops_up: bool,
         now_ms: u64,
     ) -> Result<Vec<Arrival>, Failure> {
-        let taken = self.with_subscription(id, now_ms, |state, requests| state.take(count_max, tops_up, requests));
+        let taken =
+            self.with_subscription(id, now_ms, |state, requests| state.take(count_max, tops_up, now_ms, requests));
         taken.unwrap_or_else(|| self.check().map(|()| Vec::new()))
     }
 
@@ -176,38 +181,43 @@ impl<W> Session<W> {
         self.subscriptions.get(&id).is_some_and(|state| state.number != 0)
     }
 
-    fn settle(
+    /// Checks that messages of the subscription can be settled.
+    pub(super) fn check_settles(&self, id: SubscriptionId) -> Result<(), Failure> {
+        self.check()?;
+        let is_open = self.subscriptions.get(&id).is_some_and(|state| state.closed.is_none());
+        if is_open { Ok(()) } else { Err(Failure::new(Kind::Closed, SETTLED_TOO_LATE)) }
+    }
+
+    fn settle<T: Default>(
         &mut self,
         id: SubscriptionId,
         now_ms: u64,
-        call: impl FnOnce(&mut SubscriptionState<W>, &mut Requests<W>) -> Settling,
-    ) -> Result<(), Failure> {
-        self.check()?;
-        let is_open = self.subscriptions.get(&id).is_some_and(|state| state.closed.is_none());
-        if !is_open {
-            return Err(Failure::new(Kind::Closed, SETTLED_TOO_LATE));
-        }
-        if self.with_subscription(id, now_ms, call) == Some(Settling::Soon) {
+        call: impl FnOnce(&mut SubscriptionState<W>, &mut Requests<W>) -> (Settling, T),
+    ) -> Result<T, Failure> {
+        self.check_settles(id)?;
+        let Some((settling, result)) = self.with_subscription(id, now_ms, call) else { return Ok(T::default()) };
+        if settling == Settling::Soon {
             self.dirty.insert(id);
             self.timers.set_once(Timer::Settle, now_ms.saturating_add(SOON_MS));
         }
-        Ok(())
+        Ok(result)
     }
 
-    /// Queues acknowledgements; an empty list checks whether any would be accepted.
+    /// Queues acknowledgements; an empty list checks whether any would be accepted. Returns the places of the messages
+    /// that were passed on before, since the consumer had them for too long.
     ///
     /// # Errors
     /// The client or the subscription is closed.
-    pub fn acknowledge(&mut self, id: SubscriptionId, keys: &[u128], now_ms: u64) -> Result<(), Failure> {
+    pub fn acknowledge(&mut self, id: SubscriptionId, keys: &[u128], now_ms: u64) -> Result<Vec<usize>, Failure> {
         self.settle(id, now_ms, |state, requests| state.acknowledge(keys, requests))
     }
 
-    /// Queues a redelivery.
+    /// Queues a redelivery. False if the message was passed on before, since the consumer had it for too long.
     ///
     /// # Errors
     /// The client or the subscription is closed, or the delay is longer than those of the store.
-    pub fn give_back(&mut self, id: SubscriptionId, key: u128, delay_ms: u64, now_ms: u64) -> Result<(), Failure> {
-        self.settle(id, now_ms, |_, _| Settling::Done)?;
+    pub fn give_back(&mut self, id: SubscriptionId, key: u128, delay_ms: u64, now_ms: u64) -> Result<bool, Failure> {
+        self.check_settles(id)?;
         if delay_ms > self.delay_ms_max {
             let (expected, found) = (format!("at most {} ms", self.delay_ms_max), format!("{delay_ms} ms"));
             let refused = Error::InvalidArgument { argument: "delay", expected, found };
@@ -216,12 +226,12 @@ impl<W> Session<W> {
         self.settle(id, now_ms, |state, requests| state.give_back(key, delay_ms, requests))
     }
 
-    /// Queues a dead letter.
+    /// Queues a dead letter. False if the message was passed on before, since the consumer had it for too long.
     ///
     /// # Errors
     /// The client or the subscription is closed, or the reason is too long.
-    pub fn dead_letter(&mut self, id: SubscriptionId, key: u128, reason: &str, now_ms: u64) -> Result<(), Failure> {
-        self.settle(id, now_ms, |_, _| Settling::Done)?;
+    pub fn dead_letter(&mut self, id: SubscriptionId, key: u128, reason: &str, now_ms: u64) -> Result<bool, Failure> {
+        self.check_settles(id)?;
         check_reason(reason).map_err(|error| RemoteError::from(&error))?;
         self.settle(id, now_ms, |state, requests| state.put_away(key, reason, requests))
     }

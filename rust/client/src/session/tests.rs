@@ -9,11 +9,13 @@ use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, Subscribed,
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::proof::Proof;
+use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack};
 use delaymq_core::wire::extension::{
     ACKNOWLEDGE, CREDIT, DELIVER, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PUBLISH, STATUS, SUBSCRIBE,
 };
 use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
+use delaymq_core::wire::reader::Reader;
 
 use super::*;
 
@@ -24,6 +26,7 @@ const NOW: Millis = Millis(1_000);
 struct Pair {
     session: Session<&'static str>,
     server: Connection,
+    limits: CallerLimits,
     now_ms: u64,
 }
 
@@ -32,7 +35,7 @@ type Asked = delaymq_core::wire::connection::Asked;
 impl Pair {
     fn new() -> Self {
         let session = Session::new(ClientOptions::of_tests(), "opened").unwrap();
-        Self { session, server: Self::server(), now_ms: 0 }
+        Self { session, server: Self::server(), limits: CallerLimits::default(), now_ms: 0 }
     }
 
     fn server() -> Connection {
@@ -48,7 +51,7 @@ impl Pair {
 
     fn reconnect(&mut self, stream: [u8; 16]) {
         self.server = Self::server();
-        self.session.begin(CallerLimits::default(), self.now_ms);
+        self.session.begin(self.limits, self.now_ms);
         let asked = self.asked();
         assert_eq!(asked.frame.header.code, HELLO);
         let welcome = Welcome {
@@ -115,12 +118,18 @@ impl Pair {
 
     /// A subscription that the server has, under its first number.
     fn subscribed(&mut self) -> SubscriptionId {
+        self.subscribed_within(None)
+    }
+
+    /// As [`Self::subscribed`]. Its messages are to be handled within so long.
+    fn subscribed_within(&mut self, handle_within_ms: Option<u64>) -> SubscriptionId {
         let wanted = SubscriptionRequest {
             subjects: vec!["a".to_owned()],
             group: "g".to_owned(),
             start: StartAt::Unfinished,
             in_flight_max: 100,
             filters: Vec::new(),
+            handle_within_ms,
         };
         let id = self.session.subscribe(wanted, "subscribed", self.now_ms).unwrap();
         self.answer_subscribe();
@@ -135,6 +144,27 @@ impl Pair {
         Subscribed { consumer: "c".to_owned(), is_new: true }.put(&mut body).unwrap();
         self.answer(&asked, &body);
     }
+}
+
+/// The offsets that reach the server, of messages that are given back and of those that are acknowledged.
+fn settled(pair: &mut Pair) -> [Vec<u64>; 2] {
+    let [mut given_back, mut acknowledged] = [(); 2].map(|()| Vec::new());
+    while let Some(asked) = pair.try_asked() {
+        let mut body = Reader::new(&asked.frame.body);
+        match asked.frame.header.code {
+            GIVE_BACK => {
+                let messages = GiveBack::read(&mut body).unwrap().messages;
+                assert!(messages.iter().all(|one| one.delay_ms == 0));
+                given_back.extend(messages.iter().map(|one| one.offset));
+            }
+            ACKNOWLEDGE => {
+                let ranges = Acknowledge::read(&mut body).unwrap().ranges;
+                acknowledged.extend(ranges.iter().flat_map(|range| range.first..range.first + range.count));
+            }
+            _ => {}
+        }
+    }
+    [given_back, acknowledged]
 }
 
 /// The frame of a delivery of one message to the subscription of this number.
@@ -388,4 +418,144 @@ fn the_end_of_a_client_ends_the_wait_for_its_first_connection() {
     let mut pair = Pair::new();
     pair.session.end(Failure::new(Kind::Broken, "failed"), 0);
     assert_eq!(pair.outcomes(), [("opened", Some(Kind::Broken))]);
+}
+
+/// Takes messages of these offsets now, and returns their keys.
+fn taken(pair: &mut Pair, id: SubscriptionId, offsets: std::ops::Range<u64>) -> Vec<u128> {
+    for offset in offsets {
+        pair.session.receive(&delivery(1, offset), pair.now_ms).unwrap();
+    }
+    pair.session.take(id, 99, false, pair.now_ms).unwrap().iter().map(|one| one.key).collect()
+}
+
+#[test]
+fn a_message_that_is_held_for_too_long_is_given_back_and_cannot_be_settled_any_more() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed_within(Some(50));
+    pair.session.receive(&delivery(1, 7), 0).unwrap();
+    pair.now_ms = 40;
+    // It waited here for 40 ms, which do not count.
+    let keys = taken(&mut pair, id, 0..3);
+    assert_eq!((keys.len(), pair.session.next_due_ms()), (4, Some(50)));
+    pair.session.run_due(50).unwrap();
+    assert_eq!(pair.session.next_due_ms(), Some(90));
+    assert_eq!(pair.session.acknowledge(id, &keys[1..2], 88), Ok(vec![]));
+    assert_eq!(pair.session.extend(id, keys[2], None, 89), Ok(true));
+    pair.session.run_due(89).unwrap();
+    assert_eq!(settled(&mut pair), [vec![], vec![]]);
+    pair.session.run_due(90).unwrap();
+    assert_eq!(settled(&mut pair), [vec![2, 7], vec![0]]);
+    assert_eq!(pair.session.acknowledge(id, &keys, 91), Ok(vec![0, 1, 3]), "one was held for longer, one is settled");
+    assert_eq!(pair.session.give_back(id, keys[0], 0, 91), Ok(false));
+    assert_eq!(pair.session.dead_letter(id, keys[3], "late", 91), Ok(false));
+    assert_eq!(pair.session.extend(id, keys[3], Some(1_000), 91), Ok(false));
+    pair.session.run_due(1_000).unwrap();
+    assert_eq!(settled(&mut pair), [vec![], vec![1]]);
+}
+
+/// A consumer that is stuck takes no more messages, and others are there.
+#[test]
+fn a_message_that_no_consumer_takes_in_time_is_given_back_and_none_is_asked_for_ahead() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed_within(Some(50));
+    let credits = |pair: &mut Pair| {
+        let asked = std::iter::from_fn(|| pair.try_asked()).filter(|asked| asked.frame.header.code == CREDIT);
+        asked.map(|asked| asked.frame.body[4..].to_vec()).collect::<Vec<_>>()
+    };
+    assert!(credits(&mut pair).is_empty(), "no consumer waits");
+    assert!(pair.session.take(id, 3, true, 0).unwrap().is_empty());
+    assert_eq!(credits(&mut pair), [[0, 0, 0, 3]]);
+    for offset in 0..3 {
+        pair.session.receive(&delivery(1, offset), 10).unwrap();
+    }
+    assert_eq!(pair.session.take(id, 1, true, 20).unwrap().len(), 1);
+    assert!(credits(&mut pair).is_empty(), "two wait, and the consumer has one");
+    pair.session.run_due(60).unwrap();
+    assert_eq!(settled(&mut pair), [vec![1, 2], vec![]]);
+    assert!(pair.session.take(id, 1, false, 61).unwrap().is_empty(), "they are not here any more");
+    pair.session.run_due(70).unwrap();
+    assert_eq!(settled(&mut pair), [vec![0], vec![]]);
+}
+
+#[test]
+fn a_message_that_was_acknowledged_in_its_last_millisecond_is_not_given_back() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed_within(Some(50));
+    let keys = taken(&mut pair, id, 0..2);
+    // The timer of 50 ms is late. Until it runs, the messages are held.
+    assert_eq!(pair.session.acknowledge(id, &keys[..1], 55), Ok(vec![]));
+    pair.session.run_due(56).unwrap();
+    pair.session.run_due(100).unwrap();
+    assert_eq!(settled(&mut pair), [vec![1], vec![0]]);
+}
+
+#[test]
+fn a_message_that_the_server_does_not_take_back_for_now_is_given_back_once_more() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed_within(Some(50));
+    taken(&mut pair, id, 0..1);
+    pair.now_ms = 50;
+    pair.session.run_due(50).unwrap();
+    while let Some(asked) = pair.try_asked() {
+        if asked.frame.header.code == GIVE_BACK {
+            pair.refuse(&asked, ErrorCode::Busy);
+        }
+    }
+    let again_ms = pair.session.options.again_ms;
+    pair.session.run_due(50 + again_ms - 1).unwrap();
+    assert_eq!(settled(&mut pair), [vec![], vec![]]);
+    pair.session.run_due(50 + again_ms).unwrap();
+    assert_eq!(settled(&mut pair), [vec![0], vec![]]);
+    // The consumer has settled nothing, so nothing that it settled is in doubt.
+    pair.lose();
+    assert_eq!(pair.session.request_flush(id, "flush", 400), Ok(None));
+}
+
+#[test]
+fn holds_end_with_their_connection_and_with_their_subscription() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed_within(Some(50));
+    let keys = taken(&mut pair, id, 0..1);
+    pair.lose();
+    assert_eq!(pair.session.next_due_ms(), None);
+    pair.reconnect(STREAM);
+    pair.answer_subscribe();
+    assert_eq!(pair.session.extend(id, keys[0], None, 1), Ok(false));
+    assert_eq!(pair.session.acknowledge(id, &keys, 1), Ok(vec![]), "a flush says that this is ambiguous");
+    pair.session.receive(&delivery(2, 1), 1).unwrap();
+    let keys: Vec<u128> = pair.session.take(id, 99, false, 1).unwrap().iter().map(|one| one.key).collect();
+    assert!(pair.session.begin_close(id, "close", false, 2).unwrap().is_some());
+    let closed = pair.session.extend(id, keys[0], None, 2);
+    assert!(matches!(closed, Err(Failure::Local { kind: Kind::Closed, .. })), "{closed:?}");
+    pair.session.run_due(60).unwrap();
+    assert_eq!(settled(&mut pair), [vec![], vec![]]);
+}
+
+#[test]
+fn without_a_limit_a_message_is_held_until_it_is_settled() {
+    let mut pair = Pair::connected();
+    let id = pair.subscribed();
+    let keys = taken(&mut pair, id, 0..1);
+    assert_eq!(pair.session.next_due_ms(), Some(10_000), "the ping");
+    assert_eq!(pair.session.extend(id, keys[0], Some(1), 5), Ok(true));
+    assert_eq!(pair.session.acknowledge(id, &keys, 9_000), Ok(vec![]));
+}
+
+/// The consumer then waited for ever.
+#[test]
+fn a_request_for_what_is_ready_that_is_withdrawn_unsent_takes_no_credit_with_it() {
+    let mut pair = Pair::new();
+    pair.limits.requests_max = 1;
+    pair.reconnect(STREAM);
+    pair.session.take_completed();
+    let id = pair.subscribed_within(Some(50));
+    pair.session.take(id, 5, false, 0).unwrap();
+    pair.session.ask(Request::new(STATUS, Vec::new()).reading(), "status", 0).unwrap();
+    let ticket = pair.session.request_ready(id, "ready", 0).unwrap().unwrap();
+    assert!(pair.session.withdraw(ticket).is_some());
+    let status = pair.asked();
+    pair.answer(&status, b"");
+    let asked: Vec<Asked> = std::iter::from_fn(|| pair.try_asked()).collect();
+    assert!(asked.iter().all(|asked| asked.frame.header.code == CREDIT), "{asked:?}");
+    assert_eq!(asked.iter().map(|asked| asked.frame.body[7]).collect::<Vec<_>>(), [5]);
 }

@@ -13,6 +13,8 @@ pub(super) enum Timer {
     Confirm,
     /// Subscriptions that were refused temporarily are requested again.
     Resubscribe,
+    /// Messages whose time to be handled is over go back to their group.
+    PassOn,
 }
 
 /// The times of the timers that are set.
@@ -28,6 +30,11 @@ impl Timers {
     /// Sets a timer that is not set.
     pub(super) fn set_once(&mut self, timer: Timer, at_ms: u64) {
         self.0.entry(timer).or_insert(at_ms);
+    }
+
+    /// Sets a timer, unless it is set to an earlier time.
+    pub(super) fn set_earlier(&mut self, timer: Timer, at_ms: u64) {
+        self.0.entry(timer).and_modify(|set| *set = at_ms.min(*set)).or_insert(at_ms);
     }
 
     pub(super) fn clear(&mut self, timer: Timer) {

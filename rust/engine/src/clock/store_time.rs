@@ -12,7 +12,7 @@ use delaymq_core::units::{Millis, Utc};
 
 use crate::clock::consumer_presence::Activity;
 use crate::clock::remembered_clock;
-use crate::clock::system_clock::{Boot, Clock, ClockReading};
+use crate::clock::system_clock::{Boot, Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
 use crate::held;
 use crate::invalid;
 use crate::query::report::Report;
@@ -62,6 +62,11 @@ impl Time {
     /// As `read`, with the reading of the clocks that it was computed from.
     pub(crate) fn read_with_wall(&self) -> (Reading, ClockReading) {
         self.read_into(&mut held(&self.trusted))
+    }
+
+    /// The time since the machine started, in milliseconds. No step of the wall clock changes it.
+    pub(crate) fn running_ms(&self) -> u64 {
+        self.source.read().boot_ns / NANOSECONDS_A_MILLISECOND
     }
 
     fn read_into(&self, trusted: &mut TrustedClock) -> (Reading, ClockReading) {

@@ -17,7 +17,8 @@ pub(crate) trait Timed: Send + Sync {
     /// of a step that failed.
     fn settle(&self) -> Result<bool>;
 
-    /// When the next pending message is due, or a little before; `None` while dispatch is held.
+    /// When the next pending message is due, or a little before, but not while dispatch is held; or when a consumer has
+    /// had a message for too long.
     fn next_due(&self) -> Result<Option<Millis>>;
 
     /// True if there is any active series.

@@ -134,6 +134,7 @@ impl Subscription {
         let finished = self.finish_expired(&expired);
         failed = failed.and(finished);
         self.member.hand_over(deliveries);
+        self.begin_holds(delivered.iter().map(|one| one.key));
         self.shared.metrics.delivered.add(delivered.len() as u64);
         if delivered.is_empty() { failed.map(|()| delivered) } else { Ok(delivered) }
     }

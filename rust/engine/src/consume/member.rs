@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
+use delaymq_core::queues::holds::Holds;
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::record::limits::at_most;
 use delaymq_core::store::{Delivery, SUBJECTS_MAX, Selection};
@@ -32,10 +33,12 @@ const PASSED_OVER_MAX: u32 = 1 << 16;
 const JOIN_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
-struct InFlight {
-    queues: Queues,
+pub(super) struct InFlight {
+    pub(super) queues: Queues,
     /// What the user has got and not finished.
-    held: HashMap<DeliveryKey, Delivery, ByOffset>,
+    pub(super) held: HashMap<DeliveryKey, Delivery, ByOffset>,
+    /// Until when the user may keep them, if there is a limit.
+    pub(super) holds: Option<Holds<DeliveryKey>>,
     /// What was assigned and is not read yet.
     unread: VecDeque<(u32, Delivery)>,
     /// How many of these a thread is reading.
@@ -67,11 +70,13 @@ pub(crate) struct Member {
     pub(crate) in_flight_max: u32,
     /// A message must pass all of these.
     pub(crate) filters: Vec<Filter>,
+    /// The time for which the user may have a message is limited.
+    pub(crate) is_limited: bool,
     pub(crate) news: EventCount,
     pub(crate) presence: ConsumerPresence,
     /// Its subjects, in the order of their queues. There may be more later, and none goes away.
     places: Mutex<Arc<Vec<Arc<Place>>>>,
-    hands: Mutex<InFlight>,
+    pub(super) hands: Mutex<InFlight>,
 }
 
 /// Messages that a thread reads.
@@ -94,8 +99,16 @@ pub(crate) enum Noted {
 }
 
 impl InFlight {
-    fn list(&mut self) -> Noted {
+    pub(super) fn list(&mut self) -> Noted {
         if std::mem::replace(&mut self.is_listed, true) { Noted::More } else { Noted::First }
+    }
+
+    /// Ends a delivery; `None` if it is not held any more.
+    fn end(&mut self, key: DeliveryKey) -> Option<Delivery> {
+        if let Some(holds) = &mut self.holds {
+            holds.end(key);
+        }
+        self.held.remove(&key)
     }
 
     /// How many more messages the user may get.
@@ -112,17 +125,18 @@ impl Member {
         options: SubscribeOptions,
         presence: ConsumerPresence,
     ) -> Self {
-        let SubscribeOptions { in_flight_max, filters, .. } = options;
-        let group = Arc::from(group);
+        let SubscribeOptions { in_flight_max, filters, handle_within_ms, start: _ } = options;
+        let (group, holds) = (Arc::from(group), handle_within_ms.map(Holds::new));
         Self {
             selection,
             group,
             in_flight_max,
             filters,
+            is_limited: holds.is_some(),
             news: EventCount::default(),
             presence,
             places: Mutex::default(),
-            hands: Mutex::default(),
+            hands: Mutex::new(InFlight { holds, ..InFlight::default() }),
         }
     }
 
@@ -314,23 +328,25 @@ impl Member {
     pub(crate) fn move_on(&self, key: DeliveryKey, moved: impl FnOnce(Delivery) -> Moved) -> Noted {
         self.presence.is_at_work();
         let mut hands = held(&self.hands);
-        let Some(delivery) = hands.held.remove(&key) else { return Noted::Nothing };
+        let Some(delivery) = hands.end(key) else { return Noted::Nothing };
         hands.queues.note_moved(key.queue, moved(delivery));
         hands.list()
     }
 
-    /// Notes acknowledgements of held messages.
-    pub(crate) fn acknowledge(&self, keys: &[DeliveryKey]) -> Noted {
+    /// Notes acknowledgements of held messages. Returns also the places of those that are not held, if that is limited.
+    pub(crate) fn acknowledge(&self, keys: &[DeliveryKey]) -> (Noted, Vec<usize>) {
         self.presence.is_at_work();
         let mut hands = held(&self.hands);
-        let mut any = false;
-        for key in keys {
-            if hands.held.remove(key).is_some() {
+        let (mut any, mut late) = (false, Vec::new());
+        for (place, key) in keys.iter().enumerate() {
+            if hands.end(*key).is_some() {
                 hands.queues.note_done(key.queue, key.offset);
                 any = true;
+            } else if self.is_limited {
+                late.push(place);
             }
         }
-        if any { hands.list() } else { Noted::Nothing }
+        (if any { hands.list() } else { Noted::Nothing }, late)
     }
 
     /// As [`Self::acknowledge`], by ranges. The cost is bounded by the offsets in the ranges or by the held messages,
@@ -340,7 +356,7 @@ impl Member {
         let offsets = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.count));
         if offsets <= (held_count as u64).saturating_mul(2) {
             let each = ranges.iter().flat_map(|range| (0..range.count).map(|by| range.offset(by)));
-            return self.acknowledge(&each.collect::<Vec<_>>());
+            return self.acknowledge(&each.collect::<Vec<_>>()).0;
         }
         let mut keys: Vec<DeliveryKey> = held(&self.hands).held.keys().copied().collect();
         keys.sort_unstable();
@@ -356,7 +372,7 @@ impl Member {
             }
             reach.is_some_and(|reach| reach.queue == key.queue && key.offset < reach.end())
         });
-        self.acknowledge(&keys)
+        self.acknowledge(&keys).0
     }
 
     /// Ended deliveries that are not sent.

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::{Selection, State};
-use delaymq_core::units::{GroupNumber, SubjectNumber};
+use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::clock::consumer_presence::ConsumerState;
 use crate::consume::ended_deliveries::Settled;
-use crate::consume::member::Member;
+use crate::consume::member::{Member, Noted};
 use crate::event_loop::notifier::Notifier;
 use crate::held;
-use crate::sync::{AtomicUsize, Mutex};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex};
 
 /// A listener that is woken for each event.
 struct Watch {
@@ -40,6 +40,8 @@ struct Table {
     all: HashMap<usize, Arc<Member>>,
     /// Members with ended deliveries that are not sent.
     settling: Vec<Arc<Member>>,
+    /// Members whose users may have a message for a limited time only.
+    limited: Vec<Arc<Member>>,
 }
 
 fn address(member: &Arc<Member>) -> usize {
@@ -56,12 +58,40 @@ fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<MemberQueue>>, key: &K, mem
     }
 }
 
+/// When a hold of any member ends, or earlier; `u64::MAX` if there is none.
+pub(crate) struct NextHold(AtomicU64);
+
+impl Default for NextHold {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl NextHold {
+    /// A hold ends then. True if that is earlier than what was known.
+    pub(crate) fn note(&self, end_ms: u64) -> bool {
+        self.0.fetch_min(end_ms, Ordering::SeqCst) > end_ms
+    }
+
+    /// That time.
+    pub(crate) fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|end_ms| *end_ms < u64::MAX)
+    }
+
+    /// From now on only holds that are noted again are known.
+    fn forget(&self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     table: Mutex<Table>,
     /// How many calls of `introduce` are without their call of `tell`.
     untold: AtomicUsize,
+    /// When the driver must look for messages that were held for too long.
+    pub(crate) next_hold: NextHold,
 }
 
 impl Subscribers {
@@ -71,6 +101,9 @@ impl Subscribers {
         table.all.insert(address(member), Arc::clone(member));
         if matches!(member.selection, Selection::Prefix(_)) {
             table.by_prefix.push(Arc::clone(member));
+        }
+        if member.is_limited {
+            table.limited.push(Arc::clone(member));
         }
     }
 
@@ -104,6 +137,7 @@ impl Subscribers {
         table.all.remove(&address(member));
         table.by_prefix.retain(|other| !Arc::ptr_eq(other, member));
         table.settling.retain(|other| !Arc::ptr_eq(other, member));
+        table.limited.retain(|other| !Arc::ptr_eq(other, member));
         for place in places.iter() {
             take_out(&mut table.by_retries, &place.retry_subject.number, member);
         }
@@ -219,6 +253,27 @@ impl Subscribers {
     /// This member has ended deliveries to send.
     pub(crate) fn settles(&self, member: &Arc<Member>) {
         held(&self.table).settling.push(Arc::clone(member));
+    }
+
+    /// Lets all members pass on what their users have had for too long, to be ready at `due`. Returns when the next hold
+    /// ends.
+    pub(crate) fn pass_on(&self, now_ms: u64, due: Millis) -> Option<u64> {
+        let mut table = held(&self.table);
+        // A hold that begins meanwhile is noted after this, or is seen below.
+        self.next_hold.forget();
+        let Table { limited, settling, .. } = &mut *table;
+        let mut first_ms = None;
+        for member in limited {
+            let (noted, next_ms) = member.pass_on(now_ms, due);
+            if noted == Noted::First {
+                settling.push(Arc::clone(member));
+            }
+            first_ms = first_ms.into_iter().chain(next_ms).min();
+        }
+        if let Some(first_ms) = first_ms {
+            self.next_hold.note(first_ms);
+        }
+        first_ms
     }
 
     /// All ended deliveries that are not sent.

@@ -217,11 +217,12 @@ impl Subscription {
     }
 
     /// Acknowledges deliveries, in any order. Returns at once; durable after [`Self::flush`]. A delivery that is not
-    /// held any more changes nothing.
-    pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
+    /// held any more changes nothing. With `handle_within_ms`, returns the places of those.
+    pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<Vec<usize>> {
         self.shared.check()?;
-        self.noted(self.member.acknowledge(keys));
-        Ok(())
+        let (noted, late) = self.member.acknowledge(keys);
+        self.noted(noted);
+        Ok(late)
     }
 
     /// As [`Self::acknowledge`], by ranges of neighbouring offsets. Offsets in them that are not held change nothing.

@@ -302,6 +302,7 @@ impl Shared {
         let locked = guard.get()?;
         let before = locked.owner.applied();
         let woken = self.apply_inbox(locked)?;
+        let next_hold = self.pass_on_late(reading.now);
         self.propose_settled(locked);
         let stepped = locked.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut locked.proposals);
         self.metrics.steps.add(1);
@@ -318,7 +319,7 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (progressed.with(progress), None),
+            Ok(progress) => (progressed.with(progress, next_hold), None),
             Err(error) => {
                 self.report_step_failure(&error);
                 (Progress::default(), Some(error))

@@ -65,7 +65,7 @@ impl Timed for Shared {
         // While dispatch is held, nothing happens when a message is due.
         let is_held = self.time.read().held;
         let next_due = self.lock_owner()?.get()?.owner.next_due();
-        Ok(next_due.filter(|_| !is_held))
+        Ok(next_due.filter(|_| !is_held).into_iter().chain(self.next_hold()).min())
     }
 
     fn is_recurring(&self) -> Result<bool> {

@@ -34,9 +34,9 @@ pub(crate) struct SeriesProgress {
 }
 
 impl SeriesProgress {
-    /// Merges this with the progress of a step.
-    pub(crate) fn with(&self, progress: Progress) -> Progress {
-        let next = progress.next.into_iter().chain(self.next).min();
+    /// Merges this with the progress of a step, and with the time at which a message was held for too long.
+    pub(crate) fn with(&self, progress: Progress, next_hold: Option<Millis>) -> Progress {
+        let next = progress.next.into_iter().chain(self.next).chain(next_hold).min();
         Progress { more: progress.more || self.more, next, ..progress }
     }
 }

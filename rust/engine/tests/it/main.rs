@@ -12,6 +12,7 @@ mod expiry;
 mod faults;
 mod filters;
 mod free_room;
+mod holding;
 mod holes;
 mod inspection;
 mod keys;

@@ -66,11 +66,11 @@ impl BlockingTask {
         match self {
             Self::Pull { count } => Ok(Done::Pulled(subscription.pull_within(count, PULL_BYTES, Duration::ZERO))),
             Self::GiveBack { messages, is_flushed } => {
-                messages.into_iter().try_for_each(|(key, delay_ms)| subscription.give_back(key, delay_ms))?;
+                messages.into_iter().try_for_each(|(key, delay_ms)| subscription.give_back(key, delay_ms).map(drop))?;
                 flush(is_flushed)
             }
             Self::PutAway { keys, reason, is_flushed } => {
-                keys.into_iter().try_for_each(|key| subscription.dead_letter(key, &reason))?;
+                keys.into_iter().try_for_each(|key| subscription.dead_letter(key, &reason).map(drop))?;
                 flush(is_flushed)
             }
             Self::Flush => flush(true),

@@ -58,7 +58,7 @@ pub(crate) fn subscribe(responder: Responder, subscribe: Subscribe<'_>) {
         selection,
         group: subscribe.group.to_owned(),
         consumer: subscribe.consumer.to_owned(),
-        options: SubscribeOptions { in_flight_max, start, filters: subscribe.filters },
+        options: SubscribeOptions { in_flight_max, start, filters: subscribe.filters, ..SubscribeOptions::default() },
         credit: subscribe.credit,
         kept,
         subjects_count,

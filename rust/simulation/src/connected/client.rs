@@ -5,6 +5,8 @@
 mod changes;
 mod clock;
 mod consuming;
+mod holding;
+mod limit;
 mod outcomes;
 mod recurring;
 mod requests;
@@ -25,6 +27,7 @@ use delaymq_core::wire::extension::{
     ACCEPT_CLOCK, CANCEL, CLOCK, END_RECURRING, MOVE, PUBLISH, PUBLISH_ON_TERMS, RECUR,
 };
 
+use self::limit::Limit;
 use super::link::{Link, LinkId};
 use super::server::TOKEN;
 use super::users::{Shared, User};
@@ -96,6 +99,8 @@ pub(super) struct Consumes {
     pub(super) subjects: Vec<String>,
     pub(super) group: String,
     pub(super) filters: Vec<Filter>,
+    /// How long it may have a message before it settles it.
+    pub(super) within_ms: Option<u64>,
 }
 
 /// See the module.
@@ -122,6 +127,7 @@ pub(super) struct Client {
     /// The session says that its consumer may take messages.
     has_news: bool,
     holds: BTreeMap<u128, Sequence>,
+    limit: Limit,
     /// Messages that lost connections delivered, and that it has not settled.
     lost: Vec<(u128, LinkId, Sequence)>,
     /// Settled since the last flush that was asked for.
@@ -168,6 +174,7 @@ impl Client {
         let is_right = !needs_token || number.is_multiple_of(2);
         let mut client = Self {
             name: format!("client {number}"),
+            limit: Limit::new(consumes.within_ms),
             consumes,
             in_flight_max,
             session: new_session(is_right),
@@ -224,6 +231,7 @@ impl Client {
         let (account, now) = (&mut around.account, Millis(around.ledger.time));
         for (key, at) in link.given().get(self.given_read..).unwrap_or_default() {
             self.given.insert(*key, *at);
+            self.limit.begin(*key, self.now_ms);
             if *at > now {
                 account.blame(format!("the server's clock is ahead of {now}: it gave {key:x} at {at}"));
             }
@@ -279,6 +287,7 @@ impl User for Client {
         {
             self.closes.get_or_insert(failure);
         }
+        self.passes_on(around);
         self.collect(around);
         self.closes.is_some()
     }
@@ -297,6 +306,7 @@ impl User for Client {
     /// all the same.
     fn lost(&mut self, around: &mut Shared) {
         let link = self.link.take().unwrap_or_default();
+        self.limit.end();
         let lost = std::mem::take(&mut self.holds).into_iter();
         self.lost.extend(lost.map(|(key, sequence)| (key, link, sequence)));
         let is_flush = |asked: &Asked| matches!(asked.call, Call::Flush(..) | Call::Close(..));

@@ -86,6 +86,8 @@ pub struct Plan {
     pub expires: bool,
     /// True where the wall clock steps too far to be believed, and an operator accepts such steps. Drawn apart.
     pub accepts: bool,
+    /// How long own clients may have a message before they settle it; 0 is for ever. Drawn apart.
+    pub handle_within_ms: u64,
 }
 
 impl Plan {
@@ -152,6 +154,7 @@ impl Plan {
             together: 0,
             expires: false,
             accepts: false,
+            handle_within_ms: 0,
         };
         plan.lasting.broadcast_lease_ms = 10 * plan.lasting.lease_ms;
         plan
@@ -286,7 +289,8 @@ impl Plan {
                 BY_PREFIX => vec!["subject-*".to_owned()],
                 _ => self.subject_names(),
             };
-            let consumes = Consumes { subject, subjects, group, filters };
+            let within_ms = Some(self.handle_within_ms).filter(|within_ms| *within_ms > 0);
+            let consumes = Consumes { subject, subjects, group, filters, within_ms };
             Client::new(number, consumes, self.in_flight_max, self.needs_token)
         };
         self.places().into_iter().enumerate().map(new).collect()
@@ -303,7 +307,7 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         let mut all = slots![self: turns, disk_percent, recurs, changes, crash_percent, cut_percent, pause_percent,
-            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires, accepts,
+            clock_steps, switches, resets, has_filter, damaged_percent, needs_token, qmq_groups, qmq_consumers, broadcasts, filters, together, expires, accepts, handle_within_ms,
             subjects, groups, consumers, in_flight_max, piece_bytes_max, calls_max];
         let (os, owner) = (&mut self.node.durability, &mut self.node.owner);
         all.push(("os", os));

@@ -17,6 +17,8 @@ counts! {
         repeated,
         /// Messages that came again because they were given back.
         retried,
+        /// Messages that a client had for too long.
+        passed_on,
         /// Dead letters that clients made.
         dead,
         /// Cancels answered "done".

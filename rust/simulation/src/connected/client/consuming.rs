@@ -18,6 +18,7 @@ impl Client {
             start: StartAt::Unfinished,
             in_flight_max: self.in_flight_max,
             filters: self.consumes.filters.clone(),
+            handle_within_ms: self.limit.within_ms,
         };
         match self.session.subscribe(wanted, self.next_token, self.now_ms) {
             Ok(id) => {
@@ -61,6 +62,7 @@ impl Client {
         let (queue, _) = delivery_keys::parts(arrival.key);
         account.counts.of_others += u64::from(queue > 1);
         let before = self.holds.insert(arrival.key, arrival.sequence);
+        self.limit.begin(arrival.key, self.now_ms);
         if before.is_some() || self.holds.len() > self.in_flight_max as usize {
             account.blame(format!("{} held, one of them before: {before:?}, {arrival:?}", self.holds.len()));
         }
@@ -97,6 +99,7 @@ impl Client {
         }
         self.subscription = None;
         let held = std::mem::take(&mut self.holds);
+        self.limit.end();
         if let Some(link) = self.link {
             around.account.let_go(link, &self.consumes.group, held.into_values(), self.in_flight_max);
         }

@@ -41,6 +41,7 @@ impl Client {
             _ if !self.is_subscribed() => "waits for its subscription",
             _ if self.is_stopped() => self.close(around),
             5 if around.chance.percent(30) => self.close(around),
+            _ if self.limit.within_ms.is_some() && around.chance.percent(10) => self.is_slow(around),
             6 => self.ask_for_ready(around),
             7..10 => self.flush(around),
             10..13 => self.settle_lost(around),
