@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import pydoc
 import re
@@ -23,10 +24,13 @@ from delaymq import (
     Client,
     DelayQueue,
     Message,
+    Publish,
     Store,
     Subscription,
     errors,
 )
+from delaymq._verbs import storing
+from delaymq.message import PublishOptions
 from delaymq.protocols import AsyncConsumer, Consumer
 
 TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage), (Client, AsyncClient)]
@@ -132,6 +136,33 @@ def test_a_client_has_the_face_of_a_store(store: type, client: type) -> None:
             compared += 1
             assert shape(method(store, name)) == shape(method(client, name)), name
     assert compared >= 10
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [(PublishOptions, Publish), (storing.ColumnOptions, storing.publish_many), (storing.RecurOptions, storing.recur)],
+)
+def test_the_options_have_the_names_and_types_of_their_source(options: type, source: Callable[..., Any]) -> None:
+    taken = inspect.signature(source).parameters
+    whole = {name: str(one.annotation) for name, one in taken.items()}
+    declared = {name: one.__forward_arg__ for name, one in options.__annotations__.items()}
+    assert {name: text.removeprefix("Required[").removesuffix("]") for name, text in declared.items()} == {
+        name: text.removesuffix("]") for name, text in whole.items() if name in declared
+    }
+    ours = [name for name, one in taken.items() if one.default is not one.empty or one.kind is one.KEYWORD_ONLY]
+    assert list(declared) == ours
+
+
+@pytest.mark.parametrize("kind", [Store, AsyncStore, Client, AsyncClient, DelayQueue, AsyncDelayQueue])
+def test_the_signatures_name_each_option(kind: type) -> None:
+    fields = dataclasses.fields(Publish)
+    shown = list(inspect.signature(method(kind, "publish")).parameters.values())[1:]
+    assert [(one.name, str(one.annotation)) for one in shown] == [(one.name, one.type) for one in fields]
+    assert [one.default for one in shown[2:]] == [one.default for one in fields[2:]]
+    assert {one.kind for one in shown[2:]} == {inspect.Parameter.KEYWORD_ONLY}
+    recur = inspect.signature(method(kind, "recur")).parameters
+    assert recur["name"].default is inspect.Parameter.empty
+    assert (recur["zone"].default, recur["zone"].kind) == ("UTC", inspect.Parameter.KEYWORD_ONLY)
 
 
 @pytest.mark.parametrize(("plain", "twin"), TWINS)

@@ -23,19 +23,22 @@ pub(crate) fn query(asked: &Asked<'_>) -> PyResult<ForecastQuery> {
     })
 }
 
-/// Start, messages and bytes of each slot, as native 64-bit numbers: an answer may have tens of thousands of slots.
-pub(crate) fn slots<'py>(py: Python<'py>, told: &Forecast) -> Bound<'py, PyBytes> {
+/// A part of a forecast: its slots, and the rows of damaged blocks.
+pub(crate) type Piece<'py> = (Bound<'py, PyBytes>, u64);
+
+/// Start, messages and bytes of each slot are native 64-bit numbers: an answer may have tens of thousands of slots.
+pub(crate) fn piece<'py>(py: Python<'py>, told: &Forecast) -> Piece<'py> {
     let numbers = told.slots.iter().flat_map(|slot| [slot.start.0, slot.tally.messages, slot.tally.bytes]);
     let bytes: Vec<u8> = numbers.flat_map(u64::to_ne_bytes).collect();
-    PyBytes::new(py, &bytes)
+    (PyBytes::new(py, &bytes), told.hidden_rows)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, asked, /))]
-pub(crate) fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+pub(crate) fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<[Piece<'py>; 1]> {
     let (py, engine) = (store.py(), &store.get().engine);
     let query = query(&asked)?;
     let told = py.detach(|| engine.forecast(&query)).map_err(|error| errors::raised(py, error))?;
-    Ok((slots(py, &told), told.hidden_rows))
+    Ok([piece(py, &told)])
 }

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, message, receipt};
 
-/// The moves from `delaymq._arguments.moves`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
+/// The moves from `delaymq._verbs.pending`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
 pub(crate) fn chosen(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<(CoreReceipt, Due)>> {
     let py = moves.py();
     let mut chosen = Vec::with_capacity(moves.len());

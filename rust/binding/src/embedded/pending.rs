@@ -8,7 +8,7 @@ use delaymq_core::store::{PendingCursor, PendingOf, PendingQuery, Receipt as Cor
 use delaymq_core::units::Millis;
 use delaymq_engine::{Fate, Pending, PendingReader as EngineReader};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::convert::receipt;
 use crate::convert::receipt::Receipt;
@@ -106,13 +106,11 @@ pub(crate) fn pending_counts<'py>(
     store: &Bound<'py, Store>,
     subject: &Bound<'py, PyAny>,
     prefix: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'py, PyList>> {
     let (py, engine) = (store.py(), &store.get().engine);
     let chosen = chosen(subject, prefix)?;
     let counts = py.detach(|| engine.pending_counts(&chosen)).map_err(|error| errors::raised(py, error))?;
-    let told = PyDict::new(py);
-    counts.iter().try_for_each(|(name, count)| told.set_item(name, count))?;
-    Ok(told)
+    PyList::new(py, counts)
 }
 
 /// Fate and subject of each message, in the order of the receipts.

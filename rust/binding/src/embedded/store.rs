@@ -10,7 +10,6 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::receipt::{Receipt, Receipts};
 use crate::convert::terms;
-use crate::convert::terms::Terms;
 use crate::convert::{errors, message, receipt, text};
 use crate::embedded::nonblocking::Unblocked;
 use crate::embedded::publishing::Publisher;
@@ -50,18 +49,14 @@ impl Store {
         Ok(Self::holding(engine))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
-    fn publish(
+    #[pyo3(signature = (subject, body, options, /))]
+    fn publish<'py>(
         &self,
-        subject: &Bound<'_, PyAny>,
-        body: &Bound<'_, PyAny>,
-        due_ms: u64,
-        absolute: bool,
-        meta: &Bound<'_, PyAny>,
-        terms: Option<Terms>,
+        subject: &Bound<'py, PyAny>,
+        body: &Bound<'py, PyAny>,
+        options: &Bound<'py, PyDict>,
     ) -> PyResult<Receipt> {
-        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
+        let batch = self.publisher.one(subject, body, options)?;
         Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
     }
 
@@ -77,26 +72,6 @@ impl Store {
 
     fn unblocked(&self) -> Unblocked {
         Unblocked::new(Arc::clone(&self.engine), Arc::clone(&self.publisher))
-    }
-
-    #[pyo3(signature = (receipts, /))]
-    fn cancel_many<'py>(&self, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = receipts.py();
-        let chosen = receipt::of_stream(receipts, &self.engine.stream())?;
-        let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-        PyTuple::new(py, outcomes.into_iter().map(word))
-    }
-
-    #[pyo3(signature = (moves, /))]
-    fn move_many<'py>(&self, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = moves.py();
-        let chosen = moves::chosen(moves, &self.engine.stream())?;
-        for (index, (_, due)) in chosen.iter().enumerate() {
-            let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
-            self.engine.check_due(*due).map_err(refused)?;
-        }
-        let moved = py.detach(|| self.engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-        moves::told(py, moved.into_iter().map(terms::moved))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
@@ -116,11 +91,6 @@ impl Store {
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
     }
 
-    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let status = py.detach(|| self.engine.status()).map_err(|error| errors::raised(py, error))?;
-        status::fields(py, &delaymq_server::status_told(status))
-    }
-
     #[pyo3(signature = (wait_ms_max, /))]
     fn next_report(&self, py: Python<'_>, wait_ms_max: u64) -> PyResult<Option<status::ReportTuple>> {
         let next = py.detach(|| self.engine.next_report(Duration::from_millis(wait_ms_max)));
@@ -135,6 +105,30 @@ impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.engine.close()).map_err(|error| errors::raised(py, error))
     }
+}
+
+/// Cancels messages by their receipts.
+#[pyfunction]
+#[pyo3(signature = (store, receipts, /))]
+pub(crate) fn cancel_many<'py>(store: &Store, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
+    let (py, engine) = (receipts.py(), &store.engine);
+    let chosen = receipt::of_stream(receipts, &engine.stream())?;
+    let outcomes = py.detach(|| engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+    PyTuple::new(py, outcomes.into_iter().map(word))
+}
+
+/// Moves messages by their receipts.
+#[pyfunction]
+#[pyo3(signature = (store, moves, /))]
+pub(crate) fn move_many<'py>(store: &Store, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
+    let (py, engine) = (moves.py(), &store.engine);
+    let chosen = moves::chosen(moves, &engine.stream())?;
+    for (index, (_, due)) in chosen.iter().enumerate() {
+        let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
+        engine.check_due(*due).map_err(refused)?;
+    }
+    let moved = py.detach(|| engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+    moves::told(py, moved.into_iter().map(terms::moved))
 }
 
 /// The value of `delaymq.Outcome`.

@@ -1,16 +1,38 @@
-//! Groups, subjects and expiry, for operators in Python.
+//! Status, groups, subjects and expiry, for operators in Python.
 
 use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, SubjectListed};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::{errors, text};
-use crate::embedded::options;
 use crate::embedded::store::Store;
+use crate::embedded::{options, status};
+
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(read_status, module)?)?;
+    module.add_function(wrap_pyfunction!(groups, module)?)?;
+    module.add_function(wrap_pyfunction!(subjects, module)?)?;
+    module.add_function(wrap_pyfunction!(start_group, module)?)?;
+    module.add_function(wrap_pyfunction!(reset_group, module)?)?;
+    module.add_function(wrap_pyfunction!(remove_group, module)?)?;
+    module.add_function(wrap_pyfunction!(expire, module)?)?;
+    module.add_function(wrap_pyfunction!(consumers, module)?)?;
+    module.add_function(wrap_pyfunction!(end_consumer, module)?)?;
+    module.add_function(wrap_pyfunction!(check_subject, module)?)
+}
+
+/// Fields of `delaymq.Status`; also when the store is closed.
+#[pyfunction]
+#[pyo3(name = "status", signature = (store, /))]
+fn read_status<'py>(py: Python<'py>, store: &Store) -> PyResult<Bound<'py, PyDict>> {
+    let status = py.detach(|| store.engine.status()).map_err(|error| errors::raised(py, error))?;
+    status::fields(py, &delaymq_server::status_told(status))
+}
 
 /// Fields of `delaymq.Group` for each group.
 #[pyfunction]
-pub(crate) fn groups<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+fn groups<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
     let engine = &store.get().engine;
     let groups = py.detach(|| engine.groups()).map_err(|error| errors::raised(py, error))?;
     let rows = groups.iter().map(|group| group_fields(py, group)).collect::<PyResult<Vec<_>>>()?;
@@ -34,7 +56,7 @@ pub(crate) fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResul
 /// Fields of `delaymq.Consumer` for each consumer of a group.
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, /))]
-pub(crate) fn consumers<'py>(
+fn consumers<'py>(
     store: &Bound<'py, Store>,
     subject: &Bound<'py, PyAny>,
     group: &Bound<'py, PyAny>,
@@ -58,7 +80,7 @@ pub(crate) fn consumer_fields<'py>(py: Python<'py>, consumer: &ConsumerListed) -
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, consumer, /))]
-pub(crate) fn end_consumer(
+fn end_consumer(
     store: &Bound<'_, Store>,
     subject: &Bound<'_, PyAny>,
     group: &Bound<'_, PyAny>,
@@ -73,7 +95,7 @@ pub(crate) fn end_consumer(
 
 /// Fields of `delaymq.Subject` for each subject.
 #[pyfunction]
-pub(crate) fn subjects<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+fn subjects<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
     let engine = &store.get().engine;
     let subjects = py.detach(|| engine.subjects()).map_err(|error| errors::raised(py, error))?;
     let rows = subjects.iter().map(|subject| subject_fields(py, subject)).collect::<PyResult<Vec<_>>>()?;
@@ -93,7 +115,7 @@ pub(crate) fn subject_fields<'py>(py: Python<'py>, subject: &SubjectListed) -> P
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, start, /))]
-pub(crate) fn start_group(
+fn start_group(
     store: &Bound<'_, Store>,
     subject: &Bound<'_, PyAny>,
     group: &Bound<'_, PyAny>,
@@ -107,7 +129,7 @@ pub(crate) fn start_group(
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, start, /))]
-pub(crate) fn reset_group(
+fn reset_group(
     store: &Bound<'_, Store>,
     subject: &Bound<'_, PyAny>,
     group: &Bound<'_, PyAny>,
@@ -121,11 +143,7 @@ pub(crate) fn reset_group(
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, /))]
-pub(crate) fn remove_group(
-    store: &Bound<'_, Store>,
-    subject: &Bound<'_, PyAny>,
-    group: &Bound<'_, PyAny>,
-) -> PyResult<()> {
+fn remove_group(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyResult<()> {
     let (py, engine) = (subject.py(), &store.get().engine);
     let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     py.detach(|| engine.remove_group(&subject, &group)).map_err(|error| errors::raised(py, error))
@@ -133,7 +151,7 @@ pub(crate) fn remove_group(
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, older_than_ms, /))]
-pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<u64> {
+fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<u64> {
     let (py, engine) = (subject.py(), &store.get().engine);
     let subject = text::of("subject", subject)?;
     py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
@@ -142,7 +160,7 @@ pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older
 /// Refuses a name that no subject can have.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
-pub(crate) fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
+fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
     let text = text::of("subject", name)?;
     delaymq_engine::check_name("subject", &text).map_err(|error| errors::raised(name.py(), error))
 }

@@ -9,10 +9,16 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
 
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(dead_letters, module)?)?;
+    module.add_function(wrap_pyfunction!(redrive, module)?)
+}
+
 /// Fields of `delaymq.DeadLetter` for each dead letter.
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, limit, /))]
-pub(crate) fn dead_letters<'py>(
+fn dead_letters<'py>(
     store: &Bound<'py, Store>,
     subject: &Bound<'py, PyAny>,
     group: &Bound<'py, PyAny>,
@@ -42,7 +48,7 @@ fn fields<'py>(py: Python<'py>, letter: &DeadLetter) -> PyResult<Bound<'py, PyDi
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, limit, /))]
-pub(crate) fn redrive(
+fn redrive(
     store: &Bound<'_, Store>,
     subject: &Bound<'_, PyAny>,
     group: &Bound<'_, PyAny>,
