@@ -29,9 +29,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<remote::connection::Connection>()?;
     module.add_class::<remote::subscription::RemoteSubscription>()?;
     module.add_class::<remote::requests::Request>()?;
-    remote::requests::add_to(module)?;
-    module.add_function(wrap_pyfunction!(embedded::store::cancel_many, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::store::move_many, module)?)?;
     module.add_function(wrap_pyfunction!(convert::meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(operate::inspection::inspect, module)?)?;
@@ -55,11 +52,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     operate::clock::add_to(module)?;
     operate::dead_letters::add_to(module)?;
     module.add_class::<embedded::pending::PendingReader>()?;
-    module.add_function(wrap_pyfunction!(embedded::pending::pending, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::pending_counts, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::forecast::forecast, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::look_up_many, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::cursor_behind, module)?)?;
+    embedded::pending::add_to(module)?;
+    embedded::forecast::add_to(module)?;
+    embedded::moves::add_to(module)?;
     embedded::by_key::add_to(module)?;
     embedded::key_commands::add_to(module)?;
     embedded::recurring::add_to(module)?;

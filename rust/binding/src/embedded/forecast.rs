@@ -2,11 +2,20 @@
 
 use delaymq_core::store::{Forecast, ForecastQuery};
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::FORECAST;
+use delaymq_core::wire::extension::forecast::ForecastAsked;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
+use crate::remote::requests::Request;
+
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(forecast, module)?)?;
+    module.add_function(wrap_pyfunction!(forecast_request, module)?)
+}
 
 /// A subject or None, two times in milliseconds or None, and whether by the second.
 pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Option<u64>, Option<u64>, bool);
@@ -36,9 +45,23 @@ pub(crate) fn piece<'py>(py: Python<'py>, told: &Forecast) -> Piece<'py> {
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, asked, /))]
-pub(crate) fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<[Piece<'py>; 1]> {
+fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<[Piece<'py>; 1]> {
     let (py, engine) = (store.py(), &store.get().engine);
     let query = query(&asked)?;
     let told = py.detach(|| engine.forecast(&query)).map_err(|error| errors::raised(py, error))?;
     Ok([piece(py, &told)])
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (asked, from = 0, /))]
+fn forecast_request(asked: Asked<'_>, from: u64) -> PyResult<Request> {
+    let (py, query) = (asked.0.py(), query(&asked)?);
+    if query.subject.as_deref() == Some("") {
+        return Err(errors::refused(py, "subject", "a subject of the store", "''"));
+    }
+    let due_from = if from > 0 { Some(Millis(from)) } else { query.due_from };
+    let subject = query.subject.as_deref().unwrap_or_default();
+    let asked = ForecastAsked { subject, by_second: query.by_second, due_from, due_before: query.due_before };
+    Request::filled(py, FORECAST, |out| asked.put(out))
 }

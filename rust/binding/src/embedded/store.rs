@@ -9,12 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::receipt::{Receipt, Receipts};
-use crate::convert::terms;
-use crate::convert::{errors, message, receipt, text};
+use crate::convert::{errors, text};
 use crate::embedded::nonblocking::Unblocked;
 use crate::embedded::publishing::Publisher;
 use crate::embedded::subscription::Subscription;
-use crate::embedded::{moves, options, status, waits};
+use crate::embedded::{options, status, waits};
 
 /// A store that this process has open.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -105,30 +104,6 @@ impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.engine.close()).map_err(|error| errors::raised(py, error))
     }
-}
-
-/// Cancels messages by their receipts.
-#[pyfunction]
-#[pyo3(signature = (store, receipts, /))]
-pub(crate) fn cancel_many<'py>(store: &Store, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-    let (py, engine) = (receipts.py(), &store.engine);
-    let chosen = receipt::of_stream(receipts, &engine.stream())?;
-    let outcomes = py.detach(|| engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-    PyTuple::new(py, outcomes.into_iter().map(word))
-}
-
-/// Moves messages by their receipts.
-#[pyfunction]
-#[pyo3(signature = (store, moves, /))]
-pub(crate) fn move_many<'py>(store: &Store, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-    let (py, engine) = (moves.py(), &store.engine);
-    let chosen = moves::chosen(moves, &engine.stream())?;
-    for (index, (_, due)) in chosen.iter().enumerate() {
-        let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
-        engine.check_due(*due).map_err(refused)?;
-    }
-    let moved = py.detach(|| engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-    moves::told(py, moved.into_iter().map(terms::moved))
 }
 
 /// The value of `delaymq.Outcome`.

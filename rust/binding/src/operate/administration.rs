@@ -1,5 +1,11 @@
 //! Status, groups, subjects and expiry, for operators in Python.
 
+use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing};
+use delaymq_core::wire::extension::consumers::Consumers;
+use delaymq_core::wire::extension::{
+    CONSUMERS, END_CONSUMER, EXPIRE, GROUPS, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
+};
+use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, SubjectListed};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -7,9 +13,19 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 use crate::embedded::{options, status};
+use crate::remote::requests::{LISTING, Request};
 
 /// Adds the functions of this file to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(status_request, module)?)?;
+    module.add_function(wrap_pyfunction!(groups_request, module)?)?;
+    module.add_function(wrap_pyfunction!(subjects_request, module)?)?;
+    module.add_function(wrap_pyfunction!(start_group_request, module)?)?;
+    module.add_function(wrap_pyfunction!(reset_group_request, module)?)?;
+    module.add_function(wrap_pyfunction!(remove_group_request, module)?)?;
+    module.add_function(wrap_pyfunction!(expire_request, module)?)?;
+    module.add_function(wrap_pyfunction!(consumers_request, module)?)?;
+    module.add_function(wrap_pyfunction!(end_consumer_request, module)?)?;
     module.add_function(wrap_pyfunction!(read_status, module)?)?;
     module.add_function(wrap_pyfunction!(groups, module)?)?;
     module.add_function(wrap_pyfunction!(subjects, module)?)?;
@@ -163,4 +179,96 @@ fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u
 fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
     let text = text::of("subject", name)?;
     delaymq_engine::check_name("subject", &text).map_err(|error| errors::raised(name.py(), error))
+}
+
+#[pyfunction]
+fn status_request(py: Python<'_>) -> PyResult<Request> {
+    Request::filled(py, STATUS, |_| Ok(()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (after = 0, /))]
+fn groups_request(py: Python<'_>, after: u64) -> PyResult<Request> {
+    Request::filled(py, GROUPS, |out| {
+        Listing { after, count_max: LISTING }.put(out);
+        Ok(())
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (after = 0, /))]
+fn subjects_request(py: Python<'_>, after: u64) -> PyResult<Request> {
+    Request::filled(py, SUBJECTS, |out| {
+        Listing { after, count_max: LISTING }.put(out);
+        Ok(())
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, start, /))]
+fn start_group_request(
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    of_group_at(START_GROUP, subject, group, start)
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, start, /))]
+fn reset_group_request(
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    of_group_at(RESET_GROUP, subject, group, start)
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, /))]
+fn remove_group_request(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyResult<Request> {
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let name = GroupName { subject: &subject_text, group: &group_text };
+    Request::filled(subject.py(), REMOVE_GROUP, |out| name.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, older_than_ms, /))]
+fn expire_request(subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<Request> {
+    let text = text::of("subject", subject)?;
+    Request::filled(subject.py(), EXPIRE, |out| Expire { subject: &text, older_than_ms }.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, after = 0, /))]
+fn consumers_request(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let name = GroupName { subject: &subject_text, group: &group_text };
+    let listing = Listing { after, count_max: LISTING };
+    Request::filled(subject.py(), CONSUMERS, |out| Consumers { name, listing }.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, consumer, /))]
+fn end_consumer_request(
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    consumer: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let consumer_text = text::of("consumer", consumer)?;
+    let name = ConsumerName { subject: &subject_text, group: &group_text, consumer: &consumer_text };
+    Request::filled(subject.py(), END_CONSUMER, |out| name.put(out))
+}
+
+fn of_group_at(
+    command: i16,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    let start = options::group_start(start)?;
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let name = GroupName { subject: &subject_text, group: &group_text };
+    Request::filled(subject.py(), command, |out| GroupAt { name, start }.put(out))
 }
