@@ -14,21 +14,20 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload, runtime_checkable
 
+from delaymq._arguments.subjects import subscribed
 from delaymq._verbs import storing
 from delaymq._verbs.calls import with_options_of
 from delaymq.message import Publish
 
 if TYPE_CHECKING:
-    from delaymq._arguments.subjects import Subjects
+    from delaymq._arguments.subjects import Subjects, SubscribeOptions
     from delaymq._asyncio.message import AsyncMessage
     from delaymq._verbs.storing import ColumnOptions, RecurOptions
     from delaymq.durations import Duration
-    from delaymq.filters import AttributeConditions, Tags
     from delaymq.message import Message, PublishOptions
     from delaymq.pending import LookedUp
     from delaymq.receipt import Moved, Outcome, Receipt, Receipts
     from delaymq.recurring import Recurring
-    from delaymq.starts import Start
 
 __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
 
@@ -119,16 +118,8 @@ class DelayQueue(Protocol):
     ) -> Recurring: ...
     def end_recurring(self, subject: str, name: str) -> bool: ...
     def recurring(self, subject: str | None = None) -> list[Recurring]: ...
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = 256,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Consumer: ...
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Consumer: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -231,16 +222,8 @@ class AsyncDelayQueue(Protocol):
     ) -> Recurring: ...
     async def end_recurring(self, subject: str, name: str) -> bool: ...
     async def recurring(self, subject: str | None = None) -> list[Recurring]: ...
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = 256,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscribing: ...
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscribing: ...
     async def close(self) -> None: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(

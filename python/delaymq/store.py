@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Self, Unpack
 
 from delaymq import _core
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._store.administration import Administration
 from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
@@ -23,15 +23,11 @@ from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
 from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
 __all__ = ["Durability", "Progress", "Status", "Store", "open_store"]
-
-IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
 class Store(Publishing, Administration, PendingMessages, Closing):
@@ -162,16 +158,8 @@ class Store(Publishing, Administration, PendingMessages, Closing):
         """
         return self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscription:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Adds a consumer to a group: each message of the subjects goes to one consumer of the group.
 
         Args:
@@ -191,9 +179,9 @@ class Store(Publishing, Administration, PendingMessages, Closing):
             WrongType, InvalidArgument, TooLarge: An argument has the wrong type or a value beyond its limits.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        core = self._core.subscribe(subjects, group, start_of(start), in_flight_max, filters)
-        subscription = Subscription(core, subjects, group, in_flight_max, self)
+        wanted = subscribed(subject, **options)
+        core = self._core.subscribe(*wanted)
+        subscription = Subscription(core, wanted.subjects, wanted.group, wanted.in_flight_max, self)
         self._subscriptions.add(subscription)
         return subscription
 

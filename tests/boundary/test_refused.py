@@ -327,6 +327,7 @@ UNKNOWN: dict[str, Callable[[Any, Any], Any]] = {
     "publish, beside known ones": lambda store, given: store.publish("orders", b"x", delay=1, key="k", **given),
     "publish_many": lambda store, given: store.publish_many("orders", [b"x"], 1, **given),
     "recur": lambda store, given: store.recur("orders", b"x", name="n", every=60, **given),
+    "subscribe": lambda store, given: store.subscribe("orders", group="g", **given),
 }
 
 

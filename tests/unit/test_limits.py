@@ -19,9 +19,9 @@ from delaymq import (
     TooLarge,
     durations,
     loading,
-    store,
     subscription,
 )
+from delaymq._arguments import subjects
 from delaymq._asyncio.event_loop import THREADS_MAX
 from delaymq._store.recovery import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
@@ -169,7 +169,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/engine/src/options.rs", "CLOCK_ACCEPT_AFTER_MS_MIN")
     ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
-    "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), subjects.IN_FLIGHT_MAX],
     "subjects of a subscription, listed or selected by its prefix": lambda: [
         constant("rust/core/src/store/names/selection.rs", "SUBJECTS_MAX"),
         constant("rust/server/src/subscriptions/subscribe.rs", "SUBJECT_BYTES"),

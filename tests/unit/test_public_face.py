@@ -29,6 +29,7 @@ from delaymq import (
     Subscription,
     errors,
 )
+from delaymq._arguments import subjects
 from delaymq._store import recovery
 from delaymq._verbs import storing
 from delaymq.client import options as client_options
@@ -147,6 +148,7 @@ def test_a_client_has_the_face_of_a_store(store: type, client: type) -> None:
         (storing.ColumnOptions, storing.publish_many),
         (storing.RecurOptions, storing.recur),
         (recovery.OpenArguments, recovery.OpenOptions.made),
+        (subjects.SubscribeOptions, subjects.subscribed),
         (client_options.ConnectArguments, client_options.ClientOptions.made),
     ],
 )

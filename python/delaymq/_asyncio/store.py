@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import ParamSpec, Self, TypeVar, Unpack
 
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
@@ -28,11 +28,8 @@ from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
 from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.starts import Start, start_of
 from delaymq.status import Status
-from delaymq.store import IN_FLIGHT_MAX
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -164,23 +161,17 @@ class AsyncStore(
         """
         return await self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Opening[AsyncSubscription]:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
         """Adds a consumer when it is awaited or entered, as `delaymq.Store.subscribe`; WrongLoop is raised, too."""
 
         async def subscribe() -> AsyncSubscription:
-            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            core = await self._call(self._core.subscribe, subjects, group, start_of(start), in_flight_max, filters)
-            loop, most = self._event_loop, in_flight_max
-            subscription = AsyncSubscription(core, subjects, group, in_flight_max=most, store=self, event_loop=loop)
+            wanted = subscribed(subject, **options)
+            core = await self._call(self._core.subscribe, *wanted)
+            loop, most = self._event_loop, wanted.in_flight_max
+            subscription = AsyncSubscription(
+                core, wanted.subjects, wanted.group, in_flight_max=most, store=self, event_loop=loop
+            )
             self._subscriptions.add(subscription)
             if self._closing is not None:
                 subscription._forget()  # noqa: SLF001 - the store was closed meanwhile

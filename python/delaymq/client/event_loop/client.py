@@ -11,7 +11,7 @@ from functools import partial
 from typing import Self, Unpack, cast
 
 from delaymq import _core
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
@@ -28,12 +28,9 @@ from delaymq.client.event_loop.pending import AsyncClientPendingMessages
 from delaymq.client.event_loop.publishing import AsyncClientPublishing
 from delaymq.client.options import ClientOptions, ConnectArguments
 from delaymq.client.sources import OpenSources
-from delaymq.client.threads.client import IN_FLIGHT_MAX
 from delaymq.durations import Duration
 from delaymq.errors import DelaymqError, StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.starts import Start, start_of
 from delaymq.status import Status
 
 
@@ -144,16 +141,8 @@ class AsyncClient(
         """
         return await self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Opening[AsyncSubscription]:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
         """Adds a consumer to a group, when it is awaited or entered with `async with`.
 
         Arguments and errors are those of `delaymq.Client.subscribe`, and WrongLoop.
@@ -162,9 +151,8 @@ class AsyncClient(
         async def subscribe() -> AsyncSubscription:
             self._event_loop.check()
             self._connection.check()
-            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            names = (list(subjects), group)
-            begin = partial(self._connection.subscribe, names, start_of(start), in_flight_max, filters)
+            subjects, group, start, in_flight_max, filters = subscribed(subject, **options)
+            begin = partial(self._connection.subscribe, (list(subjects), group), start, in_flight_max, filters)
             source = await self._loop_connection.subscribe(begin)
             self._sources.add(source)
             subscription = AsyncSubscription(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Self, Unpack
 
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._core import Connection, RemoteSubscription
 from delaymq._store.closing import Closing
 from delaymq._verbs import administration, pending
@@ -23,13 +23,9 @@ from delaymq.client.threads.pending import ClientPendingMessages
 from delaymq.client.threads.publishing import ClientPublishing
 from delaymq.durations import Duration
 from delaymq.errors import DelaymqError, StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.starts import Start, start_of
 from delaymq.status import Status
 from delaymq.subscription import Subscription
-
-IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
 
 class Client(
@@ -150,16 +146,8 @@ class Client(
         """
         return self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscription:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Adds a consumer to a group, as `delaymq.Store.subscribe`.
 
         If the connection is lost, the subscription is created again. Messages that were delivered before and are
@@ -170,8 +158,8 @@ class Client(
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
         self._connection.check()
-        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        source = self._connection.subscribe((list(subjects), group), start_of(start), in_flight_max, filters)
+        subjects, group, start, in_flight_max, filters = subscribed(subject, **options)
+        source = self._connection.subscribe((list(subjects), group), start, in_flight_max, filters)
         self._sources.add(source)
         subscription = Subscription(source, subjects, group, in_flight_max, self, pull_messages=1)
         self._subscriptions.add(subscription)
