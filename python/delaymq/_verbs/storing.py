@@ -73,9 +73,9 @@ def publish_many(
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
     """
-    from delaymq._arguments.publishes import columns_of  # noqa: PLC0415 - an import of delaymq is to be quick
-
     if bodies is not None:
+        from delaymq._arguments.publishes import columns_of  # noqa: PLC0415 - an import of delaymq is to be quick
+
         options = at, keys, if_exists, jitter
         return core.publish_columns(columns_of(messages, bodies, delays, options, with_ids=with_ids))
     anything: object = messages
