@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
+import importlib
 import pydoc
 import re
+import sys
 from typing import Any
 
 from sphinx import addnodes
@@ -30,6 +33,7 @@ ATTRIBUTE = re.compile(r"^(\.\. attribute:: .+\n)((?:\n|   .*\n)*?)\n   :type: (
 def connect(app: Sphinx) -> None:
     """Connects all below."""
     app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-before-process-signature", resolve_options)
     app.connect("autodoc-process-signature", read_signature)
     app.connect("autodoc-skip-member", is_skipped)
     app.connect("env-check-consistency", require_members)
@@ -43,6 +47,25 @@ def read_docstring(app: Sphinx, kind: str, name: str, member: object, options: o
     read_as = "method" if kind in ("attribute", "data", "property") else kind
     text = str(GoogleDocstring(lines, GOOGLE, app, read_as, name, member, options))
     lines[:] = ATTRIBUTE.sub(r"\1   :type: \3\n\2", text).splitlines()
+
+
+def resolve_options(_app: Sphinx, method: Any, _is_bound: bool) -> None:  # noqa: ANN401 - any callable
+    """Resolves the types of the options that a method shows: the names are of another module than its own."""
+    function = getattr(method, "__func__", method)
+    signature = vars(function).get("__signature__") if hasattr(function, "__dict__") else None
+    if signature is None:
+        return
+    importlib.import_module("delaymq._arguments.columns")  # the package imports it when it is needed
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "delaymq"]
+    names = {name: value for module in modules for name, value in vars(module).items()}
+    with contextlib.suppress(NameError):  # of a module that is not imported
+        resolved = [
+            parameter.replace(annotation=eval(parameter.annotation, names))  # noqa: S307 - text of this project
+            if isinstance(parameter.annotation, str)
+            else parameter
+            for parameter in signature.parameters.values()
+        ]
+        function.__signature__ = signature.replace(parameters=resolved)
 
 
 def read_signature(

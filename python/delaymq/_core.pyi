@@ -19,10 +19,10 @@ from typing import Any, TypeAlias, final, overload
 from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_client import *  # noqa: F403 - the rest of this manual: clients
 from delaymq._core_operators import *  # noqa: F403 - operators
-from delaymq._core_operators import Columns, ForecastAsked, Meta, PendingAsked, Terms
+from delaymq._core_operators import Columns
 from delaymq._core_tables import *  # noqa: F403 - tables
 from delaymq.filters import Filters
-from delaymq.message import Publish
+from delaymq.message import Publish, PublishOptions
 from delaymq.starts import CoreStart as Start
 
 __version__: str
@@ -121,20 +121,14 @@ class Store:
         checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_bytes, keys_max, ids_max,
         id_window_ms, warn_free_bytes, refuse_free_bytes, clock_accept_after_ms (or None). An unknown name is refused.
         """
-    def publish(
-        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
-    ) -> Receipt:
-        """Stores one message; with `absolute`, `due_ms` counts from 1970, not from now."""
+    def publish(self, subject: str, body: Body, options: PublishOptions, /) -> Receipt:
+        """Stores one message. Options of uncommon types are read by `delaymq._arguments.publishes.row_of`."""
     def publish_columns(self, columns: Columns, /) -> Receipts:
         """Stores a message for each body."""
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts:
         """Stores messages. With `with_ids`, each message is deduplicated by its id, or by a new one."""
     def unblocked(self) -> Unblocked:
         """The interface of an event loop to the store."""
-    def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
-        """The values of `Outcome`, in order; ForeignReceipt, with no effect, if a receipt is of another store."""
-    def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
-        """As `cancel_many`, with new receipts; each move is a receipt, `due_ms` and absolute as for `publish`."""
     def subscribe(
         self,
         subjects: Sequence[str],
@@ -146,8 +140,6 @@ class Store:
         /,
     ) -> Subscription:
         """A consumer of subjects or a prefix; `start` is as `delaymq.starts.start_of` returns it."""
-    def status(self) -> dict[str, Any]:
-        """The fields of `delaymq.Status`; also when the store is closed."""
     def next_report(self, wait_ms_max: int, /) -> tuple[str, str, str] | None:
         """level, kind and text of the oldest report not yet fetched, or None; also when closed."""
     def checkpoint(self) -> None:
@@ -186,9 +178,7 @@ def ready(store: Store, subject: str, group: str | None, /) -> list[ReadyTuple]:
 class Unblocked:
     """The calls of an event loop to a store."""
 
-    def publish(
-        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
-    ) -> Receipts | Publishing:
+    def publish(self, subject: str, body: Body, options: PublishOptions, /) -> Receipts | Publishing:
         """As `Store.publish`; returns the receipts if the messages are durable already, as the next two do."""
     def publish_columns(self, columns: Columns, /) -> Receipts | Publishing: ...
     def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Receipts | Publishing: ...
@@ -241,77 +231,18 @@ class Server:
 class Request:
     """A request to a server, encoded once; it may be sent again on another connection.
 
-    The names are those of docs/protocol.md, or of the functions here with the same answers. Arguments that a store
-    would refuse are refused here.
+    Beside these, each function `<name>_request` encodes the request for what `<name>` does in a store of this process.
+    Its arguments and its answer are the same, but for what its documentation says. Arguments that a store would refuse
+    are refused by both.
     """
 
     @staticmethod
-    def publish(
-        subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
-    ) -> Request:
-        """One message, as `Store.publish`. Its answer: `Receipts`."""
+    def publish(subject: str, body: Body, options: PublishOptions, with_ids: bool, /) -> Request:
+        """One message, as `Store.publish`, and `with_ids` as for `Store.publish_messages`. Its answer: `Receipts`."""
     @staticmethod
     def publish_columns(columns: Columns, /) -> Request: ...
     @staticmethod
     def publish_messages(messages: list[Publish], with_ids: bool, /) -> Request: ...
-    @staticmethod
-    def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
-        """As `Store.cancel_many`; ForeignReceipt if a receipt is of another stream."""
-    @staticmethod
-    def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
-    @staticmethod
-    def status() -> Request:
-        """Its answer: the fields of `delaymq.Status`."""
-    @staticmethod
-    def groups(after: int, /) -> Request:
-        """A part of the list. Its answer: where the next part begins, 0 for the end, and fields of `delaymq.Group`."""
-    @staticmethod
-    def subjects(after: int, /) -> Request:
-        """As `groups`, with the rows of `subjects`."""
-    @staticmethod
-    def start_group(subject: str, group: str, start: Start, /) -> Request: ...
-    @staticmethod
-    def reset_group(subject: str, group: str, start: Start, /) -> Request: ...
-    @staticmethod
-    def remove_group(subject: str, group: str, /) -> Request: ...
-    @staticmethod
-    def dead_letters(subject: str, group: str, after: int, limit: int, /) -> Request:
-        """As `groups`, with the rows of `dead_letters`; `limit` of them at most."""
-    @staticmethod
-    def redrive(subject: str, group: str, limit: int | None, /) -> Request: ...
-    @staticmethod
-    def expire(subject: str, older_than_ms: int, /) -> Request: ...
-    @staticmethod
-    def consumers(subject: str, group: str, after: int, /) -> Request:
-        """As `groups`, with the rows of `consumers`."""
-    @staticmethod
-    def end_consumer(subject: str, group: str, consumer: str, /) -> Request: ...
-    @staticmethod
-    def clock() -> Request:
-        """Its answer: the fields of `delaymq.ClockStatus`."""
-    @staticmethod
-    def accept_clock(ahead_ms: int, /) -> Request: ...
-    @staticmethod
-    def look_up(receipts: list[Receipt], stream: bytes, /) -> Request:
-        """As `look_up_many`; ForeignReceipt if a receipt is of another stream."""
-    @staticmethod
-    def pending(asked: PendingAsked, after: str | None, limit: int, stream: bytes, /) -> Request:
-        """A page of pending messages. Arguments that the store of this stream would refuse are refused.
-
-        Its answer: `PendingPage`.
-        """
-    @staticmethod
-    def forecast(asked: ForecastAsked, begins: int, /) -> Request:
-        """A part of the forecast, from `begins` (milliseconds) on unless 0.
-
-        Its answer: slots, the rows of damaged blocks, and where the next part begins, 0 for the end.
-        """
-    @staticmethod
-    def pending_counts(subject: str | None, prefix: str | None, after: str, /) -> Request:
-        """A part of the counts.
-
-        Its answer: where the next part begins, "" for the end, and subjects with their counts.
-        """
     def __eq__(self, other: object, /) -> bool: ...  # the same bytes
     def __len__(self) -> int: ...
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias, overload
+from typing import overload
 
-from delaymq import _core
-from delaymq._arguments.argument_errors import wrong_type
-from delaymq._store.parts import StorePart
-from delaymq.durations import due_ms, moment
+from delaymq.durations import moment
 
-__all__ = ["Forecast", "ForecastQueries", "Slot", "Slots"]
+__all__ = ["Forecast", "Slot", "Slots"]
 
 NUMBERS = 3  # numbers of a slot: start, messages, bytes
-
-ForecastFilter: TypeAlias = tuple[str | None, int | None, int | None, bool]
-"""A subject, two times in milliseconds since 1970, and whether slots are seconds."""
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -111,65 +105,3 @@ class Forecast:
         messages = self.slots.messages
         place = max(range(len(messages)), key=messages.__getitem__, default=None)
         return None if place is None else self.slots[place]
-
-
-class ForecastQueries(StorePart):
-    """The method of `Store` for forecasts. It changes nothing."""
-
-    def forecast(
-        self,
-        subject: str | None = None,
-        *,
-        due_from: datetime | None = None,
-        due_before: datetime | None = None,
-        seconds: bool = False,
-    ) -> Forecast:
-        """Counts the messages and bytes that become due in each minute, or each second of an hour.
-
-        The counts are exact. For all subjects together, the store maintains the counts of minutes, so that no message
-        is read, however many are pending. For one subject, they are computed from summaries in each file. Seconds are
-        counted message by message.
-
-        ::
-
-            for slot in store.forecast().slots:
-                print(slot.start, slot.messages, slot.bytes)
-
-        Args:
-            subject: Only this subject, which may be the retry subject of a group. Without it, everything.
-            due_from: Begins with the minute of this time, an aware datetime. By default with the first pending message,
-                overdue ones included; by seconds, from now on.
-            due_before: Ends with the minute that contains this time. By default with the last pending message; by
-                seconds, after an hour, which is the maximum.
-            seconds: True for seconds instead of minutes.
-
-        Raises:
-            WrongType: An argument has the wrong type.
-            InvalidArgument: The store does not have the subject, a time is naive, the range is reversed, or it is
-                longer than an hour by seconds.
-            StorageError: The operating system refused to read.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        wanted = forecast_filter(subject, due_from, due_before, seconds=seconds)
-        packed, hidden_rows = _core.forecast(self._core, wanted)
-        return forecast_of(packed, hidden_rows, seconds=seconds)
-
-
-def forecast_filter(
-    subject: str | None, due_from: datetime | None, due_before: datetime | None, *, seconds: bool
-) -> ForecastFilter:
-    """Checks the arguments of `forecast`, and returns them as the core takes them.
-
-    Raises:
-        WrongType, InvalidArgument: One of the times is refused, or `seconds` is not a bool.
-    """
-    anything: object = seconds
-    if not isinstance(anything, bool):
-        raise wrong_type("seconds", "True or False", anything)
-    first = None if due_from is None else due_ms(due_from, "due_from")
-    return subject, first, None if due_before is None else due_ms(due_before, "due_before"), seconds
-
-
-def forecast_of(packed: bytes, hidden_rows: int, *, seconds: bool) -> Forecast:
-    """A `Forecast` from the answer of the core."""
-    return Forecast(Slots(packed), SECOND if seconds else MINUTE, hidden_rows)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypedDict
 
 from delaymq import _core
 from delaymq.durations import Duration, Expires, OnExpiry, delay_ms, hold_ms, moment
@@ -15,11 +15,16 @@ from delaymq.errors import AlreadySettled, Closed, HoldExpired
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
-    from delaymq.keys import IfExists
 
 __all__ = ["Message", "Publish", "Received"]
 
 NO_TAGS: Final[tuple[str, ...]] = ()
+
+IfExists = Literal["replace", "keep", "error"]
+"""The effect of a taken key: the new message replaces the pending one, it is kept, or the new one is refused."""
+
+IF_EXISTS: tuple[IfExists, ...] = ("replace", "keep", "error")
+"""Its words; the core takes the place of one."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,23 @@ class Publish:
     jitter: Duration | None = None
     expires: Expires | None = None
     on_expiry: OnExpiry | None = None
+
+
+class PublishOptions(TypedDict, total=False):
+    """The options of a publish: the fields of `Publish` with a default, which documents them."""
+
+    delay: Duration | None
+    at: datetime | None
+    level: int | None
+    tags: Sequence[str]
+    attributes: Mapping[str, str] | None
+    message_id: str | None
+    key: str | None
+    if_exists: IfExists | None
+    deduplicate: bool
+    jitter: Duration | None
+    expires: Expires | None
+    on_expiry: OnExpiry | None
 
 
 class Settling(Protocol):

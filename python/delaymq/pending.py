@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Self, TypeAlias
 
 from delaymq import _core
-from delaymq._arguments.batches import receipt_list
-from delaymq._store.parts import StorePart
-from delaymq.durations import due_ms
 from delaymq.receipt import Receipt
 
-__all__ = ["Fate", "Hidden", "LookedUp", "Pending", "PendingList", "PendingQueries"]
+__all__ = ["Fate", "Hidden", "LookedUp", "Pending", "PendingList"]
 
 PAGE = 4_096  # entries that a list fetches at once from the core or the server
 
 Page: TypeAlias = tuple[list[tuple[str, Receipt, int, int]], str, bool, list[tuple[str, int, int, str]]]
 """Rows, the cursor behind them, whether the list has ended, and the damaged blocks."""
-
-PendingFilter: TypeAlias = tuple[str | None, str | None, int | None, int | None]
-"""A subject, a prefix, and two times in milliseconds since 1970."""
 
 
 class Fate(Enum):
@@ -164,105 +158,3 @@ class PendingList(PendingRows, Iterator[Pending]):
                 raise StopIteration
             self._take(self._page(self._behind))
         return found
-
-
-class PendingQueries(StorePart):
-    """The methods of `Store` that look up, list and count pending messages. None of them changes anything."""
-
-    def look_up(self, receipt: Receipt) -> LookedUp:
-        """Looks up the state of a message by its receipt, without reading from disk.
-
-        Raises:
-            WrongType: `receipt` is not a `Receipt`; `Receipt.parse` reads one from text.
-            ForeignReceipt: Another store gave out the receipt.
-            InvalidArgument: The receipt was altered: no store gave it out.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return self.look_up_many((receipt,))[0]
-
-    def look_up_many(self, receipts: Iterable[Receipt]) -> list[LookedUp]:
-        """Looks up many messages as of one moment, in the order of their receipts.
-
-        Raises:
-            WrongType: `receipts` is not an iterable of `Receipt`.
-            ForeignReceipt: Another store gave out receipt `index`.
-            InvalidArgument: A receipt was altered.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        chosen = receipt_list(receipts)
-        return looked_up(chosen, _core.look_up_many(self._core, chosen))
-
-    def pending(
-        self,
-        subject: str | None = None,
-        *,
-        prefix: str | None = None,
-        due_from: datetime | None = None,
-        due_before: datetime | None = None,
-        after: str | None = None,
-    ) -> PendingList:
-        """Lists pending messages in order of due time and sequence, while the store works on.
-
-        ::
-
-            for one in store.pending(prefix="order."):
-                print(one.due, one.subject, one.receipt)
-
-        Args:
-            subject: Only messages of this subject. An unknown subject has none.
-            prefix: Only subjects whose names begin with this. Without `subject` and `prefix`, all subjects that users
-                publish to; `"%"` lists the retries of groups, `""` everything.
-            due_from: Only messages due at this time or later, an aware datetime.
-            due_before: Only messages due before this time, an aware datetime.
-            after: Only messages behind the cursor of an earlier list (its `after`), also of before a restart.
-
-        Returns:
-            An iterator that fetches a page at a time.
-
-        Raises:
-            WrongType: An argument has the wrong type.
-            InvalidArgument: A time is naive, the range is reversed, both a subject and a prefix are given, the subject
-                is empty, or `after` is not a cursor of this store.
-            StorageError: The operating system refused to read, during iteration; the iteration can be continued.
-            Poisoned, Closed, ForkedProcess: As `publish`, also during iteration.
-        """
-        reader = _core.pending(self._core, pending_filter(subject, prefix, due_from, due_before), after)
-        return PendingList(lambda _: reader.next_page(PAGE), after)
-
-    def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
-        """How many messages are pending, by subject. The counts are maintained, so no message is read.
-
-        Args:
-            subject: Only this subject; the result is empty if it is unknown.
-            prefix: Only subjects whose names begin with this. Without both, all subjects that users publish to.
-
-        Raises:
-            WrongType: An argument has the wrong type.
-            InvalidArgument: Both a subject and a prefix are given, or the subject is empty.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return _core.pending_counts(self._core, subject, prefix)
-
-
-def looked_up(receipts: list[Receipt], answers: list[tuple[str, str]]) -> list[LookedUp]:
-    """Pairs receipts with the core's answers."""
-    found = zip(receipts, answers, strict=True)
-    return [LookedUp(Fate(fate), subject, receipt) for receipt, (fate, subject) in found]
-
-
-def looked_up_key(subject: str, answer: tuple[str, Receipt | None]) -> LookedUp:
-    """The answer to looking up a key of a subject, from the core's answer."""
-    fate, receipt = answer
-    return LookedUp(Fate(fate), "" if receipt is None else subject, receipt)
-
-
-def pending_filter(
-    subject: str | None, prefix: str | None, due_from: datetime | None, due_before: datetime | None
-) -> PendingFilter:
-    """The filter of a list, as the core takes it.
-
-    Raises:
-        WrongType, InvalidArgument: One of the times is refused.
-    """
-    first = None if due_from is None else due_ms(due_from, "due_from")
-    return subject, prefix, first, None if due_before is None else due_ms(due_before, "due_before")

@@ -9,25 +9,25 @@ Annotate with them, and use a `Store` in tests and a `Client` in production, for
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload, runtime_checkable
 
-from delaymq.message import NO_TAGS
+from delaymq._arguments.subjects import subscribed
+from delaymq._verbs import storing
+from delaymq._verbs.calls import with_options_of
+from delaymq.message import Publish
 
 if TYPE_CHECKING:
-    from delaymq._arguments.columns import Moments
-    from delaymq._arguments.subjects import Subjects
+    from delaymq._arguments.subjects import Subjects, SubscribeOptions
     from delaymq._asyncio.message import AsyncMessage
-    from delaymq.durations import Duration, Expires, OnExpiry
-    from delaymq.filters import AttributeConditions, Tags
-    from delaymq.keys import IfExists
-    from delaymq.message import Message, Publish
+    from delaymq._verbs.storing import ColumnOptions, RecurOptions
+    from delaymq.durations import Duration
+    from delaymq.message import Message, PublishOptions
     from delaymq.pending import LookedUp
     from delaymq.receipt import Moved, Outcome, Receipt, Receipts
-    from delaymq.recurring import CatchUp, Recurring
-    from delaymq.starts import Start
+    from delaymq.recurring import Recurring
 
 __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
 
@@ -66,23 +66,9 @@ class DelayQueue(Protocol):
     One `publish_many` takes 8 MiB over TCP and 32 MiB in a store of this process; stay below 8 MiB to support both.
     """
 
+    @with_options_of(Publish)
     def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[PublishOptions]
     ) -> Receipt: ...
     @overload
     def publish_many(
@@ -91,11 +77,7 @@ class DelayQueue(Protocol):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
+        **options: Unpack[ColumnOptions],
     ) -> Receipts: ...
     @overload
     def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -130,36 +112,14 @@ class DelayQueue(Protocol):
         command_id: str | None = None,
     ) -> list[Moved]: ...
     def look_up_key(self, subject: str, key: str) -> LookedUp: ...
+    @with_options_of(storing.recur)
     def recur(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        name: str,
-        every: Duration | None = None,
-        cron: str | None = None,
-        zone: str = "UTC",
-        start: datetime | None = None,
-        catch_up: CatchUp = "one",
-        if_exists: IfExists = "error",
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        expires_after: Duration | None = None,
-        on_expiry: OnExpiry | None = None,
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
     ) -> Recurring: ...
     def end_recurring(self, subject: str, name: str) -> bool: ...
     def recurring(self, subject: str | None = None) -> list[Recurring]: ...
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = 256,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Consumer: ...
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Consumer: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -208,23 +168,9 @@ class Subscribing(Protocol):
 class AsyncDelayQueue(Protocol):
     """As `DelayQueue`, for an event loop."""
 
+    @with_options_of(Publish)
     async def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[PublishOptions]
     ) -> Receipt: ...
     @overload
     async def publish_many(
@@ -233,11 +179,7 @@ class AsyncDelayQueue(Protocol):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
+        **options: Unpack[ColumnOptions],
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -274,36 +216,14 @@ class AsyncDelayQueue(Protocol):
         command_id: str | None = None,
     ) -> list[Moved]: ...
     async def look_up_key(self, subject: str, key: str) -> LookedUp: ...
+    @with_options_of(storing.recur)
     async def recur(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        name: str,
-        every: Duration | None = None,
-        cron: str | None = None,
-        zone: str = "UTC",
-        start: datetime | None = None,
-        catch_up: CatchUp = "one",
-        if_exists: IfExists = "error",
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        expires_after: Duration | None = None,
-        on_expiry: OnExpiry | None = None,
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
     ) -> Recurring: ...
     async def end_recurring(self, subject: str, name: str) -> bool: ...
     async def recurring(self, subject: str | None = None) -> list[Recurring]: ...
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = 256,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscribing: ...
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscribing: ...
     async def close(self) -> None: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(

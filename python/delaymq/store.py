@@ -6,45 +6,31 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import Self, Unpack
 
 from delaymq import _core
-from delaymq._arguments.batches import receipt_list
-from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.subjects import Subjects, subjects_of
-from delaymq._store import recovery
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
+from delaymq._store.administration import Administration
 from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.pending import PendingMessages
 from delaymq._store.publishing import Publishing
-from delaymq._store.recovery import Durability, OpenOptions
+from delaymq._store.recovery import Durability, OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
-from delaymq.administration import Administration
-from delaymq.bulk_load import BulkLoads
-from delaymq.durations import Duration, hold_ms
+from delaymq._verbs import administration, pending
+from delaymq._verbs.calls import Call, Result, answered, with_options_of
+from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
-from delaymq.forecast import ForecastQueries
-from delaymq.keys import KeyCommands
-from delaymq.pending import PendingQueries
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.recurring import RecurringCommands
-from delaymq.starts import Start, start_of
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
-if TYPE_CHECKING:
-    from delaymq.testing import Clock
-
 __all__ = ["Durability", "Progress", "Status", "Store", "open_store"]
 
-IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
 
-
-class Store(
-    Publishing, Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads, Closing
-):
+class Store(Publishing, Administration, PendingMessages, Closing):
     """A folder of durable messages, each of which is delivered when it is due.
 
     Threads may share a store; a forked child may not use it. Close it, or use it as a context manager.
@@ -58,27 +44,11 @@ class Store(
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
     @classmethod
+    @with_options_of(OpenOptions.made)
     def open(
         cls,
         path: str | os.PathLike[str],
-        *,
-        durability: Durability = "disk",
-        create: bool = True,
-        segment_bytes: int = recovery.SEGMENT_BYTES,
-        delay_max: Duration = recovery.DELAY_MAX,
-        keep_finished: Duration = recovery.KEEP_FINISHED,
-        keep_finished_of: Mapping[str, Duration] | None = None,
-        expire: Mapping[str, Duration] | None = None,
-        deduplicate_for: Duration = recovery.DEDUPLICATE_FOR,
-        keys_max: int = recovery.NAMES_MAX,
-        message_ids_max: int = recovery.NAMES_MAX,
-        progress: Callable[[Progress], object] | None = None,
-        clock: Clock | None = None,
-        hot_minute_messages: int = recovery.HOT_MINUTE_MESSAGES,
-        window_bytes: int = recovery.WINDOW_BYTES,
-        warn_free_bytes: int = 0,
-        refuse_free_bytes: int = 0,
-        clock_accept_after: Duration | None = None,
+        **options: Unpack[OpenArguments],
     ) -> Self:
         """Opens the store in a folder and recovers its state after a crash.
 
@@ -106,27 +76,7 @@ class Store(
             Locked, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError: The store cannot be opened as it is.
             WrongType, InvalidArgument: An option is refused.
         """
-        options = OpenOptions.made(
-            path,
-            durability=durability,
-            create=create,
-            segment_bytes=segment_bytes,
-            delay_max=delay_max,
-            keep_finished=keep_finished,
-            keep_finished_of=keep_finished_of,
-            expire=expire,
-            deduplicate_for=deduplicate_for,
-            keys_max=keys_max,
-            message_ids_max=message_ids_max,
-            progress=progress,
-            clock=clock,
-            hot_minute_messages=hot_minute_messages,
-            window_bytes=window_bytes,
-            warn_free_bytes=warn_free_bytes,
-            refuse_free_bytes=refuse_free_bytes,
-            clock_accept_after=clock_accept_after,
-        )
-        return cls._on(Lifecycle.started(options, watches=True))
+        return cls._on(Lifecycle.started(OpenOptions.made(path, **options), watches=True))
 
     @classmethod
     def _on(cls, lifecycle: Lifecycle) -> Self:
@@ -151,7 +101,7 @@ class Store(
             InvalidArgument: The receipt was altered: no store gave it out.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return self.cancel_many((receipt,))[0]
+        return self._run(pending.cancel(receipt))
 
     def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
         """Cancels messages that are still pending, with one wait for all; each has its own outcome.
@@ -162,7 +112,7 @@ class Store(
             InvalidArgument: A receipt was altered; nothing was cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return [Outcome(word) for word in self._core.cancel_many(receipt_list(receipts))]
+        return self._run(pending.cancel_many(receipts))
 
     def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
         """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
@@ -185,7 +135,7 @@ class Store(
             TooLarge: The delay does not fit into 63 bits of milliseconds.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return moved(self._core.move_many(move_of(receipt, delay, at)))[0]
+        return self._run(pending.move(receipt, delay, at))
 
     def move_many(
         self,
@@ -206,19 +156,10 @@ class Store(
             ForeignReceipt: Another store gave out receipt `index`; nothing was moved.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return moved(self._core.move_many(moves_of(receipts, delay, at)))
+        return self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscription:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Adds a consumer to a group: each message of the subjects goes to one consumer of the group.
 
         Args:
@@ -240,10 +181,16 @@ class Store(
             WrongType, InvalidArgument, TooLarge: An argument has the wrong type or a value beyond its limits.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        within_ms = hold_ms(handle_within)
-        core = self._core.subscribe(subjects, group, start_of(start), in_flight_max, filters, within_ms)
-        subscription = Subscription(core, subjects, group, in_flight_max, self, handle_within_ms=within_ms)
+        wanted = subscribed(subject, **options)
+        core = self._core.subscribe(*wanted)
+        subscription = Subscription(
+            core,
+            wanted.subjects,
+            wanted.group,
+            wanted.in_flight_max,
+            self,
+            handle_within_ms=wanted.handle_within_ms,
+        )
         self._subscriptions.add(subscription)
         return subscription
 
@@ -253,7 +200,7 @@ class Store(
         Raises:
             ForkedProcess: The store was opened by the parent process.
         """
-        return Status(**self._core.status())
+        return self._run(administration.status())
 
     def checkpoint(self) -> None:
         """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.
@@ -274,6 +221,9 @@ class Store(
             StorageError, Closed, ForkedProcess: The pin could not be set.
         """
         return pinned(self._core, self._path, duration)
+
+    def _run(self, call: Call[Result], /) -> Result:
+        return answered(self._core, call)
 
     def close(self) -> None:
         """Makes everything durable and releases the folder. A second call does nothing.

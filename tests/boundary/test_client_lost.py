@@ -104,8 +104,7 @@ def test_what_is_published_with_an_id_to_tell_it_by_is_sent_again_by_itself(
 def test_what_the_server_may_have_forgotten_is_not_published_again(
     remote: Remote, served: Served, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("threads", "event_loop"):
-        monkeypatch.setattr(f"delaymq.client.{module}.client.RETRY_FOR_MS", 0)  # the server was away for long
+    monkeypatch.setattr("delaymq.client.commands.carrying.Carrier.retry_for_ms", 0)  # the server was away for long
     with remote.connected(relay.url, deduplicate=True) as client:
         relay.lose_answer_of(PUBLISH_ON_TERMS)
         with pytest.raises(AmbiguousError, match="for too long"):

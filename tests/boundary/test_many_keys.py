@@ -24,7 +24,7 @@ from delaymq import (
     StoreError,
     WrongType,
 )
-from delaymq.client.commands import batches
+from delaymq.client.commands import carrying
 from faces import Face, Served
 from proxies import CANCEL_KEYS, HEAD, HELLO, MOVE_KEYS, Relay, answer, frame, frames, hello_answer, played
 
@@ -168,7 +168,7 @@ def test_where_there_is_no_room_for_all_ids_none_is_cancelled(face: Face, folder
 
 @pytest.mark.parametrize("face", Face.REMOTE, indirect=True)
 def test_more_keys_than_one_request_takes_are_asked_in_several(face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "COMMANDS_MAX", 4)
+    monkeypatch.setattr(carrying, "COMMANDS_MAX", 4)
     keys = [f"k{number}" for number in range(9)]
     receipts = published(face, *keys)
     asked = [*keys, "k0", "gone", "k8", "gone"]

@@ -322,6 +322,34 @@ OPTIONS: dict[str, list[Bad]] = {
 }
 
 
+UNKNOWN: dict[str, Callable[[Any, Any], Any]] = {
+    "publish": lambda store, given: store.publish("orders", b"x", **given),
+    "publish, beside known ones": lambda store, given: store.publish("orders", b"x", delay=1, key="k", **given),
+    "publish_many": lambda store, given: store.publish_many("orders", [b"x"], 1, **given),
+    "recur": lambda store, given: store.recur("orders", b"x", name="n", every=60, **given),
+    "subscribe": lambda store, given: store.subscribe("orders", group="g", **given),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_option_that_does_not_exist(face: Face, name: str) -> None:
+    before = face.call(face.store.status).accepted
+    with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'dely'"):
+        face.call(lambda: UNKNOWN[name](face.store, {"dely": 5}))
+    assert face.call(face.store.status).accepted == before
+
+
+def test_a_series_without_a_name(face: Face) -> None:
+    with pytest.raises(TypeError, match=r"missing 1 required keyword-only argument: 'name'"):
+        face.call(lambda: face.store.recur("orders", b"x", every=60))
+
+
+@pytest.mark.parametrize("option", ["dely", "path"])
+def test_an_option_that_opening_does_not_have(face: Face, tmp_path: Path, option: str) -> None:
+    with pytest.raises(TypeError, match=f"'{option}'"):
+        face.call(lambda: face.opening(tmp_path / "other", **{option: 5}))
+
+
 @pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
 def test_a_pin_for_no_duration(face: Face) -> None:
     for bad in [*DURATIONS, *ENDS]:

@@ -163,8 +163,7 @@ def test_a_move_that_the_server_may_have_forgotten_is_in_doubt_and_not_answered_
         receipt = remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
         relay.lose_answer_of(MOVE)
         assert remote.call(lambda: client.move(receipt, delay=60)).outcome is Outcome.DONE
-        for module in ("threads", "event_loop"):
-            monkeypatch.setattr(f"delaymq.client.{module}.client.RETRY_FOR_MS", 0)  # the server was away for long
+        monkeypatch.setattr("delaymq.client.commands.carrying.Carrier.retry_for_ms", 0)  # the server was away for long
         receipt = remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
         relay.lose_answer_of(MOVE)
         with pytest.raises(AmbiguousError, match="for too long"):

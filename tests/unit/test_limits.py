@@ -19,16 +19,15 @@ from delaymq import (
     TooLarge,
     durations,
     loading,
-    store,
     subscription,
 )
+from delaymq._arguments import subjects
 from delaymq._asyncio.event_loop import THREADS_MAX
 from delaymq._store.recovery import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli.verbs import publish as publish_verb
 from delaymq.client import options as client_options
-from delaymq.client.commands import batches
-from delaymq.client.commands import publishing as client_publishing
+from delaymq.client.commands import carrying
 from delaymq.simulate import RECURRING_MAX
 from delaymq.spark import destination
 from delaymq.testing import open_store
@@ -117,7 +116,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         DEDUPLICATE_MS_MIN,
     ],
     "how long a client may repeat a publish with an id, after it sent it first": lambda: [
-        client_publishing.RETRY_FOR_MS // 1000
+        carrying.Carrier.retry_for_ms // 1000
     ],
     "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
     "subjects of a staged run": lambda: [constant(STAGING, "STAGED_NAMES_MAX")],
@@ -153,8 +152,8 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "messages of series in a [simulation](how-to/simulate.md)": lambda: [RECURRING_MAX],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
-    "receipts of one `cancel_many` or `move_many`": lambda: [batches.COMMANDS_MAX],
-    "keys of one `cancel_keys` or `move_keys`": lambda: [batches.COMMANDS_MAX],
+    "receipts of one `cancel_many` or `move_many`": lambda: [carrying.COMMANDS_MAX],
+    "keys of one `cancel_keys` or `move_keys`": lambda: [carrying.COMMANDS_MAX],
     "remembered moves, whose repetition gets the first answer": lambda: [
         constant(RECENT_MOVES, "LAST_MOVES"),
         constant(RECENT_MOVES, "MOVES_KEPT_MS") // 60_000,
@@ -170,7 +169,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/engine/src/options.rs", "CLOCK_ACCEPT_AFTER_MS_MIN")
     ],
     "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
-    "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), subjects.IN_FLIGHT_MAX],
     "`handle_within`, and the time of `extend`": lambda: [durations.hold_ms(0.001) or 0],
     "subjects of a subscription, listed or selected by its prefix": lambda: [
         constant("rust/core/src/store/names/selection.rs", "SUBJECTS_MAX"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import pydoc
 import re
@@ -23,10 +24,16 @@ from delaymq import (
     Client,
     DelayQueue,
     Message,
+    Publish,
     Store,
     Subscription,
     errors,
 )
+from delaymq._arguments import subjects
+from delaymq._store import recovery
+from delaymq._verbs import storing
+from delaymq.client import options as client_options
+from delaymq.message import PublishOptions
 from delaymq.protocols import AsyncConsumer, Consumer
 
 TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage), (Client, AsyncClient)]
@@ -132,6 +139,39 @@ def test_a_client_has_the_face_of_a_store(store: type, client: type) -> None:
             compared += 1
             assert shape(method(store, name)) == shape(method(client, name)), name
     assert compared >= 10
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        (PublishOptions, Publish),
+        (storing.ColumnOptions, storing.publish_many),
+        (storing.RecurOptions, storing.recur),
+        (recovery.OpenArguments, recovery.OpenOptions.made),
+        (subjects.SubscribeOptions, subjects.subscribed),
+        (client_options.ConnectArguments, client_options.ClientOptions.made),
+    ],
+)
+def test_the_options_have_the_names_and_types_of_their_source(options: type, source: Callable[..., Any]) -> None:
+    taken = inspect.signature(source).parameters.values()
+    optional = [one for one in taken if one.default is not one.empty or one.kind is one.KEYWORD_ONLY]
+    expected = [
+        (one.name, f"Required[{one.annotation}]" if one.default is one.empty else one.annotation) for one in optional
+    ]
+    assert [(name, one.__forward_arg__) for name, one in options.__annotations__.items()] == expected
+    assert len(expected) >= 4
+
+
+@pytest.mark.parametrize("kind", [Store, AsyncStore, Client, AsyncClient, DelayQueue, AsyncDelayQueue])
+def test_the_signatures_name_each_option(kind: type) -> None:
+    fields = dataclasses.fields(Publish)
+    shown = list(inspect.signature(method(kind, "publish")).parameters.values())[1:]
+    assert [(one.name, str(one.annotation)) for one in shown] == [(one.name, one.type) for one in fields]
+    assert [one.default for one in shown[2:]] == [one.default for one in fields[2:]]
+    assert {one.kind for one in shown[2:]} == {inspect.Parameter.KEYWORD_ONLY}
+    recur = inspect.signature(method(kind, "recur")).parameters
+    assert recur["name"].default is inspect.Parameter.empty
+    assert (recur["zone"].default, recur["zone"].kind) == ("UTC", inspect.Parameter.KEYWORD_ONLY)
 
 
 @pytest.mark.parametrize(("plain", "twin"), TWINS)

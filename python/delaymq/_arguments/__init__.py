@@ -4,5 +4,5 @@ Enter: the arguments of a public method. Leave: tuples and whole milliseconds, a
 them, or `WrongType`, `InvalidArgument` or `TooLarge`, which name the argument. Nothing here does I/O.
 
 Read `argument_errors` first (how an error names an argument), then `batches` (lists of messages and of receipts),
-then `publishes` and `moves` (the rows of the core for many messages), then `server_options` (how a server starts).
+then `publishes` and `columns` (options of publishes, for the core), then `server_options` (how a server starts).
 """

@@ -62,3 +62,12 @@ def shown(found: object) -> str:
     if isinstance(found, int) and found.bit_length() > WHOLE_BITS_SHOWN:
         return f"a whole number of {found.bit_length()} bits"
     return repr(found)
+
+
+def is_text(word: str) -> bool:
+    """True if UTF-8 can encode it."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

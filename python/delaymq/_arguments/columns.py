@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from delaymq._arguments.argument_errors import refused, unexpected, wrong_type
-from delaymq.durations import Duration, due_ms
+from delaymq.durations import due_ms
 from delaymq.errors import WrongType
-from delaymq.keys import IfExists
 
 EXPECTED = "datetimes, or whole milliseconds since 1970 as an int64 array of NumPy or Arrow"
 WHOLE = "int64"
@@ -40,15 +39,6 @@ class MillisecondArray(Protocol):
 
 Moments: TypeAlias = datetime | Sequence[datetime] | MillisecondArray
 """One due time for all messages, or one for each: aware datetimes, or an array of milliseconds since 1970."""
-
-
-class ColumnOptions(NamedTuple):
-    """The arguments of `publish_many` other than subjects, bodies and delays."""
-
-    at: Moments | None = None
-    keys: Sequence[str | None] | None = None
-    if_exists: IfExists | None = None
-    jitter: Duration | None = None
 
 
 def moments_of(at: Moments | None) -> int | Sequence[datetime] | memoryview | None:

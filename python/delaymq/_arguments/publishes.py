@@ -1,80 +1,59 @@
-"""Arguments of `publish_many`, as one call into the core takes them."""
+"""Options of publishes, as the core takes them, if it does not read them itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from delaymq._arguments.argument_errors import unexpected, wrong_type
-from delaymq._arguments.columns import ColumnOptions, moments_of
-from delaymq.durations import Duration, delay_ms, due_of, jitter_ms, jittered, random_integers
+from delaymq._arguments.argument_errors import is_text, refused, unexpected, wrong_type
+from delaymq._arguments.columns import Moments, moments_of
+from delaymq.durations import (
+    Duration,
+    Expires,
+    OnExpiry,
+    delay_ms,
+    due_of,
+    expiry_of,
+    jitter_ms,
+    jittered,
+    random_integers,
+)
 from delaymq.errors import InvalidArgument, WrongType
-from delaymq.keys import Terms, code_of, id_for, new_ids, terms_of
-from delaymq.message import Publish, meta_of
+from delaymq.message import IF_EXISTS, IfExists, Publish, meta_of
 
 if TYPE_CHECKING:
     from delaymq._core import Columns, Meta
 
-Answer_co = TypeVar("Answer_co", covariant=True)
+ID_BYTES = 16
+
+Terms: TypeAlias = tuple[str | None, int, bool, tuple[int, bool, bool] | None]
+"""The conditions of a publish as the core takes them: key or None, code of `if_exists`, whether to deduplicate, and the
+expiry, as `expiry_of` returns it."""
+
 Body: TypeAlias = bytes | bytearray | memoryview
 Row: TypeAlias = "tuple[str, Body, int, bool, Meta | None, Terms | None]"
 
 
-class BatchPublisher(Protocol[Answer_co]):
-    """The two calls of the core, or of a request to a server, that publish many messages."""
-
-    def publish_columns(self, columns: Columns, /) -> Answer_co:
-        """Publishes a message for each body."""
-
-    def publish_messages(self, messages: list[Publish], with_ids: bool, /) -> Answer_co:
-        """Publishes messages. The core reads fields of plain types, and asks `row_of` for all others."""
-
-
-def publish_all(
-    core: BatchPublisher[Answer_co],
-    messages: str | Sequence[str] | Iterable[Publish],
-    bodies: Sequence[Body] | None,
+def columns_of(
+    subjects: object,
+    bodies: Sequence[Body],
     delays: Duration | Sequence[Duration],
-    options: ColumnOptions,
+    options: tuple[Moments | None, Sequence[str | None] | None, IfExists | None, Duration | None],
     *,
-    with_ids: bool = False,
-) -> Answer_co:
-    """Calls the core with the arguments of `publish_many`.
-
-    With `with_ids`, each message is deduplicated by its id; a message without one has a new one.
+    with_ids: bool,
+) -> Columns:
+    """The columns as the core takes them, from `at`, `keys`, `if_exists` and `jitter`.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
     """
-    if bodies is not None:
-        return core.publish_columns(_columns_of(messages, bodies, delays, options, with_ids=with_ids))
-    anything: object = messages
-    if isinstance(anything, str):
-        raise WrongType(
-            "bodies: expected a sequence, found nothing", argument="bodies", expected="a sequence", found="nothing"
-        )
-    for name, value in zip(options._fields, options, strict=True):
-        if value is not None:
-            raise unexpected(name, "one in each Publish", type(value).__name__)
-    if isinstance(anything, bytes) or not isinstance(anything, Iterable):
-        raise wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
-    return core.publish_messages(list(cast("Iterable[Publish]", messages)), with_ids)
-
-
-def _columns_of(
-    subjects: object,
-    bodies: Sequence[Body],
-    delays: Duration | Sequence[Duration],
-    options: ColumnOptions,
-    *,
-    with_ids: bool,
-) -> Columns:
-    """The columns as the core takes them."""
+    at, keys, if_exists, jitter = options
     if isinstance(subjects, bytes) or not _is_sequence(subjects):
         raise wrong_type("subject", "str, or a sequence of str", subjects)
-    code, most = code_of(options.if_exists, options.keys is not None), jitter_ms(options.jitter)
-    moments = moments_of(options.at)
+    code, most = code_of(if_exists, keys is not None), jitter_ms(jitter)
+    moments = moments_of(at)
     anything: object = delays
     if moments is not None and not (isinstance(anything, int) and anything == 0):
         raise unexpected("at", "no delays with it", "delays")
@@ -86,7 +65,7 @@ def _columns_of(
         bodies,
         delays,
         moments,
-        options.keys,
+        keys,
         code,
         random_integers(most, count) if most else None,
         new_ids(count) if with_ids else None,
@@ -103,8 +82,10 @@ def _is_sequence(value: object) -> bool:
     return True
 
 
-def row_of(index: int, message: Publish, with_id: bool) -> Row:
-    """One message of a batch, as the core takes it. With `with_id`, it is deduplicated.
+def row_of(index: int | None, message: Publish, with_id: bool) -> Row:
+    """One message of a batch, or a single one without an index, as the core takes it.
+
+    With `with_id`, it is deduplicated.
 
     Raises:
         WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
@@ -124,3 +105,56 @@ def row_of(index: int, message: Publish, with_id: bool) -> Row:
         raise
     meta = meta_of(id_for(message.message_id, deduplicate), message.tags, message.attributes)
     return message.subject, message.body, due, absolute, meta, terms
+
+
+def terms_of(
+    key: str | None,
+    if_exists: IfExists | None,
+    deduplicate: bool,
+    expires: Expires | None = None,
+    on_expiry: OnExpiry | None = None,
+) -> Terms | None:
+    """Checks the conditions of a publish; None if there are none.
+
+    Raises:
+        WrongType, InvalidArgument: As `Store.publish`.
+    """
+    expiry = expiry_of(expires, on_expiry)
+    if key is None and if_exists is None and deduplicate is False and expiry is None:
+        return None
+    anything: object = key
+    if anything is not None and not isinstance(anything, str):
+        raise wrong_type("key", "str", anything)
+    if key is not None and not is_text(key):
+        raise refused("key", "text that UTF-8 can hold", "a lone surrogate")
+    choice: object = deduplicate
+    if not isinstance(choice, bool):
+        raise wrong_type("deduplicate", "bool", choice)
+    return key, code_of(if_exists, key is not None), choice, expiry
+
+
+def code_of(if_exists: IfExists | None, has_key: bool) -> int:
+    """The core's number of `if_exists`, which needs a key.
+
+    Raises:
+        WrongType, InvalidArgument: As `Store.publish`.
+    """
+    word: object = if_exists
+    if word is not None and not isinstance(word, str):
+        raise wrong_type("if_exists", '"replace", "keep" or "error"', word)
+    if word is not None and word not in IF_EXISTS:
+        raise refused("if_exists", '"replace", "keep" or "error"', word)
+    if word is not None and not has_key:
+        raise refused("if_exists", "a key beside it", word)
+    return IF_EXISTS.index(if_exists or "error")
+
+
+def id_for(message_id: str | None, deduplicate: bool) -> str | None:
+    """The id of a message; a new one if it has none and is deduplicated."""
+    return new_ids(1)[0] if deduplicate is True and message_id is None else message_id
+
+
+def new_ids(count: int) -> list[str]:
+    """Random ids, from one read of the system's random source."""
+    random_hex = os.urandom(ID_BYTES * count).hex()
+    return [random_hex[start : start + 2 * ID_BYTES] for start in range(0, len(random_hex), 2 * ID_BYTES)]

@@ -1,48 +1,38 @@
-"""Publishing to a store in this process, for an event loop."""
+"""Publishing to a store in this process, recurring messages, and bulk loads, for coroutines."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Unpack, overload
 
 from delaymq import _core
-from delaymq._arguments.columns import ColumnOptions, Moments
-from delaymq._arguments.publishes import publish_all
 from delaymq._asyncio.event_loop import EventLoop
-from delaymq.durations import Duration, Expires, OnExpiry, due_of, jittered
-from delaymq.keys import IfExists, id_for, terms_of
-from delaymq.message import NO_TAGS, Publish, meta_of
+from delaymq._verbs import storing
+from delaymq._verbs.calls import AsyncPart, with_options_of
+from delaymq._verbs.storing import ColumnOptions, RecurOptions
+from delaymq.bulk_load import Loaded
+from delaymq.durations import Duration
+from delaymq.message import Publish, PublishOptions
 from delaymq.receipt import Receipt, Receipts
+from delaymq.recurring import Recurring
+
+if TYPE_CHECKING:
+    from delaymq.loading import StagedRun
 
 TURN = 64  # publishes after which other tasks of the loop run
 
 
-class AsyncPublishing:
-    """The methods of `AsyncStore` that publish."""
+class AsyncPublishing(AsyncPart):
+    """The methods of `AsyncStore` that store messages."""
 
     _unblocked: _core.Unblocked
     _event_loop: EventLoop
     _published = 0
 
+    @with_options_of(Publish)
     async def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[PublishOptions]
     ) -> Receipt:
         """Stores one message, as `delaymq.Store.publish`.
 
@@ -53,12 +43,8 @@ class AsyncPublishing:
                 `delaymq.Store.publish`.
             ForkedProcess, WrongLoop: This is not the process, or the loop, that opened the store.
         """
-        due, absolute = due_of(delay, at, level)
         self._event_loop.check()
-        terms = terms_of(key, if_exists, deduplicate, expires, on_expiry)
-        meta = meta_of(id_for(message_id, deduplicate), tags, attributes)
-        publishing = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
-        return (await self._settled(publishing))[0]
+        return (await self._settled(self._unblocked.publish(subject, body, options)))[0]
 
     @overload
     async def publish_many(
@@ -67,25 +53,18 @@ class AsyncPublishing:
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
+        **options: Unpack[ColumnOptions],
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    @with_options_of(storing.publish_many)
     async def publish_many(
         self,
         messages: str | Sequence[str] | Iterable[Publish],
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
+        **options: Unpack[ColumnOptions],
     ) -> Receipts:
         """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many`.
 
@@ -95,8 +74,8 @@ class AsyncPublishing:
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
-        options = ColumnOptions(at, keys, if_exists, jitter)
-        return await self._settled(publish_all(self._unblocked, messages, bodies, delays, options))
+        publishing = storing.publish_many(self._unblocked, False, messages, bodies, delays, **options)
+        return await self._settled(publishing)
 
     async def _settled(self, publishing: _core.Publishing | Receipts) -> Receipts:
         self._published += 1  # other tasks run after the submission: coroutines that begin in order stay in order
@@ -112,3 +91,31 @@ class AsyncPublishing:
         if publishing.is_on_terms:
             return await self._event_loop.blocking.call(publishing.receipts)
         return publishing.receipts()
+
+    @with_options_of(storing.recur)
+    async def recur(
+        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
+    ) -> Recurring:
+        """Publishes a message again and again, as `delaymq.Store.recur`."""
+        return await self._run(storing.recur(subject, body, **options))
+
+    async def end_recurring(self, subject: str, name: str) -> bool:
+        """Ends a series, as `delaymq.Store.end_recurring`."""
+        return await self._run(storing.end_recurring(subject, name))
+
+    async def recurring(self, subject: str | None = None) -> list[Recurring]:
+        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`."""
+        return await self._run(storing.recurring(subject))
+
+    async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
+        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
+
+        If the coroutine is cancelled while it waits, the load is completed, or was never begun; the same load tells
+        which.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull, Poisoned,
+                Closed, ForkedProcess: As `delaymq.Store.load`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return await self._run(storing.load(job, runs))

@@ -7,39 +7,29 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar, Unpack
 
-from delaymq._arguments.batches import receipt_list
-from delaymq._arguments.moves import move_of, moved, moves_of
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
-from delaymq._asyncio.keys import AsyncKeyCommands
 from delaymq._asyncio.opening import Opening
-from delaymq._asyncio.pending import AsyncPendingQueries
+from delaymq._asyncio.pending import AsyncPendingMessages
 from delaymq._asyncio.publishing import AsyncPublishing
-from delaymq._asyncio.recurring import AsyncRecurringCommands
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.upkeep import abandon, schedule_expiry
 from delaymq._asyncio.wakeups import Wakeups
-from delaymq._store import recovery
 from delaymq._store.closing import AsyncClosing
 from delaymq._store.lifecycle import Lifecycle
-from delaymq._store.recovery import Durability, OpenOptions
+from delaymq._store.recovery import OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
-from delaymq.bulk_load import AsyncBulkLoads
-from delaymq.durations import Duration, hold_ms
+from delaymq._verbs import administration, pending
+from delaymq._verbs.calls import Call, Result, answered, with_options_of
+from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
 from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.starts import Start, start_of
-from delaymq.status import Progress, Status
-from delaymq.store import IN_FLIGHT_MAX
-
-if TYPE_CHECKING:
-    from delaymq.testing import Clock
+from delaymq.status import Status
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -48,10 +38,7 @@ Answer = TypeVar("Answer")
 class AsyncStore(
     AsyncPublishing,
     AsyncAdministration,
-    AsyncPendingQueries,
-    AsyncKeyCommands,
-    AsyncRecurringCommands,
-    AsyncBulkLoads,
+    AsyncPendingMessages,
     AsyncClosing,
 ):
     """A folder of durable messages, each delivered when it is due, for the coroutines of one event loop.
@@ -72,27 +59,11 @@ class AsyncStore(
             event_loop.loop.call_soon(schedule_expiry, weakref.ref(self))
 
     @classmethod
+    @with_options_of(OpenOptions.made)
     def open(
         cls,
         path: str | os.PathLike[str],
-        *,
-        durability: Durability = "disk",
-        create: bool = True,
-        segment_bytes: int = recovery.SEGMENT_BYTES,
-        delay_max: Duration = recovery.DELAY_MAX,
-        keep_finished: Duration = recovery.KEEP_FINISHED,
-        keep_finished_of: Mapping[str, Duration] | None = None,
-        expire: Mapping[str, Duration] | None = None,
-        deduplicate_for: Duration = recovery.DEDUPLICATE_FOR,
-        keys_max: int = recovery.NAMES_MAX,
-        message_ids_max: int = recovery.NAMES_MAX,
-        progress: Callable[[Progress], object] | None = None,
-        clock: Clock | None = None,
-        hot_minute_messages: int = recovery.HOT_MINUTE_MESSAGES,
-        window_bytes: int = recovery.WINDOW_BYTES,
-        warn_free_bytes: int = 0,
-        refuse_free_bytes: int = 0,
-        clock_accept_after: Duration | None = None,
+        **options: Unpack[OpenArguments],
     ) -> Opening[Self]:
         """Opens the store in a folder, when it is awaited or entered.
 
@@ -106,27 +77,7 @@ class AsyncStore(
         """
 
         async def open_() -> Self:
-            options = OpenOptions.made(
-                path,
-                durability=durability,
-                create=create,
-                segment_bytes=segment_bytes,
-                delay_max=delay_max,
-                keep_finished=keep_finished,
-                keep_finished_of=keep_finished_of,
-                expire=expire,
-                deduplicate_for=deduplicate_for,
-                keys_max=keys_max,
-                message_ids_max=message_ids_max,
-                progress=progress,
-                clock=clock,
-                hot_minute_messages=hot_minute_messages,
-                window_bytes=window_bytes,
-                warn_free_bytes=warn_free_bytes,
-                refuse_free_bytes=refuse_free_bytes,
-                clock_accept_after=clock_accept_after,
-            )
-            return await cls._started(options)
+            return await cls._started(OpenOptions.made(path, **options))
 
         return Opening(open_)
 
@@ -173,7 +124,7 @@ class AsyncStore(
             WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
             WrongLoop: This is not the loop that opened the store.
         """
-        return (await self.cancel_many((receipt,)))[0]
+        return await self._run(pending.cancel(receipt))
 
     async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
         """Cancels messages that are still pending, with one wait for all; each has its own outcome.
@@ -182,8 +133,7 @@ class AsyncStore(
             WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
             WrongLoop: This is not the loop that opened the store.
         """
-        words = await self._call(self._core.cancel_many, receipt_list(receipts))
-        return [Outcome(word) for word in words]
+        return await self._run(pending.cancel_many(receipts))
 
     async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
         """Gives a pending message another due time and a new receipt. The answer is durable.
@@ -193,7 +143,7 @@ class AsyncStore(
                 `delaymq.Store.move`.
             WrongLoop: This is not the loop that opened the store.
         """
-        return moved(await self._call(self._core.move_many, move_of(receipt, delay, at)))[0]
+        return await self._run(pending.move(receipt, delay, at))
 
     async def move_many(
         self,
@@ -209,33 +159,23 @@ class AsyncStore(
                 `delaymq.Store.move_many`.
             WrongLoop: This is not the loop that opened the store.
         """
-        return moved(await self._call(self._core.move_many, moves_of(receipts, delay, at)))
+        return await self._run(pending.move_many(receipts, delay, at))
 
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Opening[AsyncSubscription]:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
         """Adds a consumer when it is awaited or entered, as `delaymq.Store.subscribe`; WrongLoop is raised, too."""
 
         async def subscribe() -> AsyncSubscription:
-            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            begin, within_ms = self._core.subscribe, hold_ms(handle_within)
-            core = await self._call(begin, subjects, group, start_of(start), in_flight_max, filters, within_ms)
+            wanted = subscribed(subject, **options)
+            core = await self._call(self._core.subscribe, *wanted)
             subscription = AsyncSubscription(
                 core,
-                subjects,
-                group,
-                in_flight_max=in_flight_max,
+                wanted.subjects,
+                wanted.group,
+                in_flight_max=wanted.in_flight_max,
                 store=self,
                 event_loop=self._event_loop,
-                handle_within_ms=within_ms,
+                handle_within_ms=wanted.handle_within_ms,
             )
             self._subscriptions.add(subscription)
             if self._closing is not None:
@@ -251,10 +191,7 @@ class AsyncStore(
             ForkedProcess: The store was opened by the parent process.
             WrongLoop: This is not the loop that opened the store.
         """
-        if self._lifecycle.stopped:
-            self._event_loop.check()
-            return Status(**self._core.status())
-        return Status(**await self._call(self._core.status))
+        return await self._run(administration.status())
 
     async def checkpoint(self) -> None:
         """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.
@@ -274,13 +211,16 @@ class AsyncStore(
         """
         return await self._call(pinned, self._core, self.path, duration)
 
+    async def _run(self, call: Call[Result], /) -> Result:
+        return await self._call(answered, self._core, call)
+
     async def _call(
         self, function: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Answer:
         """Makes a blocking call on a thread of the store."""
         self._event_loop.check()
-        if self._closing is not None:
-            return function(*args, **kwargs)  # raises at once
+        if self._closing is not None or self._lifecycle.stopped:
+            return function(*args, **kwargs)  # raises at once; `status` answers
         return await self._event_loop.blocking.call(function, *args, **kwargs)
 
     async def close(self) -> None:

@@ -108,7 +108,7 @@ class Lifecycle:
         self._place = CLAIMS.claim(self.folder)
 
     def _retire(self) -> None:
-        drop_expired_pins(self.folder, self.core.status()["now_ms"])
+        drop_expired_pins(self.folder, _core.status(self.core)["now_ms"])
         policy = RetentionPolicy(keep_finished_ms=0) if self._options is None else self._options.policy
         self.expiry = ExpirySweep(self.core, policy)
 

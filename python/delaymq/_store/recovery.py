@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._store.retention import RetentionPolicy
-from delaymq._store.time_zones import zone_folders
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import Locked, StoreError
 from delaymq.status import Progress
@@ -31,6 +30,29 @@ NAMES_MAX = 1_048_576  # default maximum of keys of pending messages, and of rem
 HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
 CLOCK_ACCEPT_AFTER_MS_MIN = 1_000
 WINDOW_BYTES = 512 * 1024 * 1024
+ZONES_OF_SYSTEM = "/usr/share/zoneinfo"
+
+
+class OpenArguments(TypedDict, total=False):
+    """The options of `open`, which documents them."""
+
+    durability: Durability
+    create: bool
+    segment_bytes: int
+    delay_max: Duration
+    keep_finished: Duration
+    keep_finished_of: Mapping[str, Duration] | None
+    expire: Mapping[str, Duration] | None
+    deduplicate_for: Duration
+    keys_max: int
+    message_ids_max: int
+    progress: Callable[[Progress], object] | None
+    clock: Clock | None
+    hot_minute_messages: int
+    window_bytes: int
+    warn_free_bytes: int
+    refuse_free_bytes: int
+    clock_accept_after: Duration | None
 
 
 class OpenOptions(NamedTuple):
@@ -53,23 +75,23 @@ class OpenOptions(NamedTuple):
         cls,
         path: str | os.PathLike[str],
         *,
-        durability: Durability,
-        create: bool,
-        segment_bytes: int,
-        delay_max: Duration,
-        keep_finished: Duration,
+        durability: Durability = "disk",
+        create: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+        delay_max: Duration = DELAY_MAX,
+        keep_finished: Duration = KEEP_FINISHED,
         keep_finished_of: Mapping[str, Duration] | None = None,
         expire: Mapping[str, Duration] | None = None,
         deduplicate_for: Duration = DEDUPLICATE_FOR,
         keys_max: int = NAMES_MAX,
         message_ids_max: int = NAMES_MAX,
-        progress: Callable[[Progress], object] | None,
+        progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
-        clock_accept_after: Duration | None = None,
         hot_minute_messages: int = HOT_MINUTE_MESSAGES,
         window_bytes: int = WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
+        clock_accept_after: Duration | None = None,
     ) -> OpenOptions:
         """Checks the arguments of `open`.
 
@@ -208,3 +230,17 @@ def _window_ms(deduplicate_for: Duration) -> int:
     if window_ms < DEDUPLICATE_MS_MIN:
         raise refused("deduplicate_for", "at least a minute", deduplicate_for)
     return window_ms
+
+
+def zone_folders() -> list[str]:
+    """The folders that may have newer rules than the program: `TZDIR`, the system's, and the package `tzdata`.
+
+    A folder that does not exist is ignored by the core, which takes the newest database of all, its own included.
+    """
+    import importlib.util  # noqa: PLC0415 - an import of delaymq is to be quick, and is without pathlib
+
+    folders = [os.environ.get("TZDIR", ""), ZONES_OF_SYSTEM]
+    package = importlib.util.find_spec("tzdata")
+    places = None if package is None else package.submodule_search_locations
+    folders.extend(os.path.join(place, "zoneinfo") for place in places or ())  # noqa: PTH118
+    return [folder for folder in folders if folder]

@@ -147,7 +147,7 @@ def pinned(core: _core.Store, folder: str, duration: Duration) -> Pin:
     Raises:
         WrongType, InvalidArgument, StorageError, Closed, ForkedProcess: As `Store.pin`.
     """
-    status = core.status()
+    status = _core.status(core)
     if status["closed"]:
         raise Closed("the store is closed: open it to pin its files")
     return Pin(folder, status["now_ms"], duration)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
 from delaymq._arguments.argument_errors import refused, wrong_type
@@ -65,6 +65,15 @@ as text; and, in milliseconds, `hello_s`, `ping_s`, `silence_s` and `again_s`.
 """
 
 
+class ConnectArguments(TypedDict, total=False):
+    """The options of `connect`, which documents them."""
+
+    token: str | bytes | None
+    timeout: Duration
+    deduplicate: bool
+    retry_ambiguous: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
     """The options of a client.
@@ -93,7 +102,13 @@ class ClientOptions:
 
     @classmethod
     def made(
-        cls, url: str, token: str | bytes | None, timeout: Duration, *, deduplicate: bool, retry_ambiguous: bool
+        cls,
+        url: str,
+        *,
+        token: str | bytes | None = None,
+        timeout: Duration = TIMEOUT_S,
+        deduplicate: bool = False,
+        retry_ambiguous: bool = True,
     ) -> ClientOptions:
         """Checks the arguments of `connect`.
 

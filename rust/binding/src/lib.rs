@@ -48,37 +48,16 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operate::rebuild::rebuild_piece, module)?)?;
     module.add_function(wrap_pyfunction!(operate::rebuild::adopt_rebuilt, module)?)?;
     module.add_function(wrap_pyfunction!(operate::rebuild::refuse_open, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::groups, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::subjects, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::start_group, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::reset_group, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::remove_group, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::expire, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::consumers, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::end_consumer, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::administration::check_subject, module)?)?;
+    operate::administration::add_to(module)?;
     operate::clock::add_to(module)?;
+    operate::dead_letters::add_to(module)?;
     module.add_class::<embedded::pending::PendingReader>()?;
-    module.add_function(wrap_pyfunction!(embedded::pending::pending, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::pending_counts, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::forecast::forecast, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::look_up_many, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::pending::cursor_behind, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::cancel_key, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::move_key, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::look_up_key, module)?)?;
+    embedded::pending::add_to(module)?;
+    embedded::forecast::add_to(module)?;
+    embedded::moves::add_to(module)?;
     embedded::by_key::add_to(module)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::cancel_key_request, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::move_key_request, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::key_commands::look_up_key_request, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::recur, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::end_recurring, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::recurring, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::recur_request, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::end_recurring_request, module)?)?;
-    module.add_function(wrap_pyfunction!(embedded::recurring::recurring_request, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::dead_letters::dead_letters, module)?)?;
-    module.add_function(wrap_pyfunction!(operate::dead_letters::redrive, module)?)?;
+    embedded::key_commands::add_to(module)?;
+    embedded::recurring::add_to(module)?;
     warn_of_debug_build(module.py())
 }
 

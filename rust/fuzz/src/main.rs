@@ -80,7 +80,7 @@ fn run(chosen: &Chosen) -> bool {
 }
 
 fn export(folder: &Path) -> Result<(), String> {
-    for target in TARGETS {
+    for target in TARGETS.iter() {
         let folder = folder.join(target.name);
         let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(&folder).map_err(wrong)?;
@@ -113,7 +113,7 @@ fn done(arguments: &[String]) -> Result<bool, String> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["run", ..] => chosen(arguments.get(1..).unwrap_or_default()).map(|chosen| run(&chosen)),
         ["targets"] => {
-            for target in TARGETS {
+            for target in TARGETS.iter() {
                 println!("{}", target.name);
             }
             Ok(true)

@@ -18,11 +18,6 @@ use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{encode_redrive, encode_retry};
 use delaymq_core::record::terms::{encode_by_key, encode_terms};
-use delaymq_core::wire::extension::hello::put_ping;
-use delaymq_core::wire::extension::moves::put_moves;
-use delaymq_core::wire::extension::publish::{Publish, PublishWriter, put_receipts};
-use delaymq_core::wire::extension::request::OwnRequest;
-use delaymq_core::wire::extension::terms::{PublishOnTerms, TermsWriter, put_command_id, put_key_move};
 use delaymq_core::wire::qmq::ack::put_ack;
 use delaymq_core::wire::qmq::consume_manage::put_consume_manage;
 use delaymq_core::wire::qmq::message::{FLAG_TAGS, WireMessage};
@@ -47,7 +42,7 @@ pub fn put_request(out: &mut Vec<u8>, request: &Request<'_>, version: i16) -> Re
         Request::Ack(ack) => put_ack(out, ack, version),
         Request::ConsumeManage(manage) => put_consume_manage(out, manage),
         Request::Register(register) => put_register(out, register),
-        Request::Own(own) => put_own(out, own),
+        Request::Own(own) => own.put(out),
         Request::UnknownVersion(_) | Request::Unknown(_) => Ok(()),
     }
 }
@@ -71,69 +66,6 @@ pub fn put_fields(out: &mut Vec<u8>, message: &WireMessage<'_>) {
     }
     out.put_u32(u32::try_from(message.body.len()).unwrap_or(u32::MAX));
     out.put_slice(message.body);
-}
-
-fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
-    match request {
-        OwnRequest::Hello(hello) => hello.put(out),
-        OwnRequest::Ping(bytes) => put_ping(out, bytes),
-        OwnRequest::Publish(batch) => written(batch)?.put(out, batch.wants_receipts),
-        OwnRequest::PublishOnTerms(PublishOnTerms { publish, terms }) => {
-            let mut writer = TermsWriter::default();
-            terms.iter().try_for_each(|asked| writer.push(asked))?;
-            writer.put(out, &written(publish)?, publish.wants_receipts)
-        }
-        OwnRequest::LookUpKey(asked) => asked.put(out),
-        OwnRequest::CancelKey(asked, id) => asked.put(out).and_then(|()| put_command_id(out, *id)),
-        OwnRequest::MoveKey(asked, due, id) => put_key_move(out, asked, *due).and_then(|()| put_command_id(out, *id)),
-        OwnRequest::CancelKeys(asked) => asked.put(out),
-        OwnRequest::MoveKeys(asked) => asked.put(out),
-        OwnRequest::Cancel(receipts) | OwnRequest::LookUp(receipts) => put_receipts(out, receipts.iter().copied()),
-        OwnRequest::Move(moves) => put_moves(out, moves),
-        OwnRequest::Subscribe(subscribe) => subscribe.put(out),
-        OwnRequest::Credit(credit) => {
-            credit.put(out);
-            Ok(())
-        }
-        OwnRequest::Acknowledge(ranges) => ranges.put(out),
-        OwnRequest::GiveBack(messages) => messages.put(out),
-        OwnRequest::PutAway(messages) => messages.put(out),
-        OwnRequest::Flush(subscription) | OwnRequest::Unsubscribe(subscription) => {
-            out.put_u32(*subscription);
-            Ok(())
-        }
-        OwnRequest::Status | OwnRequest::Clock => Ok(()),
-        OwnRequest::Groups(listing) | OwnRequest::Subjects(listing) => {
-            listing.put(out);
-            Ok(())
-        }
-        OwnRequest::StartGroup(at) | OwnRequest::ResetGroup(at) => at.put(out),
-        OwnRequest::RemoveGroup(name) => name.put(out),
-        OwnRequest::DeadLetters(letters) => letters.put(out),
-        OwnRequest::Redrive(redrive) => redrive.put(out),
-        OwnRequest::Expire(expire) => expire.put(out),
-        OwnRequest::Consumers(consumers) => consumers.put(out),
-        OwnRequest::EndConsumer(name) => name.put(out),
-        OwnRequest::AcceptClock(ahead_ms) => {
-            out.put_u64(*ahead_ms);
-            Ok(())
-        }
-        OwnRequest::Pending(asked) => asked.put(out),
-        OwnRequest::PendingCounts(asked) => asked.put(out),
-        OwnRequest::Forecast(asked) => asked.put(out),
-        OwnRequest::Recur(asked) => asked.put(out),
-        OwnRequest::EndRecurring(name) => name.put(out),
-        OwnRequest::Recurring(asked) => asked.put(out),
-        OwnRequest::Load(asked) => asked.put(out),
-    }
-}
-
-fn written(batch: &Publish<'_>) -> Result<PublishWriter> {
-    let mut writer = PublishWriter::default();
-    for message in &batch.messages {
-        writer.push(message.subject, message.due, message.meta, message.body)?;
-    }
-    Ok(writer)
 }
 
 fn listed(ranges: &Ranges<'_>) -> Vec<NumberRange> {

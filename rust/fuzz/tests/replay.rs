@@ -27,7 +27,7 @@ fn every_target_has_a_corpus_and_every_folder_is_one_of_a_target() {
     assert_eq!(names.len(), TARGETS.len(), "a name of its own each");
     let found = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(found.collect::<BTreeSet<_>>(), names);
-    for target in TARGETS {
+    for target in TARGETS.iter() {
         assert!(expect_none(replay(target).map(|tally| tally.taken)) > 0);
     }
 }

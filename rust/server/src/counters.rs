@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use delaymq_core::wire::extension as own;
+use delaymq_core::wire::extension::COMMANDS;
 use delaymq_core::wire::qmq::ack::ACK;
 use delaymq_core::wire::qmq::consume_manage::CONSUME_MANAGE;
 use delaymq_core::wire::qmq::pull::PULL;
@@ -24,58 +24,24 @@ impl Counter {
     }
 }
 
-/// The commands with a counter of their own, and their names.
-const COMMANDS: [(i16, &str); 44] = [
-    (own::PUBLISH, "publish"),
-    (own::PUBLISH_ON_TERMS, "publish_on_terms"),
-    (own::ACKNOWLEDGE, "acknowledge"),
-    (own::CREDIT, "credit"),
-    (own::FLUSH, "flush"),
+/// The commands of QMQ, and their names.
+const QMQ: [(i16, &str); 5] = [
     (SEND, "qmq_send"),
     (PULL, "qmq_pull"),
     (ACK, "qmq_ack"),
     (CLIENT_REGISTER, "qmq_client_register"),
     (CONSUME_MANAGE, "qmq_consume_manage"),
-    (own::HELLO, "hello"),
-    (own::PING, "ping"),
-    (own::CANCEL, "cancel"),
-    (own::MOVE, "move"),
-    (own::SUBSCRIBE, "subscribe"),
-    (own::UNSUBSCRIBE, "unsubscribe"),
-    (own::GIVE_BACK, "give_back"),
-    (own::PUT_AWAY, "put_away"),
-    (own::STATUS, "status"),
-    (own::GROUPS, "groups"),
-    (own::SUBJECTS, "subjects"),
-    (own::START_GROUP, "start_group"),
-    (own::RESET_GROUP, "reset_group"),
-    (own::REMOVE_GROUP, "remove_group"),
-    (own::DEAD_LETTERS, "dead_letters"),
-    (own::REDRIVE, "redrive"),
-    (own::EXPIRE, "expire"),
-    (own::CONSUMERS, "consumers"),
-    (own::END_CONSUMER, "end_consumer"),
-    (own::CLOCK, "clock"),
-    (own::ACCEPT_CLOCK, "accept_clock"),
-    (own::LOOK_UP, "look_up"),
-    (own::PENDING, "pending"),
-    (own::PENDING_COUNTS, "pending_counts"),
-    (own::FORECAST, "forecast"),
-    (own::CANCEL_KEY, "cancel_key"),
-    (own::MOVE_KEY, "move_key"),
-    (own::CANCEL_KEYS, "cancel_keys"),
-    (own::MOVE_KEYS, "move_keys"),
-    (own::LOOK_UP_KEY, "look_up_key"),
-    (own::RECUR, "recur"),
-    (own::END_RECURRING, "end_recurring"),
-    (own::RECURRING, "recurring"),
-    (own::LOAD, "load"),
 ];
+
+/// The commands with a counter of their own, and their names.
+fn commands() -> impl Iterator<Item = &'static (i16, &'static str)> {
+    QMQ.iter().chain(&COMMANDS)
+}
 
 /// Requests, by command.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    known: [Counter; COMMANDS.len()],
+    known: [Counter; QMQ.len() + COMMANDS.len()],
     others: Counter,
 }
 
@@ -87,13 +53,13 @@ impl Default for Requests {
 
 impl Requests {
     pub(crate) fn add(&self, command: i16) {
-        let place = COMMANDS.iter().position(|(known, _)| *known == command);
+        let place = commands().position(|(known, _)| *known == command);
         place.and_then(|place| self.known.get(place)).unwrap_or(&self.others).add(1);
     }
 
     /// The name and the count of each command.
     pub(crate) fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let known = COMMANDS.iter().zip(&self.known).map(|((_, name), count)| (*name, count.read()));
+        let known = commands().zip(&self.known).map(|((_, name), count)| (*name, count.read()));
         known.chain([("other", self.others.read())])
     }
 }
@@ -179,6 +145,8 @@ pub(crate) struct Counters {
 
 #[cfg(test)]
 mod tests {
+    use delaymq_core::wire::extension as own;
+
     use super::*;
 
     #[test]
@@ -190,7 +158,7 @@ mod tests {
         let counted: Vec<_> = requests.read().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counted, [("publish", 2), ("redrive", 1), ("other", 4)]);
         let names: std::collections::BTreeSet<_> = requests.read().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), COMMANDS.len() + 1, "no name stands twice");
+        assert_eq!(names.len(), commands().count() + 1, "no name stands twice");
     }
 
     #[test]

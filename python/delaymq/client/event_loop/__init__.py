@@ -2,6 +2,6 @@
 
 Enter: awaited calls of one event loop. Leave: answers, or errors, within the timeout of the client.
 
-Read `client` first, then `connection` (futures of answers, and subscriptions on the loop). `administration` and
-`pending` are further methods of the client; `calls` is what its subscriptions need of a store.
+Read `client` first, then `connection` (futures of answers, and subscriptions on the loop). `publishing`, `pending`
+and `administration` are further methods of the client; `calls` is what its subscriptions need of a store.
 """

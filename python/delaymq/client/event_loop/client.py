@@ -5,50 +5,39 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Self, cast, overload
+from typing import Self, Unpack, cast
 
 from delaymq import _core
-from delaymq._arguments.batches import receipt_list
-from delaymq._arguments.columns import ColumnOptions, Moments
-from delaymq._arguments.moves import Row, move_of, moved, moves_of
-from delaymq._arguments.subjects import Subjects, subjects_of
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.wakeups import Wakeups
-from delaymq._core import Request
 from delaymq._store.closing import AsyncClosing
-from delaymq.client.commands.batches import cancels, moves, refused_move
-from delaymq.client.commands.keys import AsyncClientKeyCommands
-from delaymq.client.commands.loading import AsyncClientBulkLoads
-from delaymq.client.commands.publishing import RETRY_FOR_MS, Publication
-from delaymq.client.commands.recurring import AsyncClientRecurringCommands
+from delaymq._verbs import administration, pending
+from delaymq._verbs.calls import Call, Result, with_options_of
+from delaymq.client.commands.carrying import Carrier
+from delaymq.client.commands.publishing import Steps
 from delaymq.client.event_loop.administration import AsyncClientAdministration
 from delaymq.client.event_loop.calls import LoopCalls
 from delaymq.client.event_loop.connection import LoopConnection, LoopSubscription
-from delaymq.client.event_loop.pending import AsyncClientPendingQueries
-from delaymq.client.options import TIMEOUT_S, ClientOptions
+from delaymq.client.event_loop.pending import AsyncClientPendingMessages
+from delaymq.client.event_loop.publishing import AsyncClientPublishing
+from delaymq.client.options import ClientOptions, ConnectArguments
 from delaymq.client.sources import OpenSources
-from delaymq.client.threads.client import IN_FLIGHT_MAX
-from delaymq.durations import Duration, Expires, OnExpiry, hold_ms
-from delaymq.errors import InvalidArgument, NamesFull, StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
-from delaymq.keys import IfExists
-from delaymq.message import NO_TAGS, Publish
-from delaymq.receipt import Moved, Outcome, Receipt, Receipts
-from delaymq.starts import Start, start_of
+from delaymq.durations import Duration
+from delaymq.errors import DelaymqError, StoreError
+from delaymq.receipt import Moved, Outcome, Receipt
 from delaymq.status import Status
 
 
 class AsyncClient(
+    AsyncClientPublishing,
     AsyncClientAdministration,
-    AsyncClientPendingQueries,
-    AsyncClientKeyCommands,
-    AsyncClientRecurringCommands,
-    AsyncClientBulkLoads,
+    AsyncClientPendingMessages,
     AsyncClosing,
 ):
     """A connection to a delaymq server, for the coroutines of one event loop.
@@ -62,6 +51,7 @@ class AsyncClient(
         self._options = options
         self._loop_connection = connection
         self._connection = connection.core
+        self._carrier = Carrier(self._stream, options)
         # The same interfaces as those of a store in this process, for `AsyncSubscription`.
         calls, watchers = cast("BlockingCalls", LoopCalls(loop)), cast("Wakeups", connection.watchers)
         self._event_loop = EventLoop(loop, calls, watchers)
@@ -71,15 +61,8 @@ class AsyncClient(
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    def connect(
-        cls,
-        url: str,
-        *,
-        token: str | bytes | None = None,
-        timeout: Duration = TIMEOUT_S,
-        deduplicate: bool = False,
-        retry_ambiguous: bool = True,
-    ) -> Opening[Self]:
+    @with_options_of(ClientOptions.made)
+    def connect(cls, url: str, **options: Unpack[ConnectArguments]) -> Opening[Self]:
         """Connects to the server at `delaymq://host:port`, when it is awaited or entered.
 
         ::
@@ -91,14 +74,14 @@ class AsyncClient(
         """
 
         async def connect() -> Self:
-            options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
-            connection = LoopConnection(options)
+            made = ClientOptions.made(url, **options)
+            connection = LoopConnection(made)
             try:
                 await connection.opened()
             except BaseException:
                 connection.end()
                 raise
-            return cls(options, connection)
+            return cls(made, connection)
 
         return Opening(connect)
 
@@ -112,89 +95,6 @@ class AsyncClient(
         """The address of the server."""
         return str(self._options.address)
 
-    async def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
-    ) -> Receipt:
-        """Stores one message, as `delaymq.Client.publish`.
-
-        If the coroutine is cancelled while it waits, the message may or may not be stored, and never twice.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
-                Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        options = (tags, attributes, message_id, key, if_exists, deduplicate, jitter, expires, on_expiry)
-        message = Publish(subject, body, delay, at, level, *options)
-        return (await self._published(Publication.one(message, with_ids=self._options.deduplicate)))[0]
-
-    @overload
-    async def publish_many(
-        self,
-        subject: str | Sequence[str],
-        bodies: Sequence[bytes | bytearray | memoryview],
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
-    ) -> Receipts: ...
-    @overload
-    async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
-    async def publish_many(
-        self,
-        messages: str | Sequence[str] | Iterable[Publish],
-        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
-    ) -> Receipts:
-        """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Client.publish_many`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
-                Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.publish_many`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        options = ColumnOptions(at, keys, if_exists, jitter)
-        return await self._published(
-            Publication.many(messages, bodies, delays, options, with_ids=self._options.deduplicate)
-        )
-
-    async def _published(self, publication: Publication) -> Receipts:
-        receipts: Receipts
-        try:
-            request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
-            receipts = await self._call(request, retry=retry, retry_for_ms=RETRY_FOR_MS)
-        except NamesFull as error:
-            if publication.without_ids is None or error.argument != "message_id":
-                raise
-            receipts = await self._call(publication.without_ids())
-        except InvalidArgument as error:
-            raise publication.raised(error) from None
-        return receipts
-
     async def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending. The answer is durable.
 
@@ -203,7 +103,7 @@ class AsyncClient(
                 Closed, ForkedProcess: As `delaymq.Client.cancel`.
             WrongLoop: This is not the loop that made the client.
         """
-        return (await self.cancel_many((receipt,)))[0]
+        return await self._run(pending.cancel(receipt))
 
     async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
         """Cancels messages that are still pending, with one wait for all; each has its own outcome.
@@ -213,10 +113,7 @@ class AsyncClient(
                 Closed, ForkedProcess: As `delaymq.Client.cancel_many`.
             WrongLoop: This is not the loop that made the client.
         """
-        self._event_loop.check()
-        self._connection.check()
-        requests = cancels(receipt_list(receipts), self._connection.stream)
-        return [Outcome(word) for request in requests for word in await self._call(request, retry=True)]
+        return await self._run(pending.cancel_many(receipts))
 
     async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
         """Gives a pending message another due time and a new receipt. The answer is durable.
@@ -226,7 +123,7 @@ class AsyncClient(
                 Stopping, Closed, ForkedProcess: As `delaymq.Client.move`.
             WrongLoop: This is not the loop that made the client.
         """
-        return (await self._moved(move_of(receipt, delay, at)))[0]
+        return await self._run(pending.move(receipt, delay, at))
 
     async def move_many(
         self,
@@ -242,30 +139,10 @@ class AsyncClient(
                 Stopping, Closed, ForkedProcess: As `delaymq.Client.move_many`.
             WrongLoop: This is not the loop that made the client.
         """
-        return await self._moved(moves_of(receipts, delay, at))
+        return await self._run(pending.move_many(receipts, delay, at))
 
-    async def _moved(self, rows: list[Row]) -> list[Moved]:
-        self._event_loop.check()
-        self._connection.check()
-        found: list[Moved] = []
-        for place, request in enumerate(moves(rows, self._connection.stream)):
-            try:
-                found.extend(moved(await self._call(request, retry=True, retry_for_ms=RETRY_FOR_MS)))
-            except InvalidArgument as error:
-                raise refused_move(error, rows, place) from None
-        return found
-
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Opening[AsyncSubscription]:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
         """Adds a consumer to a group, when it is awaited or entered with `async with`.
 
         Arguments and errors are those of `delaymq.Client.subscribe`, and WrongLoop.
@@ -274,9 +151,9 @@ class AsyncClient(
         async def subscribe() -> AsyncSubscription:
             self._event_loop.check()
             self._connection.check()
-            subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-            names, within_ms = (list(subjects), group), hold_ms(handle_within)
-            begin = partial(self._connection.subscribe, names, start_of(start), in_flight_max, filters, within_ms)
+            subjects, group, start, in_flight_max, filters, within_ms = subscribed(subject, **options)
+            names = (list(subjects), group)
+            begin = partial(self._connection.subscribe, names, start, in_flight_max, filters, within_ms)
             source = await self._loop_connection.subscribe(begin)
             self._sources.add(source)
             subscription = AsyncSubscription(
@@ -301,18 +178,30 @@ class AsyncClient(
             Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
             WrongLoop: This is not the loop that made the client.
         """
-        return Status(**await self._call(Request.status(), reads=True))
+        return await self._run(administration.status())
 
     def _stream(self) -> bytes:
         self._event_loop.check()
         self._connection.check()
         return self._connection.stream
 
-    async def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
-    ) -> Any:  # noqa: ANN401
+    async def _run(self, call: Call[Result], /) -> Result:
+        return await self._ended(self._carrier.steps(call))
+
+    async def _ended(self, steps: Steps[Result]) -> Result:
+        """Sends the requests of the steps, and waits for their answers, until the steps return."""
         self._event_loop.check()
-        return await self._loop_connection.call(request, reads=reads, retry=retry, retry_for_ms=retry_for_ms)
+        try:
+            sent = next(steps)
+            while True:
+                try:
+                    answer = await self._loop_connection.call(*sent)
+                except DelaymqError as error:
+                    sent = steps.throw(error)
+                else:
+                    sent = steps.send(answer)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.

@@ -51,7 +51,7 @@ class LoopConnection:
         """
         await self._answers[OPENED]
 
-    async def call(self, request: _core.Request, *, reads: bool, retry: bool, retry_for_ms: int | None) -> Any:  # noqa: ANN401
+    async def call(self, request: _core.Request, reads: bool, retry: bool, retry_for_ms: int | None) -> Any:  # noqa: ANN401
         """Sends a request, and waits for its answer.
 
         Raises:

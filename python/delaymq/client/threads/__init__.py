@@ -2,6 +2,6 @@
 
 Enter: calls from any thread. Leave: answers, or errors, within the timeout of the client.
 
-Read `client` first; `administration` and `pending` are further methods of it. A thread waits in the core, which
-releases the interpreter.
+Read `client` first; `publishing`, `pending` and `administration` are further methods of it. A thread waits in the core,
+which releases the interpreter.
 """

@@ -5,40 +5,34 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Self, overload
+from typing import Self, Unpack
 
-from delaymq._arguments.batches import receipt_list
-from delaymq._arguments.columns import ColumnOptions, Moments
-from delaymq._arguments.moves import Row, move_of, moved, moves_of
-from delaymq._arguments.subjects import Subjects, subjects_of
-from delaymq._core import Connection, RemoteSubscription, Request
+from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
+from delaymq._core import Connection, RemoteSubscription
 from delaymq._store.closing import Closing
-from delaymq.client.commands.batches import cancels, moves, refused_move
-from delaymq.client.commands.keys import ClientKeyCommands
-from delaymq.client.commands.loading import ClientBulkLoads
-from delaymq.client.commands.publishing import RETRY_FOR_MS, Publication
-from delaymq.client.commands.recurring import ClientRecurringCommands
-from delaymq.client.options import TIMEOUT_S, ClientOptions, log_report
+from delaymq._verbs import administration, pending
+from delaymq._verbs.calls import Call, Result, with_options_of
+from delaymq.client.commands.carrying import Carrier
+from delaymq.client.commands.publishing import Steps
+from delaymq.client.options import ClientOptions, ConnectArguments, log_report
 from delaymq.client.sources import OpenSources
 from delaymq.client.threads.administration import ClientAdministration
-from delaymq.client.threads.pending import ClientPendingQueries
-from delaymq.durations import Duration, Expires, OnExpiry, hold_ms
-from delaymq.errors import InvalidArgument, NamesFull, StoreError
-from delaymq.filters import AttributeConditions, Tags, filters_of
-from delaymq.keys import IfExists
-from delaymq.message import NO_TAGS, Publish
-from delaymq.receipt import Moved, Outcome, Receipt, Receipts
-from delaymq.starts import Start, start_of
+from delaymq.client.threads.pending import ClientPendingMessages
+from delaymq.client.threads.publishing import ClientPublishing
+from delaymq.durations import Duration
+from delaymq.errors import DelaymqError, StoreError
+from delaymq.receipt import Moved, Outcome, Receipt
 from delaymq.status import Status
 from delaymq.subscription import Subscription
 
-IN_FLIGHT_MAX = 256  # unacknowledged messages that one consumer may hold
-
 
 class Client(
-    ClientAdministration, ClientPendingQueries, ClientKeyCommands, ClientRecurringCommands, ClientBulkLoads, Closing
+    ClientPublishing,
+    ClientAdministration,
+    ClientPendingMessages,
+    Closing,
 ):
     """A connection to a delaymq server, with the methods of a `Store`.
 
@@ -50,20 +44,14 @@ class Client(
         """Use `connect` instead."""
         self._options = options
         self._connection = connection
+        self._carrier = Carrier(self._stream, options)
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         # A subscription that the user has dropped is closed with the client.
         self._sources = OpenSources[RemoteSubscription]()
 
     @classmethod
-    def connect(
-        cls,
-        url: str,
-        *,
-        token: str | bytes | None = None,
-        timeout: Duration = TIMEOUT_S,
-        deduplicate: bool = False,
-        retry_ambiguous: bool = True,
-    ) -> Self:
+    @with_options_of(ClientOptions.made)
+    def connect(cls, url: str, **options: Unpack[ConnectArguments]) -> Self:
         """Connects to the server at `delaymq://host:port`.
 
         ::
@@ -90,8 +78,8 @@ class Client(
             ProtocolError: The peer is no delaymq server, or of another version.
             Unauthorized: The server requires a token, or another one.
         """
-        options = ClientOptions.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
-        return cls(options, Connection.open(options.of_core(), log_report))
+        made = ClientOptions.made(url, **options)
+        return cls(made, Connection.open(made.of_core(), log_report))
 
     @property
     def is_open(self) -> bool:
@@ -103,91 +91,6 @@ class Client(
         """The address of the server."""
         return str(self._options.address)
 
-    def publish(
-        self,
-        subject: str,
-        body: bytes | bytearray | memoryview,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        level: int | None = None,
-        tags: Sequence[str] = NO_TAGS,
-        attributes: Mapping[str, str] | None = None,
-        message_id: str | None = None,
-        key: str | None = None,
-        if_exists: IfExists | None = None,
-        deduplicate: bool = False,
-        jitter: Duration | None = None,
-        expires: Expires | None = None,
-        on_expiry: OnExpiry | None = None,
-    ) -> Receipt:
-        """Stores one message, to be delivered when it is due, as `delaymq.Store.publish`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As `delaymq.Store.publish`.
-            AmbiguousError: The connection was lost, or the timeout was over, before the answer came: the message may
-                or may not be stored. With `deduplicate`, or a key and no `message_id`, this is raised only if the
-                repeated request was refused or had no answer in time. The same call with `deduplicate` and the
-                same `message_id` stores the message once.
-            Unreachable: There was no connection in time; nothing was stored.
-            Busy, Stopping: The server accepts no requests now; nothing was stored.
-            Closed: The client is closed.
-            ForkedProcess: The client was made by the parent process.
-        """
-        options = (tags, attributes, message_id, key, if_exists, deduplicate, jitter, expires, on_expiry)
-        message = Publish(subject, body, delay, at, level, *options)
-        return self._published(Publication.one(message, with_ids=self._options.deduplicate))[0]
-
-    @overload
-    def publish_many(
-        self,
-        subject: str | Sequence[str],
-        bodies: Sequence[bytes | bytearray | memoryview],
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
-    ) -> Receipts: ...
-    @overload
-    def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
-    def publish_many(
-        self,
-        messages: str | Sequence[str] | Iterable[Publish],
-        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
-        delays: Duration | Sequence[Duration] = 0,
-        /,
-        *,
-        at: Moments | None = None,
-        keys: Sequence[str | None] | None = None,
-        if_exists: IfExists | None = None,
-        jitter: Duration | None = None,
-    ) -> Receipts:
-        """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Store.publish_many`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge: As `delaymq.Store.publish_many`.
-            DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed,
-                ForkedProcess: As `publish`.
-        """
-        options = ColumnOptions(at, keys, if_exists, jitter)
-        return self._published(Publication.many(messages, bodies, delays, options, with_ids=self._options.deduplicate))
-
-    def _published(self, publication: Publication) -> Receipts:
-        receipts: Receipts
-        try:
-            request, retry = publication.request, publication.is_safe and self._options.retry_ambiguous
-            receipts = self._call(request, retry=retry, retry_for_ms=RETRY_FOR_MS)
-        except NamesFull as error:
-            if publication.without_ids is None or error.argument != "message_id":
-                raise
-            receipts = self._call(publication.without_ids())
-        except InvalidArgument as error:
-            raise publication.raised(error) from None
-        return receipts
-
     def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending, for all groups. The answer is durable.
 
@@ -196,7 +99,7 @@ class Client(
             AmbiguousError: As `cancel_many`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        return self.cancel_many((receipt,))[0]
+        return self._run(pending.cancel(receipt))
 
     def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
         """Cancels messages that are still pending, with one wait for all; each has its own outcome.
@@ -210,9 +113,7 @@ class Client(
                 closed: the messages may or may not be cancelled. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        self._connection.check()
-        requests = cancels(receipt_list(receipts), self._connection.stream)
-        return [Outcome(word) for request in requests for word in self._call(request, retry=True)]
+        return self._run(pending.cancel_many(receipts))
 
     def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
         """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
@@ -222,7 +123,7 @@ class Client(
             AmbiguousError: As `move_many`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        return self._moved(move_of(receipt, delay, at))[0]
+        return self._run(pending.move(receipt, delay, at))
 
     def move_many(
         self,
@@ -243,29 +144,10 @@ class Client(
                 closed: the messages may or may not be moved. The same call tells later.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        return self._moved(moves_of(receipts, delay, at))
+        return self._run(pending.move_many(receipts, delay, at))
 
-    def _moved(self, rows: list[Row]) -> list[Moved]:
-        self._connection.check()
-        found: list[Moved] = []
-        for place, request in enumerate(moves(rows, self._connection.stream)):
-            try:
-                found.extend(moved(self._call(request, retry=True, retry_for_ms=RETRY_FOR_MS)))
-            except InvalidArgument as error:
-                raise refused_move(error, rows, place) from None
-        return found
-
-    def subscribe(
-        self,
-        subject: Subjects,
-        *,
-        group: str,
-        start: Start = "unfinished",
-        in_flight_max: int = IN_FLIGHT_MAX,
-        handle_within: Duration | None = None,
-        tags: Tags = (),
-        attributes: AttributeConditions | None = None,
-    ) -> Subscription:
+    @with_options_of(subscribed)
+    def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Adds a consumer to a group, as `delaymq.Store.subscribe`.
 
         If the connection is lost, the subscription is created again. Messages that were delivered before and are
@@ -276,9 +158,8 @@ class Client(
             Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
         self._connection.check()
-        subjects, filters = subjects_of(subject), filters_of(tags, attributes)
-        names, within_ms = (list(subjects), group), hold_ms(handle_within)
-        source = self._connection.subscribe(names, start_of(start), in_flight_max, filters, within_ms)
+        subjects, group, start, in_flight_max, filters, within_ms = subscribed(subject, **options)
+        source = self._connection.subscribe((list(subjects), group), start, in_flight_max, filters, within_ms)
         self._sources.add(source)
         subscription = Subscription(
             source, subjects, group, in_flight_max, self, pull_messages=1, handle_within_ms=within_ms
@@ -292,16 +173,28 @@ class Client(
         Raises:
             Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
         """
-        return Status(**self._call(Request.status(), reads=True))
+        return self._run(administration.status())
 
     def _stream(self) -> bytes:
         self._connection.check()
         return self._connection.stream
 
-    def _call(
-        self, request: Request, *, reads: bool = False, retry: bool = False, retry_for_ms: int | None = None
-    ) -> Any:  # noqa: ANN401
-        return self._connection.call(request, reads, retry, retry_for_ms)
+    def _run(self, call: Call[Result], /) -> Result:
+        return self._ended(self._carrier.steps(call))
+
+    def _ended(self, steps: Steps[Result]) -> Result:
+        """Sends the requests of the steps, and waits for their answers, until the steps return."""
+        try:
+            sent = next(steps)
+            while True:
+                try:
+                    answer = self._connection.call(*sent)
+                except DelaymqError as error:
+                    sent = steps.throw(error)
+                else:
+                    sent = steps.send(answer)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Closes all subscriptions, waits until their acknowledgements are durable, and disconnects.

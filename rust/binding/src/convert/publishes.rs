@@ -1,7 +1,7 @@
-//! `Publish` objects of a batch.
+//! Messages to publish: `Publish` objects of a batch, and the options of a single publish, which are the same.
 //!
-//! Fields of plain types are read here. A message with any other field is given to `delaymq._arguments.publishes`, which
-//! knows every type that a user may pass and raises every error, so that the rules stand in one place.
+//! Options of plain types are read here. A message with any other option is given to `delaymq._arguments.publishes`,
+//! which knows every type that a user may pass and raises every error, so that the rules stand in one place.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,51 @@ use delaymq_engine::{Due, IfExists, PublishTerms};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use crate::convert::message::{About, Batch, plain_seconds, push, push_row};
 use crate::convert::{errors, meta, text};
 
 const DAY_MS: u64 = 86_400_000;
+
+/// The options of a message: fields of `delaymq.Publish`, the most frequent ones first.
+const OPTIONS: [&str; 12] = [
+    "delay",
+    "key",
+    "at",
+    "message_id",
+    "tags",
+    "attributes",
+    "deduplicate",
+    "if_exists",
+    "level",
+    "jitter",
+    "expires",
+    "on_expiry",
+];
+/// Their values, in that order; `None` for an option that is not given.
+type Values<'py> = [Option<Bound<'py, PyAny>>; OPTIONS.len()];
+
+/// Adds one message. With `with_ids`, it is deduplicated by its id, and has a new one if it has none.
+pub(crate) fn push_message<'py>(
+    batch: &mut impl Batch,
+    subject: &Bound<'py, PyAny>,
+    body: &Bound<'py, PyAny>,
+    options: &Bound<'py, PyDict>,
+    with_ids: bool,
+) -> PyResult<()> {
+    let py = subject.py();
+    let mut reader = Reader { types: Types::of(py)?, ids: None, with_ids };
+    let plain = match reader.values_of_dict(options)? {
+        Some(values) => reader.plain(values)?,
+        None => None,
+    };
+    if let Some(plain) = plain {
+        return reader.push_plain(batch, subject, body, plain, 1);
+    }
+    let message = reader.types.publish.bind(py).call((subject, body), Some(options))?;
+    push_row(batch, &reader.types.row_of.bind(py).call1((py.None(), message, with_ids))?)
+}
 
 /// Adds messages. With `with_ids`, each one is deduplicated by its id, and has a new one if it has none.
 pub(crate) fn push_messages(batch: &mut impl Batch, messages: &Bound<'_, PyList>, with_ids: bool) -> PyResult<()> {
@@ -37,6 +76,8 @@ pub(crate) struct Types {
     row_of: Py<PyAny>,
     due_ms: Py<PyAny>,
     new_ids: Py<PyAny>,
+    /// The names of [`OPTIONS`].
+    options: [Py<PyString>; OPTIONS.len()],
 }
 
 impl Types {
@@ -51,7 +92,8 @@ impl Types {
                 utc: of("datetime", "UTC")?,
                 row_of: of("delaymq._arguments.publishes", "row_of")?,
                 due_ms: of("delaymq.durations", "due_ms")?,
-                new_ids: of("delaymq.keys", "new_ids")?,
+                new_ids: of("delaymq._arguments.publishes", "new_ids")?,
+                options: OPTIONS.map(|name| PyString::intern(py, name).unbind()),
             })
         })
     }
@@ -89,12 +131,15 @@ struct Reader<'a, 'py> {
     with_ids: bool,
 }
 
-/// The fields of a message that decide when and on which terms it is published.
+/// The options of a message, of plain types.
 struct Plain<'py> {
     due: Due,
     key: Option<Bound<'py, PyString>>,
     if_exists: IfExists,
     deduplicates: bool,
+    message_id: Option<Bound<'py, PyAny>>,
+    tags: Option<Bound<'py, PyAny>>,
+    attributes: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Reader<'_, 'py> {
@@ -105,67 +150,104 @@ impl<'py> Reader<'_, 'py> {
         (index, left): (usize, usize),
     ) -> PyResult<()> {
         let py = message.py();
-        let plain = if message.get_type().is(self.types.publish.bind(py)) { self.plain(message)? } else { None };
-        let Some(Plain { due, key, if_exists, deduplicates }) = plain else {
-            let row = self.types.row_of.bind(py).call1((index, message, self.with_ids))?;
-            return push_row(batch, &row);
+        let is_plain = message.get_type().is(self.types.publish.bind(py));
+        let plain = if is_plain { self.plain(self.values_of(message)?)? } else { None };
+        let Some(plain) = plain else {
+            return push_row(batch, &self.types.row_of.bind(py).call1((index, message, self.with_ids))?);
         };
+        let (subject, body) = (message.getattr(intern!(py, "subject"))?, message.getattr(intern!(py, "body"))?);
+        self.push_plain(batch, &subject, &body, plain, left)
+    }
+
+    fn push_plain(
+        &mut self,
+        batch: &mut impl Batch,
+        subject: &Bound<'py, PyAny>,
+        body: &Bound<'py, PyAny>,
+        plain: Plain<'py>,
+        left: usize,
+    ) -> PyResult<()> {
+        let py = subject.py();
+        let Plain { due, key, if_exists, deduplicates, mut message_id, tags, attributes } = plain;
         let key: Option<Cow<'_, str>> = key.as_ref().map(PyStringMethods::to_cow).transpose()?;
-        let subject = message.getattr(intern!(py, "subject"))?;
-        let name = text::of("subject", &subject)?;
-        let mut message_id = message.getattr(intern!(py, "message_id"))?;
+        let name = text::of("subject", subject)?;
         if deduplicates && message_id.is_none() {
-            message_id = self.new_id(py, left)?;
+            message_id = Some(self.new_id(py, left)?);
         }
-        let tags = message.getattr(intern!(py, "tags"))?;
-        let attributes = message.getattr(intern!(py, "attributes"))?;
-        let has_meta = !(message_id.is_none() && attributes.is_none() && is_empty_tuple(&tags));
-        let meta = if has_meta { meta::encoded_parts(&message_id, &tags, &attributes)? } else { Vec::new() };
+        let tags = tags.filter(|tags| !is_empty_tuple(tags));
+        let has_meta = message_id.is_some() || attributes.is_some() || tags.is_some();
+        let meta = if has_meta {
+            let or_none = |value: Option<Bound<'py, PyAny>>| value.unwrap_or_else(|| py.None().into_bound(py));
+            let tags = tags.unwrap_or_else(|| PyTuple::empty(py).into_any());
+            meta::encoded_parts(&or_none(message_id), &tags, &or_none(attributes))?
+        } else {
+            Vec::new()
+        };
         let terms = match &key {
             None if !deduplicates => PublishTerms::NONE,
             key => PublishTerms { key: key.as_deref(), if_exists, deduplicates, expires: None },
         };
-        push(batch, &name, &message.getattr(intern!(py, "body"))?, due, About { meta: &meta, terms })
+        push(batch, &name, body, due, About { meta: &meta, terms })
     }
 
-    /// The fields, if their types are plain and their values are certainly accepted.
-    fn plain(&self, message: &Bound<'py, PyAny>) -> PyResult<Option<Plain<'py>>> {
-        let py = message.py();
-        for name in [intern!(py, "level"), intern!(py, "jitter"), intern!(py, "expires"), intern!(py, "on_expiry")] {
-            if !message.getattr(name)?.is_none() {
-                return Ok(None);
+    fn values_of(&self, message: &Bound<'py, PyAny>) -> PyResult<Values<'py>> {
+        let mut values = Values::default();
+        for (value, name) in values.iter_mut().zip(&self.types.options) {
+            *value = Some(message.getattr(name.bind(message.py()))?);
+        }
+        Ok(values)
+    }
+
+    /// The values of keyword arguments; `None` if there is one that is no option.
+    fn values_of_dict(&self, options: &Bound<'py, PyDict>) -> PyResult<Option<Values<'py>>> {
+        let (mut values, mut left) = (Values::default(), options.len());
+        for (value, name) in values.iter_mut().zip(&self.types.options) {
+            if left == 0 {
+                break;
             }
+            *value = options.get_item(name.bind(options.py()))?;
+            left = left.saturating_sub(usize::from(value.is_some()));
         }
-        let Some(due) = self.due(message)? else { return Ok(None) };
-        let key = message.getattr(intern!(py, "key"))?;
-        let key = match key.cast::<PyString>() {
-            Ok(key) if key.to_cow().is_ok() => Some(key.clone()),
-            Err(_) if key.is_none() => None,
-            _ => return Ok(None),
-        };
-        let if_exists = message.getattr(intern!(py, "if_exists"))?;
-        let if_exists = match if_exists.cast_exact::<PyString>() {
-            Err(_) if if_exists.is_none() => IfExists::Refuse,
-            Ok(word) if key.is_some() && word == "replace" => IfExists::Replace,
-            Ok(word) if key.is_some() && word == "keep" => IfExists::Keep,
-            Ok(word) if key.is_some() && word == "error" => IfExists::Refuse,
-            _ => return Ok(None),
-        };
-        let deduplicate = message.getattr(intern!(py, "deduplicate"))?;
-        let Ok(deduplicate) = deduplicate.cast::<PyBool>() else { return Ok(None) };
-        Ok(Some(Plain { due, key, if_exists, deduplicates: self.with_ids || deduplicate.is_true() }))
+        Ok((left == 0).then_some(values))
     }
 
-    fn due(&self, message: &Bound<'py, PyAny>) -> PyResult<Option<Due>> {
-        let py = message.py();
-        let (delay, at) = (message.getattr(intern!(py, "delay"))?, message.getattr(intern!(py, "at"))?);
-        if at.is_none() {
-            return if delay.is_none() { Ok(Some(Due::After(0))) } else { self.delay_of(&delay) };
-        }
-        if !delay.is_none() {
+    /// The options, if their types are plain and their values are certainly accepted.
+    fn plain(&self, values: Values<'py>) -> PyResult<Option<Plain<'py>>> {
+        let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
+        let [delay, key, at, message_id, tags, attributes, deduplicate, if_exists, others @ ..] = values;
+        if others.into_iter().any(|other| given(other).is_some()) {
             return Ok(None);
         }
-        self.types.moment_of(&at)
+        let Some(due) = self.due(given(delay).as_ref(), given(at).as_ref())? else { return Ok(None) };
+        let key = match given(key).map(Bound::cast_into::<PyString>) {
+            Some(Ok(key)) if key.to_cow().is_ok() => Some(key),
+            None => None,
+            _ => return Ok(None),
+        };
+        let if_exists = match given(if_exists).map(Bound::cast_into_exact::<PyString>) {
+            None => IfExists::Refuse,
+            Some(Ok(word)) if key.is_some() && word == "replace" => IfExists::Replace,
+            Some(Ok(word)) if key.is_some() && word == "keep" => IfExists::Keep,
+            Some(Ok(word)) if key.is_some() && word == "error" => IfExists::Refuse,
+            _ => return Ok(None),
+        };
+        let deduplicate = match deduplicate.map(Bound::cast_into::<PyBool>) {
+            None => false,
+            Some(Ok(choice)) => choice.is_true(),
+            Some(Err(_)) => return Ok(None),
+        };
+        let (deduplicates, message_id, attributes) =
+            (self.with_ids || deduplicate, given(message_id), given(attributes));
+        Ok(Some(Plain { due, key, if_exists, deduplicates, message_id, tags, attributes }))
+    }
+
+    fn due(&self, delay: Option<&Bound<'py, PyAny>>, at: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Due>> {
+        match (delay, at) {
+            (None, None) => Ok(Some(Due::After(0))),
+            (Some(delay), None) => self.delay_of(delay),
+            (None, Some(at)) => self.types.moment_of(at),
+            (Some(_), Some(_)) => Ok(None),
+        }
     }
 
     fn delay_of(&self, delay: &Bound<'py, PyAny>) -> PyResult<Option<Due>> {

@@ -16,6 +16,16 @@ use crate::embedded::pending::fate_word;
 use crate::embedded::store::{Store, word};
 use crate::remote::requests::Request;
 
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(cancel_key, module)?)?;
+    module.add_function(wrap_pyfunction!(move_key, module)?)?;
+    module.add_function(wrap_pyfunction!(look_up_key, module)?)?;
+    module.add_function(wrap_pyfunction!(cancel_key_request, module)?)?;
+    module.add_function(wrap_pyfunction!(move_key_request, module)?)?;
+    module.add_function(wrap_pyfunction!(look_up_key_request, module)?)
+}
+
 /// The id of a command by key, or None.
 pub(crate) fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if given.is_none() { Ok(None) } else { text::of("command_id", given).map(|id| Some(id.to_string())) }
@@ -24,24 +34,24 @@ pub(crate) fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 /// Cancels the pending message that has a key.
 #[pyfunction]
 #[pyo3(signature = (store, subject, key, command_id, /))]
-pub(crate) fn cancel_key(
+fn cancel_key<'py>(
     store: &Store,
-    subject: &Bound<'_, PyAny>,
-    key: &Bound<'_, PyAny>,
-    command_id: &Bound<'_, PyAny>,
-) -> PyResult<&'static str> {
+    subject: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyAny>,
+    command_id: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyTuple>> {
     let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     let id = id_of(command_id)?;
     let outcome: CancelOutcome = py
         .detach(|| store.engine.cancel_key(&subject, &key, id.as_deref()))
         .map_err(|error| errors::raised(py, error))?;
-    Ok(word(outcome))
+    PyTuple::new(py, [word(outcome)])
 }
 
 /// Moves the pending message that has a key.
 #[pyfunction]
 #[pyo3(signature = (store, subject, key, due_ms, absolute, command_id, /))]
-pub(crate) fn move_key<'py>(
+fn move_key<'py>(
     store: &Store,
     subject: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -59,7 +69,7 @@ pub(crate) fn move_key<'py>(
 /// The fate of the last message that had a key, and its receipt or None.
 #[pyfunction]
 #[pyo3(signature = (store, subject, key, /))]
-pub(crate) fn look_up_key(
+fn look_up_key(
     store: &Store,
     subject: &Bound<'_, PyAny>,
     key: &Bound<'_, PyAny>,
@@ -80,7 +90,7 @@ pub(crate) fn key_fate(found: LookedUpKey) -> (&'static str, Option<Receipt>) {
 /// Like [`cancel_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, command_id, /))]
-pub(crate) fn cancel_key_request(
+fn cancel_key_request(
     subject: &Bound<'_, PyAny>,
     key: &Bound<'_, PyAny>,
     command_id: &Bound<'_, PyAny>,
@@ -93,7 +103,7 @@ pub(crate) fn cancel_key_request(
 /// Like [`move_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, due_ms, absolute, command_id, /))]
-pub(crate) fn move_key_request(
+fn move_key_request(
     subject: &Bound<'_, PyAny>,
     key: &Bound<'_, PyAny>,
     due_ms: u64,
@@ -111,7 +121,7 @@ pub(crate) fn move_key_request(
 /// Like [`look_up_key`], for a server.
 #[pyfunction]
 #[pyo3(signature = (subject, key, /))]
-pub(crate) fn look_up_key_request(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Request> {
+fn look_up_key_request(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Request> {
     let (py, subject, key) = (key.py(), text::of("subject", subject)?, text::of("key", key)?);
     Request::filled(py, LOOK_UP_KEY, |out| KeyAsked { subject: &subject, key: &key }.put(out))
 }

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{PublishBatch, Store as EngineStore, Ticket};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyList, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyList, PyTuple};
 
 use crate::convert::errors;
 use crate::convert::receipt::Receipts;
-use crate::convert::terms::Terms;
 use crate::embedded::publishing::{Begun, Publisher};
 
 /// The calls of an event loop to a store.
@@ -37,19 +36,14 @@ impl Unblocked {
 
 #[pymethods]
 impl Unblocked {
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
+    #[pyo3(signature = (subject, body, options, /))]
     fn publish<'py>(
         &self,
         subject: &Bound<'py, PyAny>,
         body: &Bound<'py, PyAny>,
-        due_ms: u64,
-        absolute: bool,
-        meta: &Bound<'py, PyAny>,
-        terms: Option<Terms>,
+        options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
-        self.answer(subject.py(), batch)
+        self.answer(subject.py(), self.publisher.one(subject, body, options)?)
     }
 
     #[pyo3(signature = (columns, /))]

@@ -4,16 +4,31 @@ use std::sync::{Mutex, PoisonError};
 
 use delaymq_core::run::run_path;
 use delaymq_core::schedule_log::HiddenBlock;
-use delaymq_core::store::{PendingCursor, PendingOf, PendingQuery, Receipt as CoreReceipt};
+use delaymq_core::store::{PendingCursor, PendingOf, PendingQuery, PendingScan, Receipt as CoreReceipt};
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
+use delaymq_core::wire::extension::publish::put_receipts;
+use delaymq_core::wire::extension::{LOOK_UP, PENDING, PENDING_COUNTS};
 use delaymq_engine::{Fate, Pending, PendingReader as EngineReader};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::convert::receipt;
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
+use crate::remote::requests::{LISTING, Request};
+
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(pending, module)?)?;
+    module.add_function(wrap_pyfunction!(pending_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(look_up_many, module)?)?;
+    module.add_function(wrap_pyfunction!(cursor_behind, module)?)?;
+    module.add_function(wrap_pyfunction!(pending_request, module)?)?;
+    module.add_function(wrap_pyfunction!(pending_counts_request, module)?)?;
+    module.add_function(wrap_pyfunction!(look_up_many_request, module)?)
+}
 
 /// A subject or None, a prefix or None, two times in milliseconds or None.
 pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<u64>, Option<u64>);
@@ -93,7 +108,7 @@ pub(crate) fn chosen(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>) -> P
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, asked, after, /))]
-pub(crate) fn pending(store: &Bound<'_, Store>, asked: Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<PendingReader> {
+fn pending(store: &Bound<'_, Store>, asked: Asked<'_>, after: &Bound<'_, PyAny>) -> PyResult<PendingReader> {
     let (py, engine) = (store.py(), &store.get().engine);
     let query = query(&asked, after)?;
     let reader = py.detach(|| engine.pending(&query)).map_err(|error| errors::raised(py, error))?;
@@ -102,26 +117,21 @@ pub(crate) fn pending(store: &Bound<'_, Store>, asked: Asked<'_>, after: &Bound<
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, prefix, /))]
-pub(crate) fn pending_counts<'py>(
+fn pending_counts<'py>(
     store: &Bound<'py, Store>,
     subject: &Bound<'py, PyAny>,
     prefix: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'py, PyList>> {
     let (py, engine) = (store.py(), &store.get().engine);
     let chosen = chosen(subject, prefix)?;
     let counts = py.detach(|| engine.pending_counts(&chosen)).map_err(|error| errors::raised(py, error))?;
-    let told = PyDict::new(py);
-    counts.iter().try_for_each(|(name, count)| told.set_item(name, count))?;
-    Ok(told)
+    PyList::new(py, counts)
 }
 
 /// Fate and subject of each message, in the order of the receipts.
 #[pyfunction]
 #[pyo3(signature = (store, receipts, /))]
-pub(crate) fn look_up_many<'py>(
-    store: &Bound<'py, Store>,
-    receipts: &Bound<'py, PyList>,
-) -> PyResult<Bound<'py, PyList>> {
+fn look_up_many<'py>(store: &Bound<'py, Store>, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let (py, engine) = (store.py(), &store.get().engine);
     let chosen = receipt::of_stream(receipts, &engine.stream())?;
     let found = py.detach(|| engine.look_up_many(&chosen)).map_err(|error| errors::raised(py, error))?;
@@ -140,7 +150,37 @@ pub(crate) const fn fate_word(fate: Fate) -> &'static str {
 /// The cursor of a list that ended after the entry of this receipt.
 #[pyfunction]
 #[pyo3(signature = (receipt, /))]
-pub(crate) fn cursor_behind(receipt: &Bound<'_, Receipt>) -> String {
+fn cursor_behind(receipt: &Bound<'_, Receipt>) -> String {
     let receipt = &receipt.get().0;
     PendingCursor { stream: receipt.stream, key: receipt.key }.to_text()
+}
+
+/// Refuses a request that a store would refuse.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (asked, after, limit, stream, /))]
+fn pending_request(asked: Asked<'_>, after: &Bound<'_, PyAny>, limit: u32, stream: &[u8]) -> PyResult<Request> {
+    let (py, query) = (after.py(), query(&asked, after)?);
+    let checked = PendingScan::new(stream.try_into().unwrap_or_default(), &query);
+    checked.map_err(|error| errors::raised(py, error))?;
+    let after = query.after.map(|cursor| cursor.to_text()).unwrap_or_default();
+    let (due_from, due_before) = (query.due_from.unwrap_or_default(), query.due_before);
+    let asked = PendingAsked { of: query.of, due_from, due_before, after: &after, count_max: limit.min(LISTING) };
+    Request::filled(py, PENDING, |out| asked.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, prefix, after = "", /))]
+fn pending_counts_request(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>, after: &str) -> PyResult<Request> {
+    let (py, of) = (subject.py(), chosen(subject, prefix)?);
+    of.check().map_err(|error| errors::raised(py, error))?;
+    let asked = CountsAsked { of, after, count_max: LISTING };
+    Request::filled(py, PENDING_COUNTS, |out| asked.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (receipts, stream, /))]
+fn look_up_many_request(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Request> {
+    let chosen = receipt::of_stream(receipts, stream)?;
+    Request::filled(receipts.py(), LOOK_UP, |out| put_receipts(out, chosen.into_iter()))
 }

@@ -4,12 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_engine::{PublishBatch, Receipts as EngineReceipts, Store as EngineStore, Ticket};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::convert::message::About;
-use crate::convert::terms;
-use crate::convert::terms::Terms;
-use crate::convert::{columns, errors, message, meta, publishes, text};
+use crate::convert::{columns, errors, publishes};
 use crate::embedded::waits::Wait;
 
 /// Buffers that are kept for later publishes; if more threads publish at once, they allocate their own.
@@ -36,19 +33,14 @@ impl Publisher {
         Self { engine, spare: Mutex::new(Vec::new()) }
     }
 
-    /// One message.
-    pub(crate) fn one(
+    /// One message, from the options of its publish.
+    pub(crate) fn one<'py>(
         &self,
-        subject: &Bound<'_, PyAny>,
-        body: &Bound<'_, PyAny>,
-        due_ms: u64,
-        absolute: bool,
-        (about, terms): (&Bound<'_, PyAny>, Option<&Terms>),
+        subject: &Bound<'py, PyAny>,
+        body: &Bound<'py, PyAny>,
+        options: &Bound<'py, PyDict>,
     ) -> PyResult<PublishBatch> {
-        let name = text::of("subject", subject)?;
-        let meta = meta::encoded(about)?;
-        let about = About { meta: &meta, terms: terms::of(terms) };
-        self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), about))
+        self.filled(|batch| publishes::push_message(batch, subject, body, options, false))
     }
 
     /// A message for each body.

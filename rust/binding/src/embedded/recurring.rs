@@ -11,6 +11,19 @@ use crate::convert::{errors, message, meta, terms, text};
 use crate::embedded::store::Store;
 use crate::remote::requests::Request;
 
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(recur, module)?)?;
+    module.add_function(wrap_pyfunction!(end_recurring, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring, module)?)?;
+    module.add_function(wrap_pyfunction!(recur_request, module)?)?;
+    module.add_function(wrap_pyfunction!(end_recurring_request, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring_request, module)?)
+}
+
+/// Series that one call lists.
+const PAGE: usize = 1_000;
+
 /// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or
 /// None, the policy for missed occurrences (0 one, 1 skip, 2 all), for an existing series of the name (0
 /// replace, 1 keep, 2 refuse), and after how many milliseconds its messages expire and whether they become dead letters
@@ -71,7 +84,7 @@ pub(crate) fn row(listed: RecurringListed) -> Row {
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, subject, body, recurs, about, /))]
-pub(crate) fn recur(
+fn recur(
     store: &Store,
     subject: &Bound<'_, PyAny>,
     body: &Bound<'_, PyAny>,
@@ -87,26 +100,35 @@ pub(crate) fn recur(
 /// Ends a series; false if there is none of that name.
 #[pyfunction]
 #[pyo3(signature = (store, subject, name, /))]
-pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
     let (py, subject, name) = (name.py(), text::of("subject", subject)?, text::of("name", name)?);
     py.detach(|| store.engine.end_recurring(&subject, &name)).map_err(|error| errors::raised(py, error))
 }
 
-/// The series of one subject or of all, with a number above `after`.
+/// The series of one subject or of all.
 #[pyfunction]
-#[pyo3(signature = (store, subject, after, limit, /))]
-pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, limit: usize) -> PyResult<Vec<Row>> {
+#[pyo3(signature = (store, subject, /))]
+fn recurring(store: &Store, subject: &Bound<'_, PyAny>) -> PyResult<Vec<Row>> {
     let py = subject.py();
     let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?) };
-    let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, limit));
-    Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
+    let mut rows: Vec<Row> = Vec::new();
+    loop {
+        let after = rows.last().map_or(0, |row| row.0);
+        let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, PAGE));
+        let listed = listed.map_err(|error| errors::raised(py, error))?;
+        let is_last = listed.len() < PAGE;
+        rows.extend(listed.into_iter().map(row));
+        if is_last {
+            return Ok(rows);
+        }
+    }
 }
 
 /// Asks a server to begin a series.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (subject, body, recurs, about, /))]
-pub(crate) fn recur_request(
+fn recur_request(
     subject: &Bound<'_, PyAny>,
     body: &Bound<'_, PyAny>,
     recurs: Asked,
@@ -120,15 +142,15 @@ pub(crate) fn recur_request(
 /// Asks a server to end a series.
 #[pyfunction]
 #[pyo3(signature = (subject, name, /))]
-pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
+fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
     let (py, subject, name) = (name.py(), text::of("subject", subject)?, text::of("name", name)?);
     Request::filled(py, END_RECURRING, |out| SeriesName { subject: &subject, name: &name }.put(out))
 }
 
 /// Asks a server for a piece of the list of series.
 #[pyfunction]
-#[pyo3(signature = (subject, after, /))]
-pub(crate) fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
+#[pyo3(signature = (subject, after = 0, /))]
+fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
     let py = subject.py();
     let named = if subject.is_none() { None } else { Some(text::of("subject", subject)?) };
     if named.as_deref() == Some("") {

@@ -9,13 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::receipt::{Receipt, Receipts};
-use crate::convert::terms;
-use crate::convert::terms::Terms;
-use crate::convert::{errors, message, receipt, text};
+use crate::convert::{errors, text};
 use crate::embedded::nonblocking::Unblocked;
 use crate::embedded::publishing::Publisher;
 use crate::embedded::subscription::Subscription;
-use crate::embedded::{moves, options, status, waits};
+use crate::embedded::{options, status, waits};
 
 /// A store that this process has open.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -50,18 +48,14 @@ impl Store {
         Ok(Self::holding(engine))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
-    fn publish(
+    #[pyo3(signature = (subject, body, options, /))]
+    fn publish<'py>(
         &self,
-        subject: &Bound<'_, PyAny>,
-        body: &Bound<'_, PyAny>,
-        due_ms: u64,
-        absolute: bool,
-        meta: &Bound<'_, PyAny>,
-        terms: Option<Terms>,
+        subject: &Bound<'py, PyAny>,
+        body: &Bound<'py, PyAny>,
+        options: &Bound<'py, PyDict>,
     ) -> PyResult<Receipt> {
-        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
+        let batch = self.publisher.one(subject, body, options)?;
         Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
     }
 
@@ -77,26 +71,6 @@ impl Store {
 
     fn unblocked(&self) -> Unblocked {
         Unblocked::new(Arc::clone(&self.engine), Arc::clone(&self.publisher))
-    }
-
-    #[pyo3(signature = (receipts, /))]
-    fn cancel_many<'py>(&self, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = receipts.py();
-        let chosen = receipt::of_stream(receipts, &self.engine.stream())?;
-        let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-        PyTuple::new(py, outcomes.into_iter().map(word))
-    }
-
-    #[pyo3(signature = (moves, /))]
-    fn move_many<'py>(&self, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = moves.py();
-        let chosen = moves::chosen(moves, &self.engine.stream())?;
-        for (index, (_, due)) in chosen.iter().enumerate() {
-            let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
-            self.engine.check_due(*due).map_err(refused)?;
-        }
-        let moved = py.detach(|| self.engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
-        moves::told(py, moved.into_iter().map(terms::moved))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
@@ -115,11 +89,6 @@ impl Store {
         let chosen = options::subscription(start, in_flight_max, filters, handle_within_ms)?;
         let opened = py.detach(|| self.engine.subscribe_to(selection, &group, chosen));
         opened.map(Subscription::new).map_err(|error| errors::raised(py, error))
-    }
-
-    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let status = py.detach(|| self.engine.status()).map_err(|error| errors::raised(py, error))?;
-        status::fields(py, &delaymq_server::status_told(status))
     }
 
     #[pyo3(signature = (wait_ms_max, /))]

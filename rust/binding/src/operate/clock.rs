@@ -1,12 +1,15 @@
 //! The clock of a store, for operators in Python: the report of a hold, and the acceptance of a step.
 
+use bytes::Bytes;
 use delaymq_core::clock::Hold;
 use delaymq_core::clock::report::ClockReport;
+use delaymq_core::wire::extension::{ACCEPT_CLOCK, CLOCK};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::errors;
 use crate::embedded::store::Store;
+use crate::remote::requests::Request;
 
 /// Fields of `delaymq.ClockStatus`.
 #[pyfunction]
@@ -48,6 +51,19 @@ pub(crate) fn accept_clock(py: Python<'_>, store: &Bound<'_, Store>, ahead_ms: u
 }
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(clock_request, module)?)?;
+    module.add_function(wrap_pyfunction!(accept_clock_request, module)?)?;
     module.add_function(wrap_pyfunction!(clock, module)?)?;
     module.add_function(wrap_pyfunction!(accept_clock, module)?)
+}
+
+#[pyfunction]
+fn clock_request() -> Request {
+    Request { command: CLOCK, body: Bytes::new() }
+}
+
+#[pyfunction]
+#[pyo3(signature = (ahead_ms, /))]
+fn accept_clock_request(ahead_ms: u64) -> Request {
+    Request { command: ACCEPT_CLOCK, body: Bytes::copy_from_slice(&ahead_ms.to_be_bytes()) }
 }

@@ -2,17 +2,29 @@
 
 use std::borrow::Cow;
 
+use delaymq_core::wire::extension::administration::{GroupName, Listing, Redrive};
+use delaymq_core::wire::extension::dead_letters::DeadLetters;
+use delaymq_core::wire::extension::{DEAD_LETTERS, REDRIVE};
 use delaymq_engine::DeadLetter;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
+use crate::remote::requests::{LISTING, Request};
+
+/// Adds the functions of this file to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(dead_letters_request, module)?)?;
+    module.add_function(wrap_pyfunction!(redrive_request, module)?)?;
+    module.add_function(wrap_pyfunction!(dead_letters, module)?)?;
+    module.add_function(wrap_pyfunction!(redrive, module)?)
+}
 
 /// Fields of `delaymq.DeadLetter` for each dead letter.
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, limit, /))]
-pub(crate) fn dead_letters<'py>(
+fn dead_letters<'py>(
     store: &Bound<'py, Store>,
     subject: &Bound<'py, PyAny>,
     group: &Bound<'py, PyAny>,
@@ -42,7 +54,7 @@ fn fields<'py>(py: Python<'py>, letter: &DeadLetter) -> PyResult<Bound<'py, PyDi
 
 #[pyfunction]
 #[pyo3(signature = (store, subject, group, limit, /))]
-pub(crate) fn redrive(
+fn redrive(
     store: &Bound<'_, Store>,
     subject: &Bound<'_, PyAny>,
     group: &Bound<'_, PyAny>,
@@ -51,4 +63,27 @@ pub(crate) fn redrive(
     let (py, engine) = (subject.py(), &store.get().engine);
     let (subject, group) = (text::of("subject", subject)?, text::of("group", group)?);
     py.detach(|| engine.redrive(&subject, &group, limit)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, limit, after = 0, /))]
+fn dead_letters_request(
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    limit: u64,
+    after: u64,
+) -> PyResult<Request> {
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let name = GroupName { subject: &subject_text, group: &group_text };
+    let listing = Listing { after, count_max: u32::try_from(limit).unwrap_or(LISTING).min(LISTING) };
+    Request::filled(subject.py(), DEAD_LETTERS, |out| DeadLetters { name, listing }.put(out))
+}
+
+#[pyfunction]
+#[pyo3(signature = (subject, group, limit, /))]
+fn redrive_request(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, limit: Option<u64>) -> PyResult<Request> {
+    let (subject_text, group_text) = (text::of("subject", subject)?, text::of("group", group)?);
+    let name = GroupName { subject: &subject_text, group: &group_text };
+    let count_max = limit.unwrap_or(u64::MAX);
+    Request::filled(subject.py(), REDRIVE, |out| Redrive { name, count_max }.put(out))
 }

@@ -62,10 +62,10 @@ pub(crate) fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py
         PENDING => read(PendingTold::read(body), |told| page_told(py, &told)),
         PENDING_COUNTS => read(CountsTold::read(body), |told| any((told.next, told.rows).into_pyobject(py))),
         FORECAST => read(ForecastTold::read(body), |told| {
-            let slots = forecast::slots(py, &told.forecast);
-            any((slots, told.forecast.hidden_rows, told.next.0).into_pyobject(py))
+            any((told.next.0, [forecast::piece(py, &told.forecast)]).into_pyobject(py))
         }),
-        RECUR | RECURRING => read(SeriesTold::read(body), |told| {
+        RECUR => read(SeriesTold::read(body), |told| any(told.rows.first().map(recurring::told).into_pyobject(py))),
+        RECURRING => read(SeriesTold::read(body), |told| {
             any((told.next, told.rows.iter().map(recurring::told).collect::<Vec<_>>()).into_pyobject(py))
         }),
         LOAD => read(LoadTold::read(body), |told| any((told.first.0, told.count, told.again).into_pyobject(py))),

@@ -11,7 +11,9 @@ mod runs;
 mod staging;
 mod stores;
 
-use delaymq_core::wire::extension as own;
+use std::sync::LazyLock;
+
+use delaymq_core::wire::extension::COMMANDS;
 use delaymq_core::wire::qmq::ack::ACK;
 use delaymq_core::wire::qmq::consume_manage::CONSUME_MANAGE;
 use delaymq_core::wire::qmq::pull::PULL;
@@ -75,8 +77,14 @@ const fn file(name: &'static str, mutations: u64, judge: fn(&[u8]) -> Judged) ->
     Target { name, length_max: FILE_LENGTH_MAX, mutations, reader: Reader::Of(judge) }
 }
 
-/// All targets.
-pub const TARGETS: &[Target] = &[
+/// All targets: the readers below, and the requests of delaymq's own commands.
+pub static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
+    // The names live as long as the program, as those of the others do.
+    let own = COMMANDS.iter().map(|(command, name)| request(format!("own_{name}").leak(), *command));
+    OTHERS.iter().copied().chain(own).collect()
+});
+
+const OTHERS: &[Target] = &[
     file("batch_scanner", MUTATIONS, log::judge),
     file("run_reader", MUTATIONS, runs::judge),
     file("staged_run", MUTATIONS, staging::judge),
@@ -98,45 +106,6 @@ pub const TARGETS: &[Target] = &[
     body("qmq_pulled", answers::judge_pulled),
     body("qmq_failures", answers::judge_failures),
     body("qmq_registered", answers::judge_registered),
-    request("own_hello", own::HELLO),
-    request("own_ping", own::PING),
-    request("own_publish", own::PUBLISH),
-    request("own_cancel", own::CANCEL),
-    request("own_move", own::MOVE),
-    request("own_publish_on_terms", own::PUBLISH_ON_TERMS),
-    request("own_cancel_key", own::CANCEL_KEY),
-    request("own_move_key", own::MOVE_KEY),
-    request("own_cancel_keys", own::CANCEL_KEYS),
-    request("own_move_keys", own::MOVE_KEYS),
-    request("own_look_up_key", own::LOOK_UP_KEY),
-    request("own_subscribe", own::SUBSCRIBE),
-    request("own_credit", own::CREDIT),
-    request("own_acknowledge", own::ACKNOWLEDGE),
-    request("own_give_back", own::GIVE_BACK),
-    request("own_put_away", own::PUT_AWAY),
-    request("own_flush", own::FLUSH),
-    request("own_unsubscribe", own::UNSUBSCRIBE),
-    request("own_status", own::STATUS),
-    request("own_groups", own::GROUPS),
-    request("own_subjects", own::SUBJECTS),
-    request("own_start_group", own::START_GROUP),
-    request("own_reset_group", own::RESET_GROUP),
-    request("own_remove_group", own::REMOVE_GROUP),
-    request("own_dead_letters", own::DEAD_LETTERS),
-    request("own_redrive", own::REDRIVE),
-    request("own_expire", own::EXPIRE),
-    request("own_consumers", own::CONSUMERS),
-    request("own_end_consumer", own::END_CONSUMER),
-    request("own_clock", own::CLOCK),
-    request("own_accept_clock", own::ACCEPT_CLOCK),
-    request("own_look_up", own::LOOK_UP),
-    request("own_pending", own::PENDING),
-    request("own_pending_counts", own::PENDING_COUNTS),
-    request("own_forecast", own::FORECAST),
-    request("own_recur", own::RECUR),
-    request("own_end_recurring", own::END_RECURRING),
-    request("own_recurring", own::RECURRING),
-    request("own_load", own::LOAD),
     body("own_welcome_answer", answers::judge_welcome),
     body("own_receipts_answer", answers::judge_receipts),
     body("own_outcomes_answer", answers::judge_outcomes),

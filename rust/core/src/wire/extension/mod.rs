@@ -37,83 +37,96 @@ pub const EXTENSION_VERSION: i16 = 1;
 /// The numbers that commands of delaymq's own may have.
 pub const OWN_COMMANDS: std::ops::Range<i16> = 200..300;
 
-/// Introduces the client, and returns the limits.
-pub const HELLO: i16 = 200;
-/// Asks whether the peer is alive.
-pub const PING: i16 = 201;
-/// Stores a batch.
-pub const PUBLISH: i16 = 202;
-/// Cancels messages by their receipts.
-pub const CANCEL: i16 = 203;
-/// Subscribes.
-pub const SUBSCRIBE: i16 = 204;
-/// Lets the server send more messages.
-pub const CREDIT: i16 = 205;
 /// Messages for a subscription; the server sends it without a request.
 pub const DELIVER: i16 = 206;
-/// Acknowledges messages.
-pub const ACKNOWLEDGE: i16 = 207;
-/// Gives messages back.
-pub const GIVE_BACK: i16 = 208;
-/// Dead-letters messages.
-pub const PUT_AWAY: i16 = 209;
-/// Waits until earlier settlements are durable.
-pub const FLUSH: i16 = 210;
-/// Ends a subscription.
-pub const UNSUBSCRIBE: i16 = 211;
-/// Moves messages to another time by their receipts.
-pub const MOVE: i16 = 212;
-/// Stores a batch with terms: keys, or ids that identify repetitions.
-pub const PUBLISH_ON_TERMS: i16 = 213;
-/// Cancels the message that has a key.
-pub const CANCEL_KEY: i16 = 214;
-/// Moves the message that has a key.
-pub const MOVE_KEY: i16 = 215;
-/// Begins a series.
-pub const RECUR: i16 = 216;
-/// Ends a series.
-pub const END_RECURRING: i16 = 217;
-/// Adopts staged runs.
-pub const LOAD: i16 = 218;
-/// The state of the store.
-pub const STATUS: i16 = 220;
-/// All groups.
-pub const GROUPS: i16 = 221;
-/// All subjects.
-pub const SUBJECTS: i16 = 222;
-/// Makes a group.
-pub const START_GROUP: i16 = 223;
-/// Makes a group begin again.
-pub const RESET_GROUP: i16 = 224;
-/// Removes a group.
-pub const REMOVE_GROUP: i16 = 225;
-/// Dead letters of a group.
-pub const DEAD_LETTERS: i16 = 226;
-/// Redrives dead letters.
-pub const REDRIVE: i16 = 227;
-/// Expires ready messages that no consumer took.
-pub const EXPIRE: i16 = 228;
-/// The consumers of a group.
-pub const CONSUMERS: i16 = 229;
-/// Ends a named consumer.
-pub const END_CONSUMER: i16 = 230;
-/// Cancels the messages that have these keys.
-pub const CANCEL_KEYS: i16 = 231;
-/// Moves the messages that have these keys.
-pub const MOVE_KEYS: i16 = 232;
-/// The clock of the store, and why dispatch is held.
-pub const CLOCK: i16 = 233;
-/// Accepts the step of the wall clock that holds dispatch.
-pub const ACCEPT_CLOCK: i16 = 234;
-/// The states of messages, by their receipts.
-pub const LOOK_UP: i16 = 240;
-/// A page of the pending messages.
-pub const PENDING: i16 = 241;
-/// The number of pending messages of each subject.
-pub const PENDING_COUNTS: i16 = 242;
-/// The receipt of the message that has a key.
-pub const LOOK_UP_KEY: i16 = 243;
-/// The due messages of each minute or second.
-pub const FORECAST: i16 = 244;
-/// A piece of the list of series.
-pub const RECURRING: i16 = 245;
+
+/// Makes a constant of each command, and the table of all.
+macro_rules! commands {
+    ($($(#[doc = $words:literal])+ $command:ident = $number:literal, $name:literal;)+) => {
+        $($(#[doc = $words])+ pub const $command: i16 = $number;)+
+
+        /// The commands of requests, and their names in metrics.
+        pub const COMMANDS: [(i16, &str); [$($number),+].len()] = [$(($command, $name)),+];
+    };
+}
+
+commands! {
+    /// Introduces the client, and returns the limits.
+    HELLO = 200, "hello";
+    /// Asks whether the peer is alive.
+    PING = 201, "ping";
+    /// Stores a batch.
+    PUBLISH = 202, "publish";
+    /// Cancels messages by their receipts.
+    CANCEL = 203, "cancel";
+    /// Subscribes.
+    SUBSCRIBE = 204, "subscribe";
+    /// Lets the server send more messages.
+    CREDIT = 205, "credit";
+    /// Acknowledges messages.
+    ACKNOWLEDGE = 207, "acknowledge";
+    /// Gives messages back.
+    GIVE_BACK = 208, "give_back";
+    /// Dead-letters messages.
+    PUT_AWAY = 209, "put_away";
+    /// Waits until earlier settlements are durable.
+    FLUSH = 210, "flush";
+    /// Ends a subscription.
+    UNSUBSCRIBE = 211, "unsubscribe";
+    /// Moves messages to another time by their receipts.
+    MOVE = 212, "move";
+    /// Stores a batch with terms: keys, or ids that identify repetitions.
+    PUBLISH_ON_TERMS = 213, "publish_on_terms";
+    /// Cancels the message that has a key.
+    CANCEL_KEY = 214, "cancel_key";
+    /// Moves the message that has a key.
+    MOVE_KEY = 215, "move_key";
+    /// Begins a series.
+    RECUR = 216, "recur";
+    /// Ends a series.
+    END_RECURRING = 217, "end_recurring";
+    /// Adopts staged runs.
+    LOAD = 218, "load";
+    /// The state of the store.
+    STATUS = 220, "status";
+    /// All groups.
+    GROUPS = 221, "groups";
+    /// All subjects.
+    SUBJECTS = 222, "subjects";
+    /// Makes a group.
+    START_GROUP = 223, "start_group";
+    /// Makes a group begin again.
+    RESET_GROUP = 224, "reset_group";
+    /// Removes a group.
+    REMOVE_GROUP = 225, "remove_group";
+    /// Dead letters of a group.
+    DEAD_LETTERS = 226, "dead_letters";
+    /// Redrives dead letters.
+    REDRIVE = 227, "redrive";
+    /// Expires ready messages that no consumer took.
+    EXPIRE = 228, "expire";
+    /// The consumers of a group.
+    CONSUMERS = 229, "consumers";
+    /// Ends a named consumer.
+    END_CONSUMER = 230, "end_consumer";
+    /// Cancels the messages that have these keys.
+    CANCEL_KEYS = 231, "cancel_keys";
+    /// Moves the messages that have these keys.
+    MOVE_KEYS = 232, "move_keys";
+    /// The clock of the store, and why dispatch is held.
+    CLOCK = 233, "clock";
+    /// Accepts the step of the wall clock that holds dispatch.
+    ACCEPT_CLOCK = 234, "accept_clock";
+    /// The states of messages, by their receipts.
+    LOOK_UP = 240, "look_up";
+    /// A page of the pending messages.
+    PENDING = 241, "pending";
+    /// The number of pending messages of each subject.
+    PENDING_COUNTS = 242, "pending_counts";
+    /// The receipt of the message that has a key.
+    LOOK_UP_KEY = 243, "look_up_key";
+    /// The due messages of each minute or second.
+    FORECAST = 244, "forecast";
+    /// A piece of the list of series.
+    RECURRING = 245, "recurring";
+}

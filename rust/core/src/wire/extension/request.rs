@@ -1,25 +1,30 @@
 //! The requests of delaymq's own commands.
 
+use bytes::BufMut;
+
 use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
 use super::by_key::{CancelKeys, MoveKeys};
 use super::consume::{Credit, Subscribe};
 use super::consumers::Consumers;
 use super::dead_letters::DeadLetters;
 use super::forecast::ForecastAsked;
-use super::hello::{Hello, read_ping};
+use super::hello::{Hello, put_ping, read_ping};
 use super::load::LoadAsked;
-use super::moves::read_moves;
+use super::moves::{put_moves, read_moves};
 use super::pending::{CountsAsked, PendingAsked};
-use super::publish::{DueTime, Publish, read_receipts};
+use super::publish::{DueTime, Publish, PublishWriter, put_receipts, read_receipts};
 use super::recurring::{RecurAsked, SeriesAsked, SeriesName};
 use super::settle::{Acknowledge, GiveBack, PutAway};
-use super::terms::{KeyAsked, PublishOnTerms, read_command_id, read_key_move};
+use super::terms::{
+    KeyAsked, PublishOnTerms, TermsWriter, put_command_id, put_key_move, read_command_id, read_key_move,
+};
 use super::{
     ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
     END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
     MOVE_KEYS, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE,
     REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
+use crate::error::Result;
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
 use crate::wire::qmq::pull::ConsumerName;
@@ -162,4 +167,71 @@ impl<'a> OwnRequest<'a> {
         };
         reader.finish("request").map(|()| Some(request))
     }
+
+    /// Appends the body of the request, as [`Self::read`] reads it.
+    ///
+    /// # Errors
+    /// Those of its encoder; `TooLarge` or `InvalidArgument` for a batch that the store would refuse.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Hello(hello) => hello.put(out),
+            Self::Ping(bytes) => put_ping(out, bytes),
+            Self::Publish(batch) => written(batch)?.put(out, batch.wants_receipts),
+            Self::PublishOnTerms(PublishOnTerms { publish, terms }) => {
+                let mut writer = TermsWriter::default();
+                terms.iter().try_for_each(|asked| writer.push(asked))?;
+                writer.put(out, &written(publish)?, publish.wants_receipts)
+            }
+            Self::LookUpKey(asked) => asked.put(out),
+            Self::CancelKey(asked, id) => asked.put(out).and_then(|()| put_command_id(out, *id)),
+            Self::MoveKey(asked, due, id) => put_key_move(out, asked, *due).and_then(|()| put_command_id(out, *id)),
+            Self::CancelKeys(asked) => asked.put(out),
+            Self::MoveKeys(asked) => asked.put(out),
+            Self::Cancel(receipts) | Self::LookUp(receipts) => put_receipts(out, receipts.iter().copied()),
+            Self::Move(moves) => put_moves(out, moves),
+            Self::Subscribe(subscribe) => subscribe.put(out),
+            Self::Credit(credit) => {
+                credit.put(out);
+                Ok(())
+            }
+            Self::Acknowledge(ranges) => ranges.put(out),
+            Self::GiveBack(messages) => messages.put(out),
+            Self::PutAway(messages) => messages.put(out),
+            Self::Flush(subscription) | Self::Unsubscribe(subscription) => {
+                out.put_u32(*subscription);
+                Ok(())
+            }
+            Self::Status | Self::Clock => Ok(()),
+            Self::Groups(listing) | Self::Subjects(listing) => {
+                listing.put(out);
+                Ok(())
+            }
+            Self::StartGroup(at) | Self::ResetGroup(at) => at.put(out),
+            Self::RemoveGroup(name) => name.put(out),
+            Self::DeadLetters(letters) => letters.put(out),
+            Self::Redrive(redrive) => redrive.put(out),
+            Self::Expire(expire) => expire.put(out),
+            Self::Consumers(consumers) => consumers.put(out),
+            Self::EndConsumer(name) => name.put(out),
+            Self::AcceptClock(ahead_ms) => {
+                out.put_u64(*ahead_ms);
+                Ok(())
+            }
+            Self::Pending(asked) => asked.put(out),
+            Self::PendingCounts(asked) => asked.put(out),
+            Self::Forecast(asked) => asked.put(out),
+            Self::Recur(asked) => asked.put(out),
+            Self::EndRecurring(name) => name.put(out),
+            Self::Recurring(asked) => asked.put(out),
+            Self::Load(asked) => asked.put(out),
+        }
+    }
+}
+
+fn written(batch: &Publish<'_>) -> Result<PublishWriter> {
+    let mut writer = PublishWriter::default();
+    for message in &batch.messages {
+        writer.push(message.subject, message.due, message.meta, message.body)?;
+    }
+    Ok(writer)
 }

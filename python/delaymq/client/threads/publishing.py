@@ -1,0 +1,122 @@
+"""Publishing to a server, recurring messages, and bulk loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Unpack, overload
+
+from delaymq._verbs import storing
+from delaymq._verbs.calls import Part, Result, with_options_of
+from delaymq._verbs.storing import ColumnOptions, RecurOptions
+from delaymq.bulk_load import Loaded
+from delaymq.client.commands.carrying import Carrier
+from delaymq.client.commands.publishing import Steps
+from delaymq.durations import Duration
+from delaymq.message import Publish, PublishOptions
+from delaymq.receipt import Receipt, Receipts
+from delaymq.recurring import Recurring
+
+if TYPE_CHECKING:
+    from delaymq.loading import StagedRun
+
+
+class ClientPublishing(Part):
+    """The methods of `Client` that store messages."""
+
+    _carrier: Carrier
+
+    def _ended(self, steps: Steps[Result], /) -> Result:
+        """Sends the requests of the steps, and waits for their answers, until the steps return."""
+        raise NotImplementedError
+
+    @with_options_of(Publish)
+    def publish(self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[PublishOptions]) -> Receipt:
+        """Stores one message, to be delivered when it is due, as `delaymq.Store.publish`.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As `delaymq.Store.publish`.
+            AmbiguousError: The connection was lost, or the timeout was over, before the answer came: the message may
+                or may not be stored. With `deduplicate`, or a key and no `message_id`, this is raised only if the
+                repeated request was refused or had no answer in time. The same call with `deduplicate` and the
+                same `message_id` stores the message once.
+            Unreachable: There was no connection in time; nothing was stored.
+            Busy, Stopping: The server accepts no requests now; nothing was stored.
+            Closed: The client is closed.
+            ForkedProcess: The client was made by the parent process.
+        """
+        return self._ended(self._carrier.publish(subject, body, options))[0]
+
+    @overload
+    def publish_many(
+        self,
+        subject: str | Sequence[str],
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+        **options: Unpack[ColumnOptions],
+    ) -> Receipts: ...
+    @overload
+    def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    @with_options_of(storing.publish_many)
+    def publish_many(
+        self,
+        messages: str | Sequence[str] | Iterable[Publish],
+        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+        **options: Unpack[ColumnOptions],
+    ) -> Receipts:
+        """Stores up to 10,000 messages of 8 MiB in total, all or none, as `delaymq.Store.publish_many`.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As `delaymq.Store.publish_many`.
+            DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed,
+                ForkedProcess: As `publish`.
+        """
+        return self._ended(self._carrier.publish_many(messages, bodies, delays, options))
+
+    @with_options_of(storing.recur)
+    def recur(self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]) -> Recurring:
+        """Publishes a message again and again, one pending at a time, as `delaymq.Store.recur`.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, NamesFull, DiskFull: As `delaymq.Store.recur`.
+            AmbiguousError: The answer was lost: the series may have begun; `recurring` tells.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        return self._run(storing.recur(subject, body, **options))
+
+    def end_recurring(self, subject: str, name: str) -> bool:
+        """Ends a series and cancels its pending message, as `delaymq.Store.end_recurring`.
+
+        Raises:
+            WrongType, InvalidArgument: As `delaymq.Store.end_recurring`.
+            AmbiguousError: The answer was lost: the series may have ended, in which case the same call returns False.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        return self._run(storing.end_recurring(subject, name))
+
+    def recurring(self, subject: str | None = None) -> list[Recurring]:
+        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`; a long list takes several requests.
+
+        Raises:
+            WrongType, InvalidArgument: As `delaymq.Store.recurring`.
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        return self._run(storing.recurring(subject))
+
+    def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
+        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
+
+        The runs must have been staged in the folder of the server's store; only their names and checksums are sent. A
+        lost request is repeated, since the same job has the same answer. Loads of one server run one after the other,
+        so the client's `timeout` must be long enough for large ones.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull: As
+                `delaymq.Store.load`.
+            AmbiguousError: No answer came in time, or a repeated request was refused: the messages may or may not be
+                stored. The same call tells later.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        return self._run(storing.load(job, runs))
