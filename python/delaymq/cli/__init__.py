@@ -68,28 +68,33 @@ def module_of(name: str) -> ModuleType:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code. Text for people goes to standard error."""
     prepare()
+    # Ctrl-C may also come while the handlers of signals are set, and set back.
+    try:
+        with _reports_to_standard_error(), _ended_by_sigterm(is_process=arguments is None):
+            return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except _Terminated:
+        return Exit.TERMINATED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     chosen = argparse.Namespace()
-    with _reports_to_standard_error(), _ended_by_sigterm(is_process=arguments is None):
-        try:
-            words = sys.argv[1:] if arguments is None else list(arguments)
-            # The other verbs would take two thirds of the time until the command starts.
-            chosen = parser(*(name for name in words[:1] if name in VERBS)).parse_args(words)
-            require_output()
-            code = int(chosen.run(chosen))
-            sys.stdout.flush()
-        except DelaymqError as error:
-            place = f"{error.store}: " if error.store else ""
-            return _failed(f"{place}{_as_typed(error, chosen)}", code_of(error))
-        except BrokenPipeError:
-            abandon_output()
-            return Exit.PIPE
-        except OSError as error:
-            abandon_output()
-            return _failed(str(error), Exit.STORE)
-        except _Terminated:
-            return Exit.TERMINATED
-        except KeyboardInterrupt:
-            return Exit.INTERRUPTED
+    try:
+        # The other verbs would take two thirds of the time until the command starts.
+        chosen = parser(*(name for name in words[:1] if name in VERBS)).parse_args(words)
+        require_output()
+        code = int(chosen.run(chosen))
+        sys.stdout.flush()
+    except DelaymqError as error:
+        place = f"{error.store}: " if error.store else ""
+        return _failed(f"{place}{_as_typed(error, chosen)}", code_of(error))
+    except BrokenPipeError:
+        abandon_output()
+        return Exit.PIPE
+    except OSError as error:
+        abandon_output()
+        return _failed(str(error), Exit.STORE)
     return code
 
 
