@@ -15,11 +15,10 @@ use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::units::{Location, Sequence};
 
-use crate::commit::company::Company;
 use crate::commit::inbox::{CommitUrgency, WakeReason};
 use crate::held;
 use crate::shared::Shared;
-use crate::sync::{Instant, MutexGuard, thread};
+use crate::sync::{Instant, MutexGuard};
 
 /// Prepared segments that should lie ahead of the log, and ahead of one that once ran out of them.
 const SEGMENTS_AHEAD: usize = 2;
@@ -28,9 +27,6 @@ const SEGMENTS_AHEAD_AFTER_HUNGER: usize = 4;
 const ROOM_WAIT: Duration = Duration::from_millis(20);
 /// How long the committer sleeps if no thread raises it.
 const COMMITTER_SLEEP: Duration = Duration::from_secs(60);
-
-/// How often a batch that waits for more lets other threads go first before it looks again.
-const YIELDS: usize = 4;
 
 /// The queue before the log.
 pub(crate) struct Queue {
@@ -51,12 +47,11 @@ struct Unreleased {
 pub(crate) struct Writer {
     pub(crate) appender: SegmentAppender,
     unreleased: VecDeque<Unreleased>,
-    company: Company,
 }
 
 impl Writer {
     pub(crate) fn new(appender: SegmentAppender) -> Self {
-        Self { appender, unreleased: VecDeque::new(), company: Company::default() }
+        Self { appender, unreleased: VecDeque::new() }
     }
 }
 
@@ -79,7 +74,6 @@ impl WriterGuard<'_> {
 
     /// Writes and syncs one batch. Returns false if none is queued or the log has failed.
     fn commit_one(&mut self) -> bool {
-        self.await_company();
         let Some((commit, urgency)) = self.shared.take_commit() else { return false };
         reached(Failpoint::BatchTaken);
         let written = self.write(commit, urgency);
@@ -87,22 +81,6 @@ impl WriterGuard<'_> {
             self.shared.fail(error);
         }
         written.is_ok()
-    }
-
-    /// Waits a moment for records of those that the last commit answered, unless something urgent is queued.
-    fn await_company(&mut self) {
-        let shared = self.shared;
-        let Ok(writer) = self.get() else { return };
-        let (queued, is_urgent) = shared.queued();
-        let Some((expected, wait_max)) = writer.company.expected(queued).filter(|_| !is_urgent) else { return };
-        let began = Instant::now();
-        let mut found = queued;
-        while found < expected && began.elapsed() < wait_max {
-            // Threads that have something to submit go first.
-            (0..YIELDS).for_each(|_| thread::yield_now());
-            found = shared.queued().0;
-        }
-        writer.company.came(queued, expected, found);
     }
 
     fn write(&mut self, mut commit: Commit, urgency: CommitUrgency) -> Result<()> {
@@ -118,9 +96,7 @@ impl WriterGuard<'_> {
         let writer = self.get()?;
         let Appended { start, end, synced, .. } = writer.appender.append(&mut commit.bytes, &marks)?;
         let must_sync = commit.must_sync && !planted::is_on(Planted::AckBeforeSync);
-        let (synced, sync_time) =
-            if must_sync { shared.timed_sync(&mut writer.appender)? } else { (synced, Duration::ZERO) };
-        writer.company.answered(u64::from(commit.record_count), sync_time);
+        let synced = if must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
         shared.metrics.commits.add(1);
         shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
         shared.offer_write_back();
@@ -261,12 +237,6 @@ impl Shared {
         }
     }
 
-    /// How many records are queued, and whether some are urgent.
-    fn queued(&self) -> (u64, bool) {
-        let queue = held(&self.queue);
-        (queue.commits.queued_count(), queue.urgency.urgent)
-    }
-
     fn take_commit(&self) -> Option<(Commit, CommitUrgency)> {
         let mut queue = held(&self.queue);
         let commit = queue.commits.take()?;
@@ -277,13 +247,12 @@ impl Shared {
         Some((commit, urgency))
     }
 
-    fn timed_sync(&self, appender: &mut SegmentAppender) -> Result<(Mark, Duration)> {
+    fn timed_sync(&self, appender: &mut SegmentAppender) -> Result<Mark> {
         let began = Instant::now();
         let synced = appender.sync()?;
-        let sync_time = began.elapsed();
         self.metrics.syncs.add(1);
-        self.metrics.sync_us.add(u64::try_from(sync_time.as_micros()).unwrap_or(u64::MAX));
-        Ok((synced, sync_time))
+        self.metrics.sync_us.add(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+        Ok(synced)
     }
 
     pub(crate) fn recycle(&self, bytes: Vec<u8>) {

@@ -273,10 +273,6 @@ pub(crate) mod thread {
         Thread { task, parker }
     }
 
-    pub(crate) fn yield_now() {
-        shuttle::thread::yield_now();
-    }
-
     pub(crate) fn park() {
         current().parker.park(None);
     }

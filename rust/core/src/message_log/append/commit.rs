@@ -276,11 +276,6 @@ impl GroupCommit {
         self.next
     }
 
-    /// The number of sequences that wait to be taken.
-    pub fn queued_count(&self) -> u64 {
-        self.queue.front().map_or(0, |first| self.next.0.saturating_sub(first.commit.base.0))
-    }
-
     /// Bytes of records that wait to be taken.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
