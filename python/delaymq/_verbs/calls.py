@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from enum import Enum
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from delaymq import _core
@@ -111,17 +112,22 @@ def with_options_of(source: Callable[..., object]) -> Callable[[Method], Method]
     Args:
         source: The function, or the dataclass, that has the options as keyword arguments, with their defaults.
     """
-    taken = inspect.signature(source).parameters.values()
 
     def shown(method: Method) -> Method:
         own = inspect.signature(method)
         *others, _ = own.parameters.values()
-        options = [
-            option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for option in taken
-            if option.kind is not inspect.Parameter.POSITIONAL_ONLY and option.name not in own.parameters
-        ]
+        options = [option for option in _options_of(source) if option.name not in own.parameters]
         method.__signature__ = own.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
         return method
 
     return shown
+
+
+@cache
+def _options_of(source: Callable[..., object]) -> tuple[inspect.Parameter, ...]:
+    """The arguments as keywords. Four classes and two protocols show those of one source when they are imported."""
+    return tuple(
+        option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for option in inspect.signature(source).parameters.values()
+        if option.kind is not inspect.Parameter.POSITIONAL_ONLY
+    )

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delaymq_core::units::Sequence;
 
-/// What waits, by position.
+/// The replies, by position.
 #[derive(Debug)]
 pub(crate) struct PendingReplies<T> {
     waiting: BTreeMap<(Sequence, u64), T>,
@@ -49,7 +49,7 @@ impl<T> PendingReplies<T> {
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
-    /// What waits, by position.
+    /// The replies, by position.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.waiting.values()
     }

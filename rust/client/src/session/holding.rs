@@ -67,7 +67,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Handles the answer of the server. What it refused is given back once more, a little later.
+    /// Handles the answer of the server. Messages that it refused are given back once more, a little later.
     pub(super) fn passed_on(&mut self, id: SubscriptionId, keys: Vec<u128>, outcome: &Outcome, now_ms: u64) {
         let Err(failure) = outcome else { return };
         let state = self.subscriptions.get_mut(&id);
