@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from forked import of_start, template
+from forked import Template, of_start, template
 
 ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
-LONG = frozenset({"bench", "demo", "serve", "spark"})
+LONG = frozenset({"bench", "demo", "serve"})
 """Verbs that start processes of their own, or whose imports are most of what they are."""
+OF_SPARK = ("delaymq.spark.session", "delaymq.spark.jobs", "pyspark.sql.connect.session", "grpc", "pandas", "pyarrow")
+"""Imports of the verbs of Spark, for which one process is kept."""
 
 
 def arguments_of(*arguments: str) -> list[str]:
@@ -39,8 +41,9 @@ def command(
     """Runs it to its end; the streams are read as UTF-8."""
     words, variables = [str(word) for word in arguments], environment(**changed)
     whole = arguments_of(*words)
-    if is_forked(words, variables):
-        code, *streams = template().run(words, given, seconds, variables)
+    ready = template_of(words, variables)
+    if ready is not None:
+        code, *streams = ready.run(words, given, seconds, variables)
     else:
         ended = subprocess.run(whole, input=given, capture_output=True, timeout=seconds, check=False, env=variables)
         code, streams = ended.returncode, [ended.stdout, ended.stderr]
@@ -49,9 +52,14 @@ def command(
     return subprocess.CompletedProcess(whole, code, out, err)
 
 
-def is_forked(words: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """True for a short command that Python would start as it started the process that is forked."""
-    return bool(words) and words[0] not in LONG and of_start(variables) == template().started_with
+def template_of(words: Sequence[str], variables: Mapping[str, str]) -> Template | None:
+    """The process that is forked for a command that Python would start as it started that process, if there is one."""
+    if not words or words[0] in LONG:
+        return None
+    started_with = of_start(variables)
+    if words[0] == "spark":
+        return template(frozenset(started_with.items()), OF_SPARK)
+    return template(frozenset(started_with.items())) if started_with == of_start(os.environ) else None
 
 
 def refused(code: int, *arguments: str | Path, given: bytes = b"", **changed: str) -> str:

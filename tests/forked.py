@@ -1,14 +1,16 @@
-"""Short commands as forks of one process that has imported them.
+"""Commands as forks of a process that has imported them.
 
 A short command that is a new process takes more than half of its processor time for its imports, and for those of what
-counts its lines. A fork has its own process number, streams, environment and exit code, as a new process has. Tests of
-how the command starts, of its signals and of its terminal start new processes.
+counts its lines; so does one that asks a running Spark, which imports PySpark. A fork has its own process number,
+streams, environment and exit code, as a new process has. Tests of how the command starts, of its signals and of its
+terminal start new processes.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import select
@@ -28,8 +30,10 @@ from typing import Any, NoReturn
 
 LENGTH = struct.Struct("<I")
 STREAMS = 3
-AS_IT_STARTED = ("PYTHON", "LC_", "LANG")
-"""Variables that Python reads when it starts."""
+ALONE = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""Keeps packages from starting a thread when they are imported: a fork would not have it."""
+AS_IT_STARTED = ("PYTHON", "LC_", "LANG", *ALONE)
+"""Variables that Python, or a package that is imported, reads when it starts."""
 
 
 def of_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -42,12 +46,14 @@ def of_start(environment: Mapping[str, str]) -> dict[str, str]:
 class Template:
     """The process that is forked."""
 
-    def __init__(self) -> None:
-        self.started_with = of_start(os.environ)
+    def __init__(self, started_with: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
         self._orders, theirs = socket.socketpair()
-        command = [sys.executable, __file__, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        command = [sys.executable, __file__, str(theirs.fileno()), *modules]
+        others = {name: value for name, value in os.environ.items() if not name.startswith(AS_IT_STARTED)}
+        self._process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**others, **started_with}
+        )
         theirs.close()
         atexit.register(self.end)
 
@@ -99,8 +105,9 @@ def ended_with(status: int, seconds: float, arguments: Sequence[str]) -> int:
 
 
 @cache
-def template() -> Template:
-    return Template()
+def template(started_with: frozenset[tuple[str, str]], modules: tuple[str, ...] = ()) -> Template:
+    """The one that started with these variables and imported these modules beside the verbs."""
+    return Template(dict(started_with), modules)
 
 
 # --- the process that is forked --------------------------------------------------------------------------------------
@@ -189,6 +196,8 @@ if __name__ == "__main__":
     from delaymq.cli import parser
 
     parser()  # imports all verbs
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
     end_counting()
     gc.freeze()
     ordered = serve(socket.socket(fileno=int(sys.argv[1])))

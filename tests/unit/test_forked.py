@@ -9,7 +9,7 @@ import pytest
 
 import commanding
 import delaymq
-from commanding import arguments_of, command, environment, is_forked
+from commanding import arguments_of, command, environment, template_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_it_ends_and_prints_as_a_new_process(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     variables = environment(DELAYMQ_CONSUME__GROUP="billing")
-    assert is_forked(words, variables)
+    assert template_of(words, variables) is not None
     ended = command(*words, DELAYMQ_CONSUME__GROUP="billing")
     new = subprocess.run(arguments_of(*words), capture_output=True, text=True, check=False, env=variables)
     assert (ended.returncode, ended.stdout, ended.stderr) == (new.returncode, new.stdout, new.stderr)
@@ -50,8 +50,8 @@ def test_what_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 
 def test_what_python_reads_at_its_start_needs_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_forked(["status"], environment())
-    assert not is_forked(["status"], environment(PYTHONIOENCODING="ascii"))
-    assert not is_forked(["serve"], environment())
-    monkeypatch.setattr(commanding, "template", lambda: pytest.fail("it is not forked"))
+    assert template_of(["status"], environment()) is not None
+    assert template_of(["status"], environment(PYTHONIOENCODING="ascii")) is None
+    assert template_of(["serve"], environment()) is None
+    monkeypatch.setattr(commanding, "template", lambda *_: pytest.fail("it is not forked"))
     assert command("bench", "--nonsense").returncode == 2
