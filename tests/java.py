@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from forked import ALONE
+
+QUICK_SPARK = Path(__file__).parent / "quick_spark"
+"""Settings of every driver that is started, and what the daemons of its workers import."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 DRIVER_SECONDS = 300
 """How long a test waits for a driver of Spark that it starts. Next to two busy processes, one took two minutes."""
 DRIVER_TIMEOUT_SECONDS = 2 * DRIVER_SECONDS + 100
@@ -34,10 +38,16 @@ def require_java_here() -> None:
         pytest.skip(str(missing))
 
 
+def quick_spark(*imported: Path) -> dict[str, str]:
+    """What is changed in the environment of a driver, so that its workers start soon; and where they import from."""
+    paths = [str(QUICK_SPARK), *map(str, imported), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "SPARK_CONF_DIR": str(QUICK_SPARK), **ALONE}
+
+
 def quick_java(changed: dict[str, str] | None = None) -> dict[str, str]:
     """What is changed in the environment of a process that starts Java, so that it is one which starts soon."""
     # The name of the machine may stand for another of its addresses, on which nothing is to listen.
-    return {"JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_LOCAL_IP": "127.0.0.1", **(changed or {})}
+    return {"JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_LOCAL_IP": "127.0.0.1", **quick_spark(), **(changed or {})}
 
 
 def kill_driver_when(

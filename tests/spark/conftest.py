@@ -14,15 +14,12 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 import delaymq
 from delaymq import Publish
 from delaymq.spark import local_session, register
-from java import QUICK_JAVA, require_java_here
+from java import QUICK_JAVA, quick_spark, require_java_here
 from ports import lone_port
 from spark.engines import Engine
 
 CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.plugins": CONNECT,
@@ -71,7 +68,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterat
     }
     settings = {name.replace(".", "__"): value for name, value in {**QUICK, **places}.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # workers import what a test hands them by its name
+        for name, value in quick_spark(HERE.parent).items():  # workers import what a test hands them by its name
+            patch.setenv(name, value)
         session = local_session("local[2,4]", **settings)
     register(session)
     yield session

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,15 @@ import delaymq
 from delaymq import DelaymqError
 from delaymq.spark import MissingSpark
 from delaymq.spark.environment import require_java, require_spark, unusable_java
+from java import QUICK_SPARK
+
+
+def test_workers_have_what_their_daemon_imported(spark: Any) -> None:
+    def found(_: int) -> tuple[str, bool]:
+        return str(sys.modules["sitecustomize"].__file__), "delaymq.spark.write" in sys.modules
+
+    [found_here] = spark.sparkContext.parallelize([0], 1).map(found).collect()
+    assert found_here == (str(QUICK_SPARK / "sitecustomize.py"), True)
 
 
 def test_packages_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
