@@ -13,7 +13,7 @@ TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 50000
 # Processes that share the tests of Python, most of which wait.
-PYTEST_WORKERS ?= 4
+PYTEST_WORKERS ?= 6
 # Messages that are pending in `make bench-scale`.
 SCALE ?= 100000000
 # The driver and the adapters of `make bench-peers`, which are no part of this project.
@@ -129,7 +129,11 @@ dev: $(TOOLS) ## Install this folder for development: Python files are used wher
 	$(BIN)/maturin develop --release --locked
 
 .PHONY: test
-test: test-rust test-python ## Run the tests of Rust, then those of Python against the wheel of dist/
+test: ## Run the tests of Rust and, next to them, those of Python against the wheel of dist/; each lane's log is in target/ci
+	@$(PARTS) \
+	part "tools" $(MAKE) --no-print-directory $(TOOLS) $(BUILDING); \
+	part "programs of the tests, and the wheel" lanes test-programs test-wheel; \
+	part "tests" lanes test-rust test-python
 
 .PHONY: test-rust
 test-rust: $(TOOLS)
@@ -142,6 +146,9 @@ test-rust: $(TOOLS)
 test-programs: $(TOOLS)
 	cargo test $(TESTED) --no-run
 	$(MAKE) --no-print-directory $(FUZZED) $(PLANTED) $(SIMULATION)
+
+.PHONY: test-wheel
+test-wheel: $(INSTALLED)
 
 .PHONY: test-python
 # All of them but the rules of the house, which `make lint` checks. They run at least as many lines of the package as pyproject.toml says.
@@ -313,16 +320,16 @@ clean: ## Remove what was built
 .PHONY: ci
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, torture, a short demo; with the minutes of each
 	@$(PARTS) \
-	part "tools" $(MAKE) --no-print-directory $(TOOLS) $(DOCUMENTING); \
+	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint, and the wheel" lanes ci-lint ci-wheel; \
 	part "programs of the tests are built" $(MAKE) --no-print-directory test-programs; \
-	part "tests of Rust, next to what waits and what computes" lanes ci-rust ci-waiting ci-computing; \
-	part "tests of Python" lanes ci-python; \
+	part "tests of Rust, next to what computes" lanes ci-rust ci-computing; \
+	part "tests of Python, next to what waits" lanes ci-python ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
-# Lanes that `make ci` runs next to each other: at least one of them mostly waits for disks, processes or one thread of the linker, and leaves
-# the processors to the others. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile at length in
-# one folder. The tests of Python have four processes, of which that with the tests of Spark takes longest, so nothing runs next to them.
+# Lanes that `make ci` runs next to each other. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile
+# at length in one folder. The tests of Rust and what computes share the processors. Those of Python, of which the process with the tests of
+# Spark takes longest, and the harnesses leave them idle for half the time, each alone: so they run next to each other.
 .PHONY: ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
 ci-lint:
 	@$(PARTS) \
