@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from commanding import command
 from delaymq.bench.cases.clients import ANSWER_HEAD_BYTES, RECEIPT_BYTES
 from delaymq.bench.cases.loopback import numbers_of
 from delaymq.bench.publisher import BODIES, DUE, FIRST_DUE
@@ -16,6 +14,7 @@ from delaymq.bench.publishers import BATCH, BODY, SUBJECT, Orders, published
 from delaymq.bench.rust import beside, relay_port
 from delaymq.client.threads.client import Client, connect
 from delaymq.message import Publish
+from end_to_end.test_command import BENCH_TIMEOUT, rows_of
 from proxies import HEAD, PUBLISH, Relay
 from serving import serving
 
@@ -78,14 +77,12 @@ def test_a_process_that_loses_its_relay_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@BENCH_TIMEOUT
 def test_each_way_and_what_idle_clients_cost_is_told(tmp_path: Path) -> None:
-    ended = command("bench", "clients", "--quick", "--json", "--folder", str(tmp_path))
-    assert ended.returncode == 0, ended.stderr
-    found = {row["detail"]["call"]: row for row in map(json.loads, ended.stdout.splitlines())}
+    found = {row["detail"]["call"]: row for row in rows_of("clients", folder=tmp_path)}
     ways = ["one thread", "64 threads", "64 coroutines", "rows", "columns", "one by one", "batches", "idle"]
     assert list(found) == ways
     assert [row["detail"].get("processes") for row in found.values()] == [1, 2, 1, 1, 1, None, None, None]
     idle = found["idle"]["detail"]
     assert idle["threads"] >= 0 <= idle["processor_us_per_s"]
     assert found["idle"]["unit"] == "bytes"
-    assert list(tmp_path.iterdir()) == []

@@ -24,6 +24,7 @@ from delaymq.bench.rust import together
 from delaymq.bench.served import served
 from delaymq.cli.failures import UsageError
 from delaymq.cli.verbs import bench as cli_bench
+from end_to_end.test_command import BENCH_TIMEOUT, rows_of
 
 SCALED_ALONE = "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog, replay alone"
 
@@ -80,9 +81,10 @@ def test_json_has_no_table_about_it() -> None:
     assert list(json.loads(line)) == ["bench", "unit", "value", "limit", "ratio", "durability", "n", "detail"]
 
 
+@BENCH_TIMEOUT
 def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Path) -> None:
-    ended = command("bench", "subjects", "backlog", "--quick", "--json", "--folder", str(tmp_path))
-    _, subjects, together, backlog, large = map(json.loads, ended.stdout.splitlines())
+    one_subject, subjects, together, backlog, large = rows_of("subjects", "backlog", folder=tmp_path)
+    assert one_subject["detail"]["subjects"] == 1
     assert (subjects["bench"], subjects["n"], subjects["durability"]) == ("subjects", 50_000, "disk")
     assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
     assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
@@ -93,12 +95,10 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
     assert (large["bench"], large["n"], large["detail"]["body_bytes"]) == ("backlog", 20_000, 1_024)
     told = {"unpulled_bytes", "filling_bytes", "memory_growth_bytes", "of_one_consumer_per_s"}
     assert told <= backlog["detail"].keys() == large["detail"].keys()
-    assert subjects["limit"] > 0 < backlog["limit"]
     one = together["detail"]
     assert (together["bench"], one["subjects"], one["call"]) == ("subjects", 1000, "together")
     assert one["messages_per_pull"] > one["apart_messages_per_pull"] >= 1
-    assert together["value"] > 0 < one["apart_per_s"]
-    assert list(tmp_path.iterdir()) == []
+    assert one["apart_per_s"] > 0
 
 
 def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None:
@@ -178,15 +178,14 @@ def test_marks_are_not_asked_for_where_there_are_none(given: tuple[str, ...]) ->
     assert "--must: nothing is asked of" in refused.stderr
 
 
-def test_a_list_runs_beside_deliveries_and_one_subject_is_measured_as_many_are(tmp_path: Path) -> None:
-    asked = ("bench", "lateness", "subjects", "--quick", "--json", "--folder", str(tmp_path))
-    rows = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+@BENCH_TIMEOUT
+def test_a_list_runs_beside_deliveries(tmp_path: Path) -> None:
+    rows = rows_of("lateness", folder=tmp_path)
     [slow, fast] = [row["detail"] for row in rows if row["detail"].get("beside") == "listing"]
     assert [slow["rate_per_s"], fast["rate_per_s"]] == [1000, 20_000]
     for detail in (slow, fast):
         assert detail["listed_per_s"] > 0 < detail["alone_p99_ms"]
         assert {"alone_p50_ms", "p50_ms", "p99_ms", "limit_p50_ms"} <= detail.keys()
-    assert [row["detail"]["subjects"] for row in rows if row["bench"] == "subjects"] == [1, 1000, 1000]
 
 
 def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
