@@ -13,9 +13,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use crate::convert::message::{About, Batch, plain_seconds, push, push_row};
+use crate::convert::moments::{DAY_MS, days_since_1970};
 use crate::convert::{errors, meta, text};
-
-const DAY_MS: u64 = 86_400_000;
 
 /// The options of a message: fields of `delaymq.Publish`, the most frequent ones first.
 const OPTIONS: [&str; 12] = [
@@ -275,15 +274,4 @@ impl<'py> Reader<'_, 'py> {
 
 fn is_empty_tuple(value: &Bound<'_, PyAny>) -> bool {
     value.cast_exact::<PyTuple>().is_ok_and(PyTupleMethods::is_empty)
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar; `None` before 1970.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    // A year that begins in March has its leap day at its end.
-    let (year, month) = if month > 2 { (year, month.checked_sub(3)?) } else { (year.checked_sub(1)?, month + 9) };
-    let leap_days = (year / 4).checked_sub(year / 100)?.checked_add(year / 400)?;
-    let before_month = month.checked_mul(153)?.checked_add(2)? / 5;
-    let from_year_0 = year.checked_mul(365)?.checked_add(leap_days)?.checked_add(before_month)?.checked_add(day)?;
-    // 1970-01-01 is day 719,469 by this count.
-    from_year_0.checked_sub(719_469)
 }
