@@ -131,6 +131,14 @@ pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
     if absolute { Due::At(Millis(due_ms)) } else { Due::After(due_ms) }
 }
 
+/// A due time that is later by so many milliseconds.
+pub(crate) const fn later(due: Due, extra_ms: u64) -> Due {
+    match due {
+        Due::After(delay_ms) => Due::After(delay_ms.saturating_add(extra_ms)),
+        Due::At(time) => Due::At(Millis(time.0.saturating_add(extra_ms))),
+    }
+}
+
 /// One of many delays. Plain numbers are converted here, all other values by `delaymq.durations`, which also raises
 /// all errors.
 pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
