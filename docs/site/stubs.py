@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__
 
+import ast
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -38,17 +39,29 @@ class StubFinder(MetaPathFinder):
 
 
 class StubLoader(SourceFileLoader):
-    """Runs a stub as a module. Its annotations stay text, and a name without a value is `Any`."""
+    """Runs a stub as a module. Its annotations stay text, and a name without a value is `Any`.
+
+    It imports nothing of the package but its own parts: annotations need no value, and an import that leads back to
+    the extension would find it without the classes to come.
+    """
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # noqa: ANN401 - as declared
         """Compiles it."""
         flags = __future__.annotations.compiler_flag
-        return compile(data, path, "exec", flags, dont_inherit=True, optimize=_optimize)
+        tree = ast.parse(data)
+        tree.body = [node for node in tree.body if not _is_of_the_package(node)]
+        return compile(tree, path, "exec", flags, dont_inherit=True, optimize=_optimize)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs it. Stubs import each other in a circle, which `Any` ends."""
+        """Runs it. Its parts import each other in a circle, which `Any` ends."""
         vars(module)["__getattr__"] = partial(_without_value, module.__name__)
         super().exec_module(module)
+
+
+def _is_of_the_package(node: ast.stmt) -> bool:
+    """True for an import from a module of the package that is no stub."""
+    module = (node.module if isinstance(node, ast.ImportFrom) else None) or ""
+    return module.startswith("delaymq.") and not module.startswith(EXTENSION)
 
 
 def _without_value(module: str, name: str) -> object:

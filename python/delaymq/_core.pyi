@@ -3,7 +3,7 @@
 Everything here is private to delaymq: `delaymq.Store` and `delaymq.Subscription` are the public interface.
 Rules of the boundary:
 
-- One call carries a whole batch. Messages are tuples or ints, never callbacks.
+- One call carries a whole batch: tuples or ints, or messages as a consumer receives them; never callbacks.
 - Durations and times are whole milliseconds; names end in `_ms`. The rules of `delaymq.durations` hold on both sides.
 - A call that may wait releases the interpreter. On the main thread it checks for signals 25 times a second, so that
   Ctrl-C ends it within a tenth of a second; other threads run no handlers.
@@ -13,72 +13,34 @@ Rules of the boundary:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias, final, overload
 
 from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_client import *  # noqa: F403 - the rest of this manual: clients
+from delaymq._core_messages import *  # noqa: F403 - messages
+from delaymq._core_messages import AsyncMessage, Message, Receipt, Receipts, Received
 from delaymq._core_operators import *  # noqa: F403 - operators
 from delaymq._core_operators import Columns
 from delaymq._core_tables import *  # noqa: F403 - tables
 from delaymq.filters import Filters
-from delaymq.message import Publish, PublishOptions
+from delaymq.message import Publish, PublishOptions, Settling
 from delaymq.starts import CoreStart as Start
 
 __version__: str
 
 Body: TypeAlias = bytes | bytearray | memoryview
 
-Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes, bytes]
-"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and the
-receipt as a server sent it, which is empty if the store is in this process"""
-
-@final
-class Receipt:
-    """Identifies one message of one store, and proves that the store gave it out.
-
-    `str(receipt)` is one line of at most 80 ASCII characters, to be kept in a database;
-    `Receipt.parse` reads it back. Receipts compare and hash by the message that they identify.
-    """
-
-    @staticmethod
-    def parse(text: str) -> Receipt:
-        """Parses the text of a receipt.
-
-        Raises:
-            WrongType: It is not a str.
-            InvalidArgument: It is not the text of a receipt.
-        """
-    @property
-    def due(self) -> datetime:
-        """When the message is due, UTC, to the millisecond."""
-    @property
-    def sequence(self) -> int:
-        """The place of the message in the store's order of facts."""
-    @property
-    def size(self) -> int | None:
-        """Length of the body in bytes; None if the receipt comes from a list, which does not read bodies."""
-    def __hash__(self) -> int: ...
-
-@final
-class Receipts(Sequence[Receipt]):
-    """The receipts of one `publish_many`, in order of its messages: a sequence that creates each on access."""
-
-    def __len__(self) -> int: ...
-    @overload
-    def __getitem__(self, index: int, /) -> Receipt:
-        """The receipt at an index; negative ones count from the end."""
-    @overload
-    def __getitem__(self, index: slice, /) -> list[Receipt]:
-        """The receipts of a slice."""
-
 @final
 class Subscription:
     """A consumer of one group."""
 
-    def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
+    @overload
+    def pull(self, count_max: int, timeout_ms: int | None, settling: None = None, /) -> list[Message]:
         """Waits until a message is ready; an empty list at the timeout or after `stop`."""
-    def try_pull(self, count_max: int, at_once: bool, /) -> list[Delivery] | None:
+    @overload
+    def pull(self, count_max: int, timeout_ms: int | None, settling: Settling, /) -> list[AsyncMessage]:
+        """As the first, for an event loop: the messages are settled by `settling`."""
+    def try_pull(self, count_max: int, at_once: bool, settling: Settling, /) -> list[AsyncMessage] | None:
         """Ready messages, without waiting. After an empty list, the store's `Unblocked` signals news once.
         None means that `pull` must be called, since looking would have to wait. With `at_once`, the caller does not
         wait for news: None also means that ready messages wait for facts that are being written.
@@ -87,12 +49,14 @@ class Subscription:
         """Signals news of this subscription under this token."""
     def begin_flush(self) -> int | None:
         """Submits everything queued; durable once the returned position is visible. None if that would wait."""
-    def receipt(self, delivery: Delivery, /) -> Receipt:
-        """The receipt that a message was published with, from its delivery."""
+    def receipt(self, message: Received, /) -> Receipt:
+        """The receipt that a message was published with."""
     def acknowledge(self, key: int) -> bool:
         """Queues one acknowledgement; never waits. False if the message was held for too long, here and below."""
-    def acknowledge_many(self, keys: list[int]) -> list[int]:
-        """Queues acknowledgements; never waits. Returns the places of messages that were held for too long."""
+    def acknowledge_many(self, messages: list[Message] | list[AsyncMessage], /) -> list[int]:
+        """Queues acknowledgements; never waits. Returns the places of messages that were held for too long; the others
+        are settled.
+        """
     def give_back(self, key: int, delay_ms: int) -> bool:
         """Queues a redelivery after `delay_ms`; never waits."""
     def dead_letter(self, key: int, reason: str, /) -> bool:
@@ -101,8 +65,6 @@ class Subscription:
         """Holds a message for so long from now, or for the time of the subscription once more."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until everything queued is durable; TimedOut at the timeout."""
-    def now_ms(self) -> int:
-        """The store's trusted clock, in milliseconds since 1970."""
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
     def close(self) -> None:

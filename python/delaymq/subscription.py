@@ -8,17 +8,15 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from delaymq._arguments.argument_errors import checked_int
-from delaymq._arguments.batches import checked_messages, checked_reason, listed
+from delaymq._arguments.batches import checked_reason, listed
 from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
+from delaymq._core import unsettled
 from delaymq._store.closing import Closing
 from delaymq.durations import Duration, delay_ms, wait_ms
-from delaymq.message import Message, Settling, check_held, note_acknowledged
-
-if TYPE_CHECKING:
-    from delaymq._core import Delivery
+from delaymq.message import Message, Settling, check_held
 
 __all__ = ["Subscription"]
 
@@ -30,17 +28,17 @@ LOCK_WAIT_S_MAX = threading.TIMEOUT_MAX  # the longest timeout of a Python lock,
 class DeliverySource(Settling, Protocol):
     """Where a subscription gets its messages from: the core, or a client's connection."""
 
-    def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
+    def pull(self, count_max: int, timeout_ms: int | None) -> list[Message]:
         """Waits until a message is ready; an empty list at the timeout or after `stop`."""
 
-    def acknowledge_many(self, keys: list[int]) -> list[int]:
-        """Queues acknowledgements. Returns the places of messages that were held for too long."""
+    def acknowledge_many(self, messages: list[Message], /) -> list[int]:
+        """Queues acknowledgements.
+
+        Returns the places of messages that were held for too long; the others are settled.
+        """
 
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until everything queued is durable."""
-
-    def now_ms(self) -> int:
-        """The store's trusted clock, in milliseconds since 1970."""
 
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
@@ -192,12 +190,7 @@ class Subscription(Closing):
                 yield batch
 
     def _pull(self, count_max: int, timeout_ms: int | None) -> list[Message]:
-        if self._stopped:
-            return []
-        core = self._core
-        deliveries = core.pull(count_max, timeout_ms)
-        handed_ms = core.now_ms() if deliveries else 0
-        return [Message(core, delivery, handed_ms) for delivery in deliveries]
+        return [] if self._stopped else self._core.pull(count_max, timeout_ms)
 
     def __iter__(self) -> Iterator[Message]:
         """Yields the messages one by one, until `stop`."""
@@ -218,9 +211,9 @@ class Subscription(Closing):
             Poisoned: The store stopped after a failed write.
         """
         given = listed(messages, "messages", "an iterable of Message")
-        unsettled = checked_messages(given, Message, self._core)
-        late = self._core.acknowledge_many(list(unsettled))
-        note_acknowledged(unsettled, late, given)
+        taken = unsettled(given, Message, self._core)
+        late = self._core.acknowledge_many(taken)
+        check_held([taken[place] for place in late], given)
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
         """Gives many messages back, to be delivered again after `delay`.
@@ -238,12 +231,12 @@ class Subscription(Closing):
         """
         milliseconds = delay_ms(delay)
         given = listed(messages, "messages", "an iterable of Message")
-        unsettled = checked_messages(given, Message, self._core)
+        taken = unsettled(given, Message, self._core)
         self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
         late = []
-        for key, message in unsettled.items():
-            if self._core.give_back(key, milliseconds):
-                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        for message in taken:
+            if self._core.give_back(message.key, milliseconds):
+                message._settle()  # noqa: SLF001 - a subscription settles its messages
             else:
                 late.append(message)
         check_held(late, given)
@@ -264,12 +257,12 @@ class Subscription(Closing):
         """
         checked_reason(reason)
         given = listed(messages, "messages", "an iterable of Message")
-        unsettled = checked_messages(given, Message, self._core)
+        taken = unsettled(given, Message, self._core)
         self._core.acknowledge_many([])  # as in `nack`
         late = []
-        for key, message in unsettled.items():
-            if self._core.dead_letter(key, reason):
-                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        for message in taken:
+            if self._core.dead_letter(message.key, reason):
+                message._settle()  # noqa: SLF001 - a subscription settles its messages
             else:
                 late.append(message)
         check_held(late, given)

@@ -39,7 +39,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         st.builds(lambda moment, zone: moment.replace(tzinfo=zone), MOMENTS, ZONES),
         st.sampled_from([date(2030, 1, 1), 5, "2030-01-01"]),
     ),
-    "level": st.sampled_from([1, 18, 19, True]),
+    "level": st.sampled_from([1, 18, 19, 0, -1, 2**70, True, "1"]),
+    "jitter": st.sampled_from([0, -0.0, timedelta(0), timedelta(-1), timedelta(days=3_651), 2**70, True, "1"]),
     "tags": st.sampled_from([(), [], ("a", "b"), ["c"], "d", None, ("",), 5]),
     "attributes": st.sampled_from([{}, {"a": "b"}, {"a": 5}, 5]),
     "message_id": st.sampled_from(["m", "", "\ud800", 5]),
@@ -98,6 +99,8 @@ def test_plain_messages_are_read_without_a_call_of_python(store: Store) -> None:
         Publish("orders", b"x", delay=timedelta(hours=1), tags=("a",), attributes={"b": "c"}, message_id="m"),
         Publish("orders", b"x", delay=3_600, key="k", if_exists="replace"),
         Publish("orders", b"x", delay=3_600.5, message_id="n", deduplicate=True),
+        Publish("orders", b"x", level=3),
+        Publish("orders", b"x", delay=3_600, jitter=timedelta(minutes=1)),
     ]
     calls: list[str] = []
 
@@ -116,7 +119,7 @@ def test_plain_messages_are_read_without_a_call_of_python(store: Store) -> None:
 
     called(plain)  # the first call imports what the core compares types with
     assert "row_of" not in called(plain)
-    assert "row_of" in called([Publish("orders", b"x", level=3)])
+    assert "row_of" in called([Publish("orders", b"x", expires=3)])
 
 
 def test_an_error_names_the_first_message_that_is_refused(store: Store) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import cast
 
-Delivery = tuple[int, str, bytes, int, int, int, bool, int, int, bytes]
+from delaymq.message import Message, Settling
 
 
 class FakeSubscription:
     def __init__(self, count: int) -> None:
-        self.waiting: deque[Delivery] = deque(
+        self.waiting = deque(
             (key, "orders", b"body %d" % key, 1_000 + key, 900, 1, False, 50 + key, 1_000 + key, b"")
             for key in range(count)
         )
@@ -18,16 +19,19 @@ class FakeSubscription:
         self.given_back: list[tuple[int, int]] = []
         self.calls: list[str] = []
 
-    def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
+    def pull(self, count_max: int, timeout_ms: int | None) -> list[Message]:
         self.pulls.append((count_max, timeout_ms))
-        return [self.waiting.popleft() for _ in range(min(count_max, len(self.waiting)))]
+        count = min(count_max, len(self.waiting))
+        return [Message(cast("Settling", self), self.waiting.popleft(), 1_005) for _ in range(count)]
 
     def acknowledge(self, key: int) -> bool:
         self.acknowledged.append(key)
         return True
 
-    def acknowledge_many(self, keys: list[int]) -> list[int]:
-        self.acknowledged += keys
+    def acknowledge_many(self, messages: list[Message]) -> list[int]:
+        for message in messages:
+            self.acknowledged.append(message.key)
+            message._settle()
         return []
 
     def give_back(self, key: int, delay_ms: int) -> bool:
@@ -36,9 +40,6 @@ class FakeSubscription:
 
     def flush(self, timeout_ms: int | None) -> None:
         self.calls.append(f"flush {timeout_ms}")
-
-    def now_ms(self) -> int:
-        return 1_005
 
     def stop(self) -> None:
         self.calls.append("stop")

@@ -6,47 +6,32 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from delaymq._arguments.argument_errors import unexpected, wrong_type
-from delaymq.errors import TooLarge
-from delaymq.message import Received, Settling
+from delaymq.errors import InvalidArgument, TooLarge, WrongType
+from delaymq.message import Received
 from delaymq.receipt import Receipt
 
 REASON_BYTES_MAX = 1024  # as in the core, which would not check the reason of a call without messages
 
-Received_ = TypeVar("Received_", bound="Received")
 Item = TypeVar("Item")
 
 
-def checked_messages(
-    messages: Iterable[Received_], kind: type[Received_], subscription: Settling
-) -> dict[int, Received_]:
-    """The unsettled ones of many messages, by their keys.
-
-    A key is unique within one subscription only: with a message of another subscription, the same key
-    would settle a message that no consumer has handled.
+def refused_message(index: int, kind: type[Received], found: object, is_foreign: bool) -> WrongType | InvalidArgument:
+    """The error for an item of a call for many messages.
 
     Args:
-        messages: The argument of the call. It is read to its end before any message is settled.
+        index: Its place.
         kind: The class that each message must have.
-        subscription: The subscription that the messages must be of.
-
-    Raises:
-        WrongType: It is not iterable, or item `index` is not of the class.
-        InvalidArgument: Item `index` is of another subscription.
+        found: The item.
+        is_foreign: It is a message of another subscription.
     """
-    unsettled = {}
-    for index, message in enumerate(listed(messages, "messages", f"an iterable of {kind.__name__}")):
-        if not isinstance(message, kind):
-            error = wrong_type(f"messages[{index}]", kind.__name__, message)
-            error.argument, error.index = "messages", index
-            raise error
-        if message._subscription is not subscription:  # noqa: SLF001 - a message belongs to its subscription
-            expected, hint = "a message of this subscription", "; settle each where it was handed over"
-            foreign = unexpected(f"messages[{index}]", expected, "one of another", hint)
-            foreign.argument, foreign.index = "messages", index
-            raise foreign
-        if not message._settled:  # noqa: SLF001
-            unsettled[message.key] = message
-    return unsettled
+    error: WrongType | InvalidArgument
+    if is_foreign:
+        hint = "; settle each where it was handed over"
+        error = unexpected(f"messages[{index}]", "a message of this subscription", "one of another", hint)
+    else:
+        error = wrong_type(f"messages[{index}]", kind.__name__, found)
+    error.argument, error.index = "messages", index
+    return error
 
 
 def listed(items: Iterable[Item], argument: str, expected: str) -> list[Item]:

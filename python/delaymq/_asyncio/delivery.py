@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import weakref
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,21 +21,28 @@ from delaymq._core import Subscription as CoreSubscription
 from delaymq.errors import Closed, StoreError
 
 if TYPE_CHECKING:
-    from delaymq._core import Delivery, Receipt
+    from delaymq._core import Receipt
+    from delaymq.message import Received
 
 Waiter: TypeAlias = "asyncio.Future[list[AsyncMessage]]"
 
 
 class Settling:
-    """Settles the messages of one subscription. False for a message that was held for too long."""
+    """Settles the messages of one subscription. False for a message that was held for too long.
 
-    __slots__ = ("_core", "_event_loop", "delivery")
+    Its delivery is referred to weakly: the buffer there has messages, and each of them has this object.
+    """
 
-    delivery: MessageDelivery
+    __slots__ = ("_core", "_delivery", "_event_loop")
 
     def __init__(self, core: CoreSubscription, event_loop: EventLoop) -> None:
         self._core = core
         self._event_loop = event_loop
+        self._delivery: Callable[[], MessageDelivery | None] = _nothing
+
+    def begin(self, delivery: MessageDelivery) -> None:
+        """From now on, the delivery is notified of what is settled."""
+        self._delivery = weakref.ref(delivery)
 
     def acknowledge(self, key: int, /) -> bool:
         """Queues an acknowledgement.
@@ -43,7 +52,8 @@ class Settling:
         """
         self._event_loop.check()
         is_held = self._core.acknowledge(key)
-        self.delivery.on_settled()
+        if (delivery := self._delivery()) is not None:
+            delivery.on_settled()
         return is_held
 
     def give_back(self, key: int, delay_ms: int, /) -> bool:
@@ -54,7 +64,8 @@ class Settling:
         """
         self._event_loop.check()
         is_held = self._core.give_back(key, delay_ms)
-        self.delivery.on_settled()
+        if (delivery := self._delivery()) is not None:
+            delivery.on_settled()
         return is_held
 
     def dead_letter(self, key: int, reason: str, /) -> bool:
@@ -65,7 +76,8 @@ class Settling:
         """
         self._event_loop.check()
         is_held = self._core.dead_letter(key, reason)
-        self.delivery.on_settled()
+        if (delivery := self._delivery()) is not None:
+            delivery.on_settled()
         return is_held
 
     def extend(self, key: int, duration_ms: int | None, /) -> bool:
@@ -77,13 +89,13 @@ class Settling:
         self._event_loop.check()
         return self._core.extend(key, duration_ms)
 
-    def receipt(self, delivery: Delivery, /) -> Receipt:
+    def receipt(self, message: Received, /) -> Receipt:
         """The receipt that a message was published with.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
         """
-        return self._core.receipt(delivery)
+        return self._core.receipt(message)
 
 
 class MessageDelivery:
@@ -94,13 +106,14 @@ class MessageDelivery:
     ) -> None:
         self._core = core
         self._settling = settling
+        settling.begin(self)
         self._is_limited = is_limited  # a message may be held for some time only, from when it is handed over
         self._event_loop = event_loop
         self._buffered: deque[AsyncMessage] = deque()
         self._returned: list[AsyncMessage] = []
         # For each waiter: the messages it wants, the messages to pull for it, and whether it only polls.
         self._waiting: OrderedDict[Waiter, tuple[int, int, bool]] = OrderedDict()
-        self._fetching: asyncio.Future[list[Delivery]] | None = None
+        self._fetching: asyncio.Future[list[AsyncMessage]] | None = None
         self._timed_out: list[Waiter] = []
         self._is_scheduled = False
         self.stopped = False  # set by any thread: no message is handed over any more
@@ -208,18 +221,18 @@ class MessageDelivery:
         """Pulls without waiting; True if messages came."""
         _, pull, at_once = next(iter(self._waiting.values()))
         try:
-            deliveries = self._core.try_pull(pull, at_once)
+            messages = self._core.try_pull(pull, at_once, self._settling)
         except StoreError as error:
             self._fail(error)
             return False
-        if deliveries is None:
-            self._fetching = self._event_loop.blocking.begin(self._core.pull, pull, 0)
+        if messages is None:
+            self._fetching = self._event_loop.blocking.begin(self._core.pull, pull, 0, self._settling)
             self._fetching.add_done_callback(self._fetched)
             return False
-        self._keep(deliveries)
-        return bool(deliveries)
+        self._keep(messages)
+        return bool(messages)
 
-    def _fetched(self, fetching: asyncio.Future[list[Delivery]]) -> None:
+    def _fetched(self, fetching: asyncio.Future[list[AsyncMessage]]) -> None:
         """Handles the result of a pull on a thread."""
         self._fetching = None
         late, self._timed_out = self._timed_out, []
@@ -237,10 +250,9 @@ class MessageDelivery:
             _finish(waiter, [])
         self.on_news()
 
-    def _keep(self, deliveries: list[Delivery]) -> None:
+    def _keep(self, messages: list[AsyncMessage]) -> None:
         if not self._discarded:
-            settling, handed_ms = self._settling, self._core.now_ms() if deliveries else 0
-            self._buffered.extend([AsyncMessage(settling, delivery, handed_ms) for delivery in deliveries])
+            self._buffered.extend(messages)
 
     def _fail(self, error: BaseException) -> None:
         while self._waiting:
@@ -297,6 +309,10 @@ class MessageDelivery:
 
 
 _key = attrgetter("key")
+
+
+def _nothing() -> None:
+    """As a weak reference to what has ended."""
 
 
 def _finish(waiter: Waiter, messages: list[AsyncMessage]) -> None:

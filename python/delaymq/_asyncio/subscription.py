@@ -7,16 +7,17 @@ import warnings
 from collections.abc import AsyncIterator, Iterable
 from typing import Self
 
-from delaymq._arguments.batches import checked_messages, checked_reason, listed
+from delaymq._arguments.batches import checked_reason, listed
 from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._asyncio.delivery import MessageDelivery, Settling
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
 from delaymq._core import Subscription as CoreSubscription
+from delaymq._core import unsettled
 from delaymq._store.closing import AsyncClosing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
-from delaymq.message import check_held, note_acknowledged
+from delaymq.message import check_held
 from delaymq.subscription import PULL_MESSAGES, Openable, checked_batch
 
 
@@ -59,7 +60,7 @@ class AsyncSubscription(AsyncClosing):
         self._store = store
         self._event_loop = event_loop
         self._settling = Settling(core, event_loop)
-        self._delivery = self._settling.delivery = MessageDelivery(core, self._settling, event_loop, is_limited)
+        self._delivery = MessageDelivery(core, self._settling, event_loop, is_limited)
         core.watch(event_loop.wakeups.watch(self._delivery))
         self._closing: asyncio.Future[None] | None = None
 
@@ -157,10 +158,10 @@ class AsyncSubscription(AsyncClosing):
         """
         self._event_loop.check()
         given = listed(messages, "messages", "an iterable of AsyncMessage")
-        unsettled = checked_messages(given, AsyncMessage, self._settling)
-        late = self._core.acknowledge_many(list(unsettled))
+        taken = unsettled(given, AsyncMessage, self._settling)
+        late = self._core.acknowledge_many(taken)
         self._delivery.on_settled()
-        note_acknowledged(unsettled, late, given)
+        check_held([taken[place] for place in late], given)
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
         """Gives many messages back, to be delivered again after `delay`.
@@ -180,12 +181,12 @@ class AsyncSubscription(AsyncClosing):
         milliseconds = delay_ms(delay)
         self._event_loop.check()
         given = listed(messages, "messages", "an iterable of AsyncMessage")
-        unsettled = checked_messages(given, AsyncMessage, self._settling)
+        taken = unsettled(given, AsyncMessage, self._settling)
         self._core.acknowledge_many([])  # raises if the subscription cannot settle, even if there is no message
         late = []
-        for key, message in unsettled.items():
-            if self._settling.give_back(key, milliseconds):
-                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        for message in taken:
+            if self._settling.give_back(message.key, milliseconds):
+                message._settle()  # noqa: SLF001 - a subscription settles its messages
             else:
                 late.append(message)
         check_held(late, given)
@@ -208,12 +209,12 @@ class AsyncSubscription(AsyncClosing):
         checked_reason(reason)
         self._event_loop.check()
         given = listed(messages, "messages", "an iterable of AsyncMessage")
-        unsettled = checked_messages(given, AsyncMessage, self._settling)
+        taken = unsettled(given, AsyncMessage, self._settling)
         self._core.acknowledge_many([])  # as in `nack`
         late = []
-        for key, message in unsettled.items():
-            if self._settling.dead_letter(key, reason):
-                message._settled = True  # noqa: SLF001 - a subscription settles its messages
+        for message in taken:
+            if self._settling.dead_letter(message.key, reason):
+                message._settle()  # noqa: SLF001 - a subscription settles its messages
             else:
                 late.append(message)
         check_held(late, given)

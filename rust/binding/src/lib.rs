@@ -5,6 +5,7 @@ mod bench;
 mod convert;
 mod embedded;
 mod operate;
+mod received;
 mod remote;
 mod tables;
 
@@ -16,6 +17,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<convert::receipt::Receipt>()?;
     module.add_class::<convert::receipt::Receipts>()?;
+    module.add_class::<received::message::Received>()?;
+    module.add_class::<received::faces::Message>()?;
+    module.add_class::<received::faces::AsyncMessage>()?;
+    module.add_function(wrap_pyfunction!(received::many::unsettled, module)?)?;
     module.add_class::<embedded::store::Store>()?;
     module.add_class::<embedded::subscription::Subscription>()?;
     module.add_class::<embedded::clock::Clock>()?;

@@ -11,12 +11,15 @@ import contextlib
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
 from delaymq._asyncio.wakeups import Watchers
 from delaymq.client.options import ClientOptions, log_report
 from delaymq.errors import AmbiguousError, StoreError, TimedOut
+
+if TYPE_CHECKING:
+    from delaymq.message import Settling
 
 OPENED = 0  # the number of the answer that says whether the first connection was made
 
@@ -189,7 +192,6 @@ class LoopSubscription:
         self.dead_letter = core.dead_letter
         self.extend = core.extend
         self.receipt = core.receipt
-        self.now_ms = core.now_ms
         self.stop = core.stop
         self.try_pull = core.try_pull
 
@@ -202,7 +204,7 @@ class LoopSubscription:
         """Sets the token by which its watcher is known."""
         self._connection.watch(self._core.id, token)
 
-    async def pull(self, count_max: int, _timeout_ms: int, /) -> list[_core.Delivery]:
+    async def pull(self, count_max: int, _timeout_ms: int, settling: Settling, /) -> list[_core.AsyncMessage]:
         """Messages that have arrived once the server has sent all that were ready.
 
         Raises:
@@ -210,7 +212,7 @@ class LoopSubscription:
         """
         with contextlib.suppress(AmbiguousError):  # the connection was lost, and its messages with it
             await self._connection.answer(self._core.begin_ready)
-        return self._core.try_pull(count_max, False) or []
+        return self._core.try_pull(count_max, False, settling) or []
 
     def begin_flush(self) -> None:
         """Returns None: there is no position to wait for, since `flush` asks the server."""

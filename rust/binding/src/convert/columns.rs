@@ -6,7 +6,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyIterator, PyMemoryView, PyString, PyTuple};
 
-use crate::convert::message::{About, Batch, delay_of, push, sequence};
+use crate::convert::message::{About, Batch, delay_of, later, push, sequence};
 use crate::convert::publishes::Types;
 use crate::convert::{errors, meta, terms, text};
 
@@ -69,13 +69,6 @@ impl<'py> Rows<'py> {
         let name = text::of("subject", &subject)?;
         let meta = if has_id { meta::encoded_parts(&id, PyTuple::empty(py).as_any(), &nothing)? } else { Vec::new() };
         push(batch, &name, body, due, About { meta: &meta, terms })
-    }
-}
-
-const fn later(due: Due, extra_ms: u64) -> Due {
-    match due {
-        Due::After(delay_ms) => Due::After(delay_ms.saturating_add(extra_ms)),
-        Due::At(time) => Due::At(Millis(time.0.saturating_add(extra_ms))),
     }
 }
 

@@ -4,9 +4,10 @@
 use delaymq_client::failure::Failure;
 use delaymq_core::error::Error;
 use delaymq_core::wire::extension::errors::{RemoteError, Value};
+use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 type Details = Vec<(&'static str, Value)>;
 
@@ -106,6 +107,28 @@ pub(crate) fn at_index(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     }
 }
 
+/// The exception that a function of the Python package makes.
+pub(crate) fn made_by<'py>(
+    py: Python<'py>,
+    module: &str,
+    function: &Bound<'py, PyString>,
+    arguments: impl PyCallArgs<'py>,
+) -> PyErr {
+    let made = py.import(module).and_then(|module| module.getattr(function)?.call1(arguments));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// True if an exception is of one of these classes.
+pub(crate) fn is_any(py: Python<'_>, error: &PyErr, classes: &[&str]) -> PyResult<bool> {
+    let module = module(py)?;
+    for class in classes {
+        if error.is_instance(py, &module.getattr(*class)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn exception(py: Python<'_>, class: &str, message: &str, details: Details) -> PyErr {
     match built(py, class, message, details) {
         Ok(value) => PyErr::from_value(value),
@@ -114,8 +137,6 @@ fn exception(py: Python<'_>, class: &str, message: &str, details: Details) -> Py
 }
 
 fn built<'py>(py: Python<'py>, class: &str, message: &str, details: Details) -> PyResult<Bound<'py, PyAny>> {
-    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = MODULE.get_or_try_init(py, || py.import("delaymq.errors").map(Bound::unbind))?;
     let attributes = PyDict::new(py);
     for (name, detail) in details {
         match detail {
@@ -123,5 +144,10 @@ fn built<'py>(py: Python<'py>, class: &str, message: &str, details: Details) -> 
             Value::Number(value) => attributes.set_item(name, value)?,
         }
     }
-    module.bind(py).getattr(class)?.call((message,), Some(&attributes))
+    module(py)?.getattr(class)?.call((message,), Some(&attributes))
+}
+
+fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    MODULE.get_or_try_init(py, || py.import("delaymq.errors").map(Bound::unbind)).map(|module| module.bind(py))
 }

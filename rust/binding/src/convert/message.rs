@@ -1,17 +1,16 @@
-//! Messages across the boundary: bodies, delays, deliveries.
+//! Messages that are published: bodies and delays.
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::units::{DueKey, Millis, Sequence};
+use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
-use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
+use delaymq_engine::{Due, PublishBatch, PublishTerms};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyMemoryView, PyString};
 
-use crate::convert::key::Key;
 use crate::convert::terms;
 use crate::convert::terms::Terms;
-use crate::convert::{errors, meta, qmq, text};
+use crate::convert::{errors, meta, text};
 
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
 const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
@@ -132,6 +131,14 @@ pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
     if absolute { Due::At(Millis(due_ms)) } else { Due::After(due_ms) }
 }
 
+/// A due time that is later by so many milliseconds.
+pub(crate) const fn later(due: Due, extra_ms: u64) -> Due {
+    match due {
+        Due::After(delay_ms) => Due::After(delay_ms.saturating_add(extra_ms)),
+        Due::At(time) => Due::At(Millis(time.0.saturating_add(extra_ms))),
+    }
+}
+
 /// One of many delays. Plain numbers are converted here, all other values by `delaymq.durations`, which also raises
 /// all errors.
 pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
@@ -159,59 +166,4 @@ fn rounded_up(milliseconds: f64) -> u64 {
     let nearest = milliseconds.round();
     let noise = (milliseconds - nearest).abs() <= nearest * FLOAT_NOISE;
     (if noise { nearest } else { milliseconds.ceil() }) as u64
-}
-
-/// Deliveries as the tuples that `_core.pyi` names.
-pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bound<'py, PyList>> {
-    let Some(first) = delivered.first() else {
-        return Ok(PyList::empty(py));
-    };
-    let (mut name, mut subject) = (&first.subject, PyString::new(py, &first.subject));
-    let tuples = delivered.iter().map(|message| {
-        // Neighbours mostly have the same subject.
-        if message.subject != *name {
-            (name, subject) = (&message.subject, PyString::new(py, &message.subject));
-        }
-        tuple(subject.clone(), message)
-    });
-    let tuples = tuples.collect::<PyResult<Vec<_>>>()?;
-    PyList::new(py, tuples)
-}
-
-fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bound<'py, PyTuple>> {
-    let py = subject.py();
-    let (meta, body) = qmq::parts(&message.payload);
-    let fields = (
-        Key(message.key.number()),
-        subject,
-        PyBytes::new(py, &body),
-        message.due.0,
-        message.published.0,
-        message.attempt,
-        message.redelivered,
-        message.sequence.0,
-        message.first_due.0,
-        PyBytes::new(py, &meta),
-        PyBytes::new(py, b""),
-    );
-    fields.into_pyobject(py)
-}
-
-/// The receipt data in a delivery, in its Python form.
-pub(crate) struct Told {
-    pub(crate) key: DueKey,
-    pub(crate) subject: String,
-    pub(crate) size: u32,
-}
-
-impl Told {
-    /// Reads the tuple that `_core.pyi` names.
-    pub(crate) fn of(delivery: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let (sequence, due): (u64, u64) = (delivery.get_item(7)?.extract()?, delivery.get_item(8)?.extract()?);
-        Ok(Self {
-            key: DueKey { due: Millis(due), sequence: Sequence(sequence) },
-            subject: delivery.get_item(1)?.extract()?,
-            size: u32::try_from(delivery.get_item(2)?.len()?)?,
-        })
-    }
 }

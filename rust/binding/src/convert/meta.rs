@@ -84,8 +84,14 @@ fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>
 #[pyfunction]
 #[pyo3(signature = (meta, /))]
 pub(crate) fn decode_meta<'py>(meta: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyTuple>> {
-    let py = meta.py();
-    let bytes = meta.as_bytes();
+    decoded_parts(meta.py(), meta.as_bytes())?.into_pyobject(meta.py())
+}
+
+/// Message id, tags and attributes of Python.
+type Parts<'py> = (Bound<'py, PyString>, Bound<'py, PyTuple>, Bound<'py, PyDict>);
+
+/// As [`decode_meta`].
+pub(crate) fn decoded_parts<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Parts<'py>> {
     let read = if bytes.is_empty() { Some(Meta::default()) } else { decoded(bytes) };
     let read = read.ok_or_else(|| errors::refused(py, "meta", "message id, tags and attributes", "other bytes"))?;
     let attributes = PyDict::new(py);
@@ -94,5 +100,5 @@ pub(crate) fn decode_meta<'py>(meta: &Bound<'py, PyBytes>) -> PyResult<Bound<'py
         let value = PyBytes::new(py, &value).call_method1("decode", ("utf-8", "surrogateescape"))?;
         attributes.set_item(key, value)?;
     }
-    (read.message_id, PyTuple::new(py, read.tags)?, attributes).into_pyobject(py)
+    Ok((PyString::new(py, &read.message_id), PyTuple::new(py, read.tags)?, attributes))
 }

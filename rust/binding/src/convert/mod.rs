@@ -2,7 +2,7 @@
 //!
 //! In: Python objects, or values of the engine. Out: the other. No function here waits.
 //! Read `errors` (exceptions), then `message`, `key` (of deliveries), `meta` (ids, tags, attributes), `publishes` and `columns`
-//! (of a batch), `receipt`, `terms`, `text`, `fields` (dictionaries) and `qmq` (QMQ's messages).
+//! (of a batch), `receipt`, `terms`, `text`, `moments` (times), `fields` (dictionaries) and `qmq` (QMQ's messages).
 
 pub(crate) mod columns;
 pub(crate) mod errors;
@@ -10,6 +10,7 @@ pub(crate) mod fields;
 pub(crate) mod key;
 pub(crate) mod message;
 pub(crate) mod meta;
+pub(crate) mod moments;
 pub(crate) mod publishes;
 pub(crate) mod qmq;
 pub(crate) mod receipt;

@@ -10,12 +10,11 @@ use delaymq_engine::{Due, IfExists, PublishTerms};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyList, PyString, PyTuple};
 
-use crate::convert::message::{About, Batch, plain_seconds, push, push_row};
+use crate::convert::message::{About, Batch, later, plain_seconds, push, push_row};
+use crate::convert::moments::{DAY_MS, days_since_1970};
 use crate::convert::{errors, meta, text};
-
-const DAY_MS: u64 = 86_400_000;
 
 /// The options of a message: fields of `delaymq.Publish`, the most frequent ones first.
 const OPTIONS: [&str; 12] = [
@@ -76,6 +75,10 @@ pub(crate) struct Types {
     row_of: Py<PyAny>,
     due_ms: Py<PyAny>,
     new_ids: Py<PyAny>,
+    random_bytes: Py<PyAny>,
+    /// The delay levels from 1 on, in seconds.
+    levels_s: Vec<u64>,
+    jitter_ms_max: u64,
     /// The names of [`OPTIONS`].
     options: [Py<PyString>; OPTIONS.len()],
 }
@@ -93,6 +96,9 @@ impl Types {
                 row_of: of("delaymq._arguments.publishes", "row_of")?,
                 due_ms: of("delaymq.durations", "due_ms")?,
                 new_ids: of("delaymq._arguments.publishes", "new_ids")?,
+                random_bytes: of("os", "urandom")?,
+                levels_s: of("delaymq.durations", "LEVELS_S")?.extract(py)?,
+                jitter_ms_max: of("delaymq.durations", "JITTER_MS_MAX")?.extract(py)?,
                 options: OPTIONS.map(|name| PyString::intern(py, name).unbind()),
             })
         })
@@ -214,11 +220,13 @@ impl<'py> Reader<'_, 'py> {
     /// The options, if their types are plain and their values are certainly accepted.
     fn plain(&self, values: Values<'py>) -> PyResult<Option<Plain<'py>>> {
         let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
-        let [delay, key, at, message_id, tags, attributes, deduplicate, if_exists, others @ ..] = values;
+        let [delay, key, at, message_id, tags, attributes, deduplicate, if_exists, level, jitter, others @ ..] = values;
         if others.into_iter().any(|other| given(other).is_some()) {
             return Ok(None);
         }
-        let Some(due) = self.due(given(delay).as_ref(), given(at).as_ref())? else { return Ok(None) };
+        let times = [given(delay), given(at), given(level)];
+        let Some(due) = self.due(times.each_ref().map(Option::as_ref))? else { return Ok(None) };
+        let Some(due) = self.jittered(due, given(jitter).as_ref())? else { return Ok(None) };
         let key = match given(key).map(Bound::cast_into::<PyString>) {
             Some(Ok(key)) if key.to_cow().is_ok() => Some(key),
             None => None,
@@ -241,26 +249,49 @@ impl<'py> Reader<'_, 'py> {
         Ok(Some(Plain { due, key, if_exists, deduplicates, message_id, tags, attributes }))
     }
 
-    fn due(&self, delay: Option<&Bound<'py, PyAny>>, at: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Due>> {
-        match (delay, at) {
-            (None, None) => Ok(Some(Due::After(0))),
-            (Some(delay), None) => self.delay_of(delay),
-            (None, Some(at)) => self.types.moment_of(at),
-            (Some(_), Some(_)) => Ok(None),
+    /// The due time by a delay, a moment or a level.
+    fn due(&self, times: [Option<&Bound<'py, PyAny>>; 3]) -> PyResult<Option<Due>> {
+        match times {
+            [None, None, None] => Ok(Some(Due::After(0))),
+            [Some(delay), None, None] => Ok(self.delay_of(delay)?.map(Due::After)),
+            [None, Some(at), None] => self.types.moment_of(at),
+            [None, None, Some(level)] => Ok(self.level_of(level).map(Due::After)),
+            _ => Ok(None),
         }
     }
 
-    fn delay_of(&self, delay: &Bound<'py, PyAny>) -> PyResult<Option<Due>> {
+    fn level_of(&self, level: &Bound<'py, PyAny>) -> Option<u64> {
+        let number = level.cast_exact::<PyInt>().ok()?.extract::<usize>().ok()?;
+        self.types.levels_s.get(number.checked_sub(1)?).map(|seconds| seconds.saturating_mul(1_000))
+    }
+
+    /// The due time and a random part of the jitter, as `delaymq.durations.jittered` draws it.
+    fn jittered(&self, due: Due, jitter: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Due>> {
+        let Some(jitter) = jitter else { return Ok(Some(due)) };
+        let Some(most) = self.delay_of(jitter)?.filter(|most| *most <= self.types.jitter_ms_max) else {
+            return Ok(None);
+        };
+        if most == 0 {
+            return Ok(Some(due));
+        }
+        // So many bytes that the modulus favours no number by more than one in 2^64.
+        let drawn = self.types.random_bytes.bind(jitter.py()).call1((16,))?.extract::<[u8; 16]>()?;
+        let part = u128::from_be_bytes(drawn) % (u128::from(most) + 1);
+        Ok(Some(later(due, u64::try_from(part)?)))
+    }
+
+    /// Milliseconds, rounded up.
+    fn delay_of(&self, delay: &Bound<'py, PyAny>) -> PyResult<Option<u64>> {
         let py = delay.py();
         if !delay.get_type().is(self.types.timedelta.bind(py)) {
-            return Ok(plain_seconds(delay)?.map(Due::After));
+            return plain_seconds(delay);
         }
         let days: i64 = delay.getattr(intern!(py, "days"))?.extract()?;
         let Ok(days) = u64::try_from(days) else { return Ok(None) };
         let seconds: u64 = delay.getattr(intern!(py, "seconds"))?.extract()?;
         let microseconds: u64 = delay.getattr(intern!(py, "microseconds"))?.extract()?;
         let whole = days.saturating_mul(DAY_MS).saturating_add(seconds.saturating_mul(1_000));
-        Ok(Some(Due::After(whole.saturating_add(microseconds.div_ceil(1_000)))))
+        Ok(Some(whole.saturating_add(microseconds.div_ceil(1_000))))
     }
 
     /// The next of as many new ids as messages are left.
@@ -275,15 +306,4 @@ impl<'py> Reader<'_, 'py> {
 
 fn is_empty_tuple(value: &Bound<'_, PyAny>) -> bool {
     value.cast_exact::<PyTuple>().is_ok_and(PyTupleMethods::is_empty)
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar; `None` before 1970.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    // A year that begins in March has its leap day at its end.
-    let (year, month) = if month > 2 { (year, month.checked_sub(3)?) } else { (year.checked_sub(1)?, month + 9) };
-    let leap_days = (year / 4).checked_sub(year / 100)?.checked_add(year / 400)?;
-    let before_month = month.checked_mul(153)?.checked_add(2)? / 5;
-    let from_year_0 = year.checked_mul(365)?.checked_add(leap_days)?.checked_add(before_month)?.checked_add(day)?;
-    // 1970-01-01 is day 719,469 by this count.
-    from_year_0.checked_sub(719_469)
 }

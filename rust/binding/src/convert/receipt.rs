@@ -6,9 +6,9 @@ use delaymq_core::store::Receipt as CoreReceipt;
 use delaymq_engine::Receipts as EngineReceipts;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyList, PySlice, PyString};
 
-use crate::convert::errors;
+use crate::convert::{errors, moments};
 
 /// One receipt.
 #[pyclass(frozen, eq, hash, module = "delaymq._core")]
@@ -42,7 +42,7 @@ impl Receipt {
 
     #[getter]
     fn due<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("delaymq.durations")?.call_method1("moment", (self.0.key.due.0,))
+        moments::moment(py, self.0.key.due)
     }
 
     #[getter]
@@ -62,14 +62,6 @@ impl Receipt {
     fn __repr__(&self) -> String {
         format!("Receipt({:?})", self.0.to_text())
     }
-}
-
-/// The receipt of a message that a server delivered, from the bytes at the end of its delivery.
-pub(crate) fn receipt_of(delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
-    let bytes = delivery.get_item(10)?;
-    let read = CoreReceipt::from_bytes(bytes.cast::<PyBytes>()?.as_bytes());
-    let refused = || errors::refused(delivery.py(), "receipt", "the bytes of a receipt", "others");
-    read.map(Receipt).ok_or_else(refused)
 }
 
 /// Receipts that a caller gave, each of this stream.

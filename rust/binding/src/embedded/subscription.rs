@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delaymq_engine::{DeliveryKey, Pulled, Subscription as EngineSubscription};
+use delaymq_core::units::DueKey;
+use delaymq_engine::{Delivered, DeliveryKey, Pulled, Subscription as EngineSubscription};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 
 use crate::convert::key::Key;
 use crate::convert::receipt::Receipt;
-use crate::convert::{errors, message, text};
+use crate::convert::{errors, qmq, text};
 use crate::embedded::waits::Wait;
+use crate::received::many::{Described, Recipient, acknowledged};
+use crate::received::message::Received;
 
 /// One consumer of a group.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -33,14 +36,20 @@ impl Subscription {
 
 #[pymethods]
 impl Subscription {
-    fn pull<'py>(&self, py: Python<'py>, count_max: usize, timeout_ms: Option<u64>) -> PyResult<Bound<'py, PyList>> {
-        let mut wait = Wait::new(timeout_ms);
+    #[pyo3(signature = (count_max, timeout_ms, settling = None, /))]
+    fn pull<'py>(
+        slf: &Bound<'py, Self>,
+        count_max: usize,
+        timeout_ms: Option<u64>,
+        settling: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (py, this, mut wait) = (slf.py(), slf.get(), Wait::new(timeout_ms));
         loop {
             let (slice, last) = wait.slice();
-            let pulled = py.detach(|| self.engine.pull(count_max, slice));
+            let pulled = py.detach(|| this.engine.pull(count_max, slice));
             let delivered = pulled.map_err(|error| errors::raised(py, error))?;
-            if !delivered.is_empty() || last || self.stopped.load(Ordering::Acquire) {
-                return message::list(py, &delivered);
+            if !delivered.is_empty() || last || this.stopped.load(Ordering::Acquire) {
+                return list(slf, &delivered, settling);
             }
             wait.look_for_signals(py)?;
         }
@@ -54,11 +63,14 @@ impl Subscription {
         late.map(|late| late.is_empty()).map_err(|error| errors::raised(py, error))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<usize>> {
+    #[pyo3(signature = (messages, /))]
+    fn acknowledge_many(&self, messages: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+        let py = messages.py();
         self.check_open(py)?;
-        let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(key.0)).collect();
-        self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
+        acknowledged(messages, |keys| {
+            let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(*key)).collect();
+            self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
+        })
     }
 
     /// Like `acknowledge`, this does not wait.
@@ -97,15 +109,17 @@ impl Subscription {
         }
     }
 
-    fn now_ms(&self) -> u64 {
-        self.engine.now().0
-    }
-
     /// For an event loop: returns None if the call would have to wait.
-    #[pyo3(signature = (count_max, at_once, /))]
-    fn try_pull<'py>(&self, py: Python<'py>, count_max: usize, at_once: bool) -> PyResult<Option<Bound<'py, PyList>>> {
-        match self.engine.try_pull(count_max, at_once).map_err(|error| errors::raised(py, error))? {
-            Pulled::Messages(delivered) => message::list(py, &delivered).map(Some),
+    #[pyo3(signature = (count_max, at_once, settling, /))]
+    fn try_pull<'py>(
+        slf: &Bound<'py, Self>,
+        count_max: usize,
+        at_once: bool,
+        settling: Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let py = slf.py();
+        match slf.get().engine.try_pull(count_max, at_once).map_err(|error| errors::raised(py, error))? {
+            Pulled::Messages(delivered) => list(slf, &delivered, Some(settling)).map(Some),
             Pulled::Nothing => Ok(Some(PyList::empty(py))),
             Pulled::WouldWait => Ok(None),
         }
@@ -121,11 +135,13 @@ impl Subscription {
         Ok(end.map(|end| end.0))
     }
 
-    #[pyo3(signature = (delivery, /))]
-    fn receipt(&self, delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
-        let told = message::Told::of(delivery)?;
-        let found = self.engine.receipt_of(told.key, &told.subject, told.size);
-        found.map(Receipt).map_err(|error| errors::raised(delivery.py(), error))
+    #[pyo3(signature = (message, /))]
+    fn receipt(&self, message: &Bound<'_, Received>) -> PyResult<Receipt> {
+        let (py, state) = (message.py(), &message.get().state);
+        let key = DueKey { due: state.first_due, sequence: state.sequence };
+        let size = u32::try_from(state.body.as_bytes(py).len())?;
+        let found = self.engine.receipt_of(key, &state.subject.bind(py).to_cow()?, size);
+        found.map(Receipt).map_err(|error| errors::raised(py, error))
     }
 
     fn stop(&self, py: Python<'_>) {
@@ -138,4 +154,28 @@ impl Subscription {
         self.closed.store(true, Ordering::Release);
         py.detach(|| self.engine.close()).map_err(|error| errors::raised(py, error))
     }
+}
+
+fn list<'py>(
+    subscription: &Bound<'py, Subscription>,
+    delivered: &[Delivered],
+    settling: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let now = || subscription.get().engine.now();
+    Recipient::of(subscription, settling).list(delivered, now, |message, writer| {
+        let (meta, body) = qmq::parts(&message.payload);
+        writer.push(&Described {
+            key: message.key.number(),
+            subject: &message.subject,
+            meta: &meta,
+            body: &body,
+            due: message.due,
+            first_due: message.first_due,
+            published: message.published,
+            attempt: message.attempt,
+            redelivered: message.redelivered,
+            sequence: message.sequence,
+            receipt: None,
+        })
+    })
 }

@@ -6,15 +6,18 @@ use std::time::Duration;
 use delaymq_client::failure::{Failure, Kind};
 use delaymq_client::session::{Arrival, Closing, Session, SubscriptionId, SubscriptionRequest, Ticket};
 use delaymq_client::transport::{Connection as Transport, Slot, Waited, Waiter};
+use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::consume::PayloadForm;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::PyList;
 
 use crate::convert::key::Key;
-use crate::convert::receipt::{self, Receipt};
+use crate::convert::receipt::Receipt;
 use crate::convert::{errors, qmq, text};
 use crate::embedded::options::{self, FilterTuple};
 use crate::embedded::waits::Wait;
+use crate::received::many::{Described, Recipient, acknowledged};
+use crate::received::message::Received;
 use crate::remote::waiting::{await_answer, await_slot, check, check_process, transport_wait};
 
 /// One consumer of a group on a server. It lives over all connections of its client.
@@ -146,6 +149,11 @@ impl RemoteSubscription {
         Ok(await_answer(py, &self.transport, slot, ticket, timeout)?.map(drop))
     }
 
+    /// The server's trusted clock.
+    fn now(&self) -> Millis {
+        self.transport.with(|session, now_ms| session.now(now_ms))
+    }
+
     fn begin_closing(&self, py: Python<'_>, waiter: Waiter, with_client: bool) -> PyResult<Option<Closing>> {
         let begin = |session: &mut Session<Waiter>, now_ms| session.begin_close(self.id, waiter, with_client, now_ms);
         Self::failed(py, self.transport.with(begin))
@@ -166,18 +174,18 @@ impl RemoteSubscription {
     }
 
     #[pyo3(signature = (count_max, timeout_ms, /))]
-    fn pull<'py>(&self, py: Python<'py>, count_max: usize, timeout_ms: Option<u64>) -> PyResult<Bound<'py, PyList>> {
-        check(py, &self.transport)?;
-        let found = self.taken(py, count_max, timeout_ms != Some(0))?;
-        if !found.is_empty() {
-            return list(py, &found);
+    fn pull<'py>(slf: &Bound<'py, Self>, count_max: usize, timeout_ms: Option<u64>) -> PyResult<Bound<'py, PyList>> {
+        let (py, this) = (slf.py(), slf.get());
+        check(py, &this.transport)?;
+        let mut found = this.taken(py, count_max, timeout_ms != Some(0))?;
+        if found.is_empty() {
+            found = if timeout_ms == Some(0) {
+                this.ready(py, count_max)?
+            } else {
+                this.awaited(py, count_max, timeout_ms)?.unwrap_or_default()
+            };
         }
-        let found = if timeout_ms == Some(0) {
-            self.ready(py, count_max)?
-        } else {
-            self.awaited(py, count_max, timeout_ms)?.unwrap_or_default()
-        };
-        list(py, &found)
+        list(slf, &found, None)
     }
 
     /// Only queues, so the interpreter stays held: to release it could cost a busy process 5 ms.
@@ -189,12 +197,13 @@ impl RemoteSubscription {
         Self::failed(py, late).map(|late| late.is_empty())
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
-    #[pyo3(signature = (keys, /))]
-    fn acknowledge_many(&self, py: Python<'_>, keys: Vec<Key>) -> PyResult<Vec<usize>> {
+    #[pyo3(signature = (messages, /))]
+    fn acknowledge_many(&self, messages: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+        let py = messages.py();
         check_process(py, &self.transport)?;
-        let keys: Vec<u128> = keys.iter().map(|key| key.0).collect();
-        Self::failed(py, self.transport.with(|session, now_ms| session.acknowledge(self.id, &keys, now_ms)))
+        acknowledged(messages, |keys| {
+            Self::failed(py, self.transport.with(|session, now_ms| session.acknowledge(self.id, keys, now_ms)))
+        })
     }
 
     /// Like `acknowledge`, this does not wait.
@@ -246,15 +255,21 @@ impl RemoteSubscription {
     }
 
     /// For an event loop: returns None if the server must be asked, since no coroutine will wait for news.
-    #[pyo3(signature = (count_max, at_once, /))]
-    fn try_pull<'py>(&self, py: Python<'py>, count_max: usize, at_once: bool) -> PyResult<Option<Bound<'py, PyList>>> {
-        check(py, &self.transport)?;
-        let found = self.taken(py, count_max, !at_once)?;
-        let must_ask = |session: &mut Session<Waiter>| session.is_subscribed(self.id) && !session.is_stopped(self.id);
-        if found.is_empty() && at_once && self.transport.with(|session, _| must_ask(session)) {
+    #[pyo3(signature = (count_max, at_once, settling, /))]
+    fn try_pull<'py>(
+        slf: &Bound<'py, Self>,
+        count_max: usize,
+        at_once: bool,
+        settling: Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let (py, this) = (slf.py(), slf.get());
+        check(py, &this.transport)?;
+        let found = this.taken(py, count_max, !at_once)?;
+        let must_ask = |session: &mut Session<Waiter>| session.is_subscribed(this.id) && !session.is_stopped(this.id);
+        if found.is_empty() && at_once && this.transport.with(|session, _| must_ask(session)) {
             return Ok(None);
         }
-        list(py, &found).map(Some)
+        list(slf, &found, Some(settling)).map(Some)
     }
 
     #[pyo3(signature = (token, /))]
@@ -264,14 +279,12 @@ impl RemoteSubscription {
         Ok(Self::failed(py, asked)?.map(|ticket| ticket.0))
     }
 
-    fn now_ms(&self) -> u64 {
-        self.transport.with(|session, now_ms| session.now(now_ms)).0
-    }
-
-    #[pyo3(signature = (delivery, /))]
-    fn receipt(&self, delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
-        check_process(delivery.py(), &self.transport)?;
-        receipt::receipt_of(delivery)
+    #[pyo3(signature = (message, /))]
+    fn receipt(&self, message: &Bound<'_, Received>) -> PyResult<Receipt> {
+        let py = message.py();
+        check_process(py, &self.transport)?;
+        let no_receipt = || errors::refused(py, "receipt", "a message that a server delivered", "another");
+        message.get().state.receipt.map(Receipt).ok_or_else(no_receipt)
     }
 
     /// Any thread may call it, and a signal handler.
@@ -315,37 +328,26 @@ impl RemoteSubscription {
     }
 }
 
-/// Messages as the tuples that `_core.pyi` names.
-fn list<'py>(py: Python<'py>, arrivals: &[Arrival]) -> PyResult<Bound<'py, PyList>> {
-    let Some(first) = arrivals.first() else {
-        return Ok(PyList::empty(py));
-    };
-    let (mut name, mut subject) = (&first.subject, PyString::new(py, &first.subject));
-    let tuples = arrivals.iter().map(|arrival| {
-        // Neighbours mostly have the same subject.
-        if !Arc::ptr_eq(&arrival.subject, name) {
-            (name, subject) = (&arrival.subject, PyString::new(py, &arrival.subject));
-        }
-        tuple(subject.clone(), arrival)
-    });
-    PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)
-}
-
-fn tuple<'py>(subject: Bound<'py, PyString>, arrival: &Arrival) -> PyResult<Bound<'py, PyTuple>> {
-    let py = subject.py();
-    let (meta, body) = qmq::parts_of(arrival.form == PayloadForm::Opaque, &arrival.meta, &arrival.body);
-    let fields = (
-        Key(arrival.key),
-        subject,
-        PyBytes::new(py, &body),
-        arrival.due.0,
-        arrival.published.0,
-        arrival.attempt,
-        arrival.redelivered,
-        arrival.sequence.0,
-        arrival.first_due.0,
-        PyBytes::new(py, &meta),
-        PyBytes::new(py, &arrival.receipt.to_bytes()),
-    );
-    fields.into_pyobject(py)
+fn list<'py>(
+    subscription: &Bound<'py, RemoteSubscription>,
+    arrivals: &[Arrival],
+    settling: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let now = || subscription.get().now();
+    Recipient::of(subscription, settling).list(arrivals, now, |arrival, writer| {
+        let (meta, body) = qmq::parts_of(arrival.form == PayloadForm::Opaque, &arrival.meta, &arrival.body);
+        writer.push(&Described {
+            key: arrival.key,
+            subject: &arrival.subject,
+            meta: &meta,
+            body: &body,
+            due: arrival.due,
+            first_due: arrival.first_due,
+            published: arrival.published,
+            attempt: arrival.attempt,
+            redelivered: arrival.redelivered,
+            sequence: arrival.sequence,
+            receipt: Some(arrival.receipt),
+        })
+    })
 }
