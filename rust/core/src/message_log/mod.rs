@@ -2,7 +2,8 @@
 //! from it.
 //!
 //! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
-//! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted.
+//! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted. Another copy
+//! of the log writes the same batches with [`SegmentAppender::append_foreign`].
 
 mod append;
 mod holes;
@@ -14,10 +15,11 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use append::appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
+pub use append::appender::SegmentAppender;
 pub use append::commit::{Commit, GroupCommit, GroupCommitOptions, Mark};
 pub use append::durability::Durability;
 pub use append::free_room::{FreeMarks, FreeRoom, RoomChange};
+pub use append::interface::{AppendMarks, Appended, AppenderStart};
 pub use append::preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use append::submission::{Class, Submission, Submitted};
 pub use holes::{Hole, Holes};

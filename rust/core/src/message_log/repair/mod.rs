@@ -37,9 +37,9 @@ pub struct Repaired {
     pub removed: Vec<SegmentNumber>,
 }
 
-/// Repairs the log that ends in `ending`. `epoch` is that of this opening, and is durable already. A repair
-/// that stops at any point can be done again. Errors: those of the storage, and `Corrupt` if the files are
-/// not those that were scanned.
+/// Repairs the log that ends in `ending`. `epoch` is that of this opening, and is durable already; a copy of another log
+/// has an epoch that may be below that of its last batch. A repair that stops at any point can be done again. Errors:
+/// those of the storage, and `Corrupt` if the files are not those that were scanned.
 pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch) -> Result<Repaired> {
     let number = ending.end.segment().unwrap_or_default();
     let mut repaired =
@@ -129,7 +129,7 @@ fn copy_and_seal(
     let mut seal = [0; BATCH_HEADER_BYTES];
     let fields = BatchFields {
         stream: stream.id,
-        epoch,
+        epoch: epoch.max(ending.epoch),
         base_sequence: ending.next_sequence,
         record_count: 0,
         trusted: ending.trusted,
