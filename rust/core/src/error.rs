@@ -173,6 +173,14 @@ pub enum Error {
         /// The chain of the last batch of the other copy.
         found: u32,
     },
+    /// The log no longer has all facts from a sequence on.
+    #[error("facts from sequence {sequence} on are not kept: the log has all facts from {first} on")]
+    NotKept {
+        /// The sequence that was asked for.
+        sequence: u64,
+        /// The first sequence from which on the log has all facts.
+        first: u64,
+    },
     /// A payload fails its check; it is voided, never delivered.
     #[error(
         "the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}"

@@ -3,7 +3,7 @@
 //!
 //! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
 //! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted. Another copy
-//! of the log writes the same batches with [`SegmentAppender::append_foreign`].
+//! of the log is sent the batches of [`batches_from`] and writes them with [`SegmentAppender::append_foreign`].
 
 mod append;
 mod holes;
@@ -28,6 +28,7 @@ pub use position::LogPosition;
 pub use read::piece::{LogPiece, PieceReader};
 pub use read::reader::{BatchReader, ScannedBatch};
 pub use read::salvage_reader::{Find, sift, sift_segment};
+pub use read::shipping::batches_from;
 pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};

@@ -110,6 +110,7 @@ pub const fn send_code(error: &Error) -> SendCode {
         | Error::NotNext { .. }
         | Error::Fenced { .. }
         | Error::Diverged { .. }
+        | Error::NotKept { .. }
         | Error::DamagedPayload { .. } => SendCode::StoreError,
     }
 }

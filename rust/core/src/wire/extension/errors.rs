@@ -333,7 +333,7 @@ impl From<&Error> for RemoteError {
                 told(ErrorCode::NamesFull).with(Attribute::Argument, *argument).with(Attribute::Limit, *limit)
             }
             // These are between copies of a store, and reach no client.
-            Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. } => {
+            Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. } | Error::NotKept { .. } => {
                 told(ErrorCode::Other)
             }
             Error::TooLarge { argument, limit, found } => {
