@@ -3,7 +3,8 @@
 //!
 //! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
 //! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted. Another copy
-//! of the log is sent the batches of [`batches_from`] and writes them with [`SegmentAppender::append_foreign`].
+//! of the log is sent the batches of [`batches_from`], writes them with [`SegmentAppender::append_foreign`], and
+//! takes back what the others do not have with [`cut_after`].
 
 mod append;
 mod holes;
@@ -29,6 +30,7 @@ pub use read::piece::{LogPiece, PieceReader};
 pub use read::reader::{BatchReader, ScannedBatch};
 pub use read::salvage_reader::{Find, sift, sift_segment};
 pub use read::shipping::batches_from;
+pub use repair::cut::{Cut, CutPoint, cut_after};
 pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};
