@@ -7,6 +7,7 @@
 //! takes back what the others do not have with [`cut_after`].
 
 mod append;
+mod epoch_table;
 mod holes;
 mod identity;
 mod position;
@@ -23,6 +24,7 @@ pub use append::free_room::{FreeMarks, FreeRoom, RoomChange};
 pub use append::interface::{AppendMarks, Appended, AppenderStart};
 pub use append::preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use append::submission::{Class, Submission, Submitted};
+pub use epoch_table::{Agreement, EpochEntry, HistoryEnd, agreement, note_epoch};
 pub use holes::{Hole, Holes};
 pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
 pub use position::LogPosition;
