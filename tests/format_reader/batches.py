@@ -42,6 +42,10 @@ class Batch:
         return bool(self.header["flags"] & 1)
 
     @property
+    def has_facts(self) -> bool:
+        return bool(self.records)
+
+    @property
     def is_witness(self) -> bool:
         return bool(self.header["local_flags"] & 1)
 

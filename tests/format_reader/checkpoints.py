@@ -172,7 +172,7 @@ def _position(cursor: Cursor) -> Row:
 
 
 def _epoch(cursor: Cursor) -> Row:
-    return _numbers(cursor, epoch=4) | {"nonce": cursor.take(16)} | _numbers(cursor, first_sequence=8)
+    return _numbers(cursor, epoch=4) | {"nonce": cursor.take(16)} | _numbers(cursor, first_sequence=8, previous_chain=4)
 
 
 def _subject(cursor: Cursor) -> Row:

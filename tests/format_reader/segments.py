@@ -47,6 +47,10 @@ class Hole:
     def is_seal(self) -> bool:
         return False
 
+    @property
+    def has_facts(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -64,6 +68,10 @@ class Segment:
     def is_sealed(self) -> bool:
         return bool(self.steps) and self.steps[-1].is_seal
 
+    @property
+    def last_facts(self) -> Batch | Hole | None:
+        return next((step for step in reversed(self.steps) if step.has_facts), None)
+
 
 def read_segment_header(data: bytes) -> dict[str, Any]:
     demand(data[:8] == MAGIC, 0, MAGIC, data[:8])
@@ -80,23 +88,26 @@ def read_segment(data: bytes, holes: Iterable[Hole] = ()) -> Segment:
     header = read_segment_header(data)
     beginning = {hole.offset: hole for hole in holes}
     steps: list[Batch | Hole] = []
+    facts: Batch | Hole | None = None
     offset = HEADER_BYTES
     while offset < len(data) and not (steps and steps[-1].is_seal):
         before = steps[-1] if steps else None
         try:
             if hole := beginning.get(offset):
-                follows(before, hole)
+                follows(before, facts, hole)
                 steps.append(hole)
+                facts = hole
                 offset = int(hole.end["end"]) & 0xFFFF_FFFF
                 continue
             if not any(data[offset : offset + 8]):
                 return Segment(header, steps, None)
             batch = read_batch(data, offset, header["stream"])
-            follows(before, batch)
+            follows(before, facts, batch)
             _demand_place(batch, header["number"])
         except DamagedError as error:
             return Segment(header, steps, error)
         steps.append(batch)
+        facts = batch if batch.has_facts else facts
         offset = batch.end
     return Segment(header, steps, None)
 
@@ -107,17 +118,19 @@ def _demand_place(batch: Batch, number: int) -> None:
     demand(found["synced"] <= here, batch.offset + 56, f"at most {here}", found["synced"])
 
 
-def follows(before: Batch | Hole | None, step: Batch | Hole) -> None:
-    """Refuses a batch or a hole that is not the next one after `before`."""
+def follows(before: Batch | Hole | None, facts: Batch | Hole | None, step: Batch | Hole) -> None:
+    """Refuses a batch or a hole that is not the next one after `before`, where `facts` is the last one with records."""
     if before is None:
         return
-    chain, sequence, trusted = before.header["chain"], before.next_sequence, before.header["trusted_ms"]
+    chain, sequence = before.header["chain"], before.next_sequence
     if isinstance(step, Hole):
         found = (step.begin["chain"], step.begin["next_sequence"])
         demand(found == (chain, sequence), step.offset, (chain, sequence), found)
         return
-    header, epoch, offset = step.header, before.header["epoch"], step.offset
-    demand(header["epoch"] >= epoch, offset + 12, f"at least {epoch}", header["epoch"])
+    header, offset = step.header, step.offset
     demand(header["chain_before"] == chain, offset + 44, hex(chain), hex(header["chain_before"]))
     demand(header["base_sequence"] == sequence, offset + 16, sequence, header["base_sequence"])
-    demand(header["trusted_ms"] >= trusted, offset + 32, f"at least {trusted}", header["trusted_ms"])
+    if facts is not None:
+        epoch, trusted = facts.header["epoch"], facts.header["trusted_ms"]
+        demand(header["epoch"] >= epoch, offset + 12, f"at least {epoch}", header["epoch"])
+        demand(header["trusted_ms"] >= trusted, offset + 32, f"at least {trusted}", header["trusted_ms"])

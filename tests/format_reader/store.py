@@ -105,13 +105,15 @@ def _adopted(folder: Path, load: dict[str, Any], holes: list[tuple[int, int]]) -
 def _facts(segments: dict[int, Segment]) -> list[tuple[int, Record]]:
     facts: list[tuple[int, Record]] = []
     before: Batch | Hole | None = None
+    last_facts: Batch | Hole | None = None
     for number, segment in segments.items():
         if segment.break_ is not None:
             raise segment.break_
         if segment.steps and before is not None:
             demand(before.is_seal, before.offset, "a seal at the end of a segment", before.header)
-            follows(before, segment.steps[0])
+            follows(before, last_facts, segment.steps[0])
         for batch in segment.batches:
             facts.extend((number << 32 | offset, record) for offset, record in batch.records)
         before = segment.steps[-1] if segment.steps else before
+        last_facts = segment.last_facts or last_facts
     return facts

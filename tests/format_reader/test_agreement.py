@@ -241,6 +241,14 @@ def test_every_receipt_proves_itself_under_its_epochs_nonce(history: History, re
         assert fields["check"] == receipt_check(data, nonces[fields["epoch"]])
 
 
+def test_each_epoch_of_a_checkpoint_begins_behind_the_batch_whose_chain_it_names(read: Store) -> None:
+    batches = [batch.header for segment in read.segments.values() for batch in segment.batches if batch.has_facts]
+    chains = {header["base_sequence"]: header["chain_before"] for header in batches}
+    epochs = read.checkpoints[max(read.checkpoints)]["body"]["epochs"]
+    assert [epoch["previous_chain"] for epoch in epochs] == [chains[epoch["first_sequence"]] for epoch in epochs]
+    assert len(epochs) > 1
+
+
 def test_every_cancel_names_its_message(history: History, read: Store) -> None:
     found = [record.fields["target_sequence"] for record in read.of_kind("cancel")]
     assert found == [receipt.sequence for receipt in history.cancelled]

@@ -147,6 +147,40 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// A batch of another copy is not the next one of this log; nothing was written.
+    #[error("the log goes on at sequence {expected}, the batch begins at {found}")]
+    NotNext {
+        /// The sequence at which the log goes on.
+        expected: u64,
+        /// The sequence at which the batch begins.
+        found: u64,
+    },
+    /// A newer epoch has begun since; nothing was written.
+    #[error("epoch {found} is over: epoch {newest} has begun")]
+    Fenced {
+        /// The newest epoch that is known.
+        newest: u32,
+        /// The epoch that is over.
+        found: u32,
+    },
+    /// Two copies have different content in the same place; nothing was written.
+    #[error("two copies differ before sequence {sequence}: here the chain is {expected:08x}, there it is {found:08x}")]
+    Diverged {
+        /// The first sequence after the place.
+        sequence: u64,
+        /// The chain of the last batch here.
+        expected: u32,
+        /// The chain of the last batch of the other copy.
+        found: u32,
+    },
+    /// The log no longer has all facts from a sequence on.
+    #[error("facts from sequence {sequence} on are not kept: the log has all facts from {first} on")]
+    NotKept {
+        /// The sequence that was asked for.
+        sequence: u64,
+        /// The first sequence from which on the log has all facts.
+        first: u64,
+    },
     /// A payload fails its check; it is voided, never delivered.
     #[error(
         "the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}"

@@ -114,6 +114,8 @@ faults! {
     FolderNotSynced,
     /// A suspect tail is sealed in place and not copied: the log is then written over old bytes.
     OldTailAppendedOver,
+    /// The log is cut behind a fact by a seal over the old bytes, and not in a copy.
+    CutInPlace,
     /// An opening reuses the epoch of the previous one, and gives its lost sequences out again.
     SequenceReused,
     /// A failed sync counts as a successful one.

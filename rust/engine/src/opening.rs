@@ -13,7 +13,9 @@ use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::record::written_format;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
+use delaymq_core::store::{
+    NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, read_identity, recover,
+};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::background::free_room::FreeRoomChecks;
@@ -80,7 +82,7 @@ pub(crate) fn open(
 
 /// Refuses the folder of something else before the lock file is made in it.
 fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
-    match open_identity(storage, None) {
+    match read_identity(storage) {
         Err(Error::MissingFile { .. }) => {
             // An empty folder, or a log without its identity. The latter is refused later.
             Ok(())

@@ -17,7 +17,7 @@ use delaymq_core::record::retry::{Destination, Retry};
 use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, decode};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::open_identity;
+use delaymq_core::store::read_identity;
 use delaymq_core::units::{Location, SegmentNumber};
 use delaymq_engine::FileStorage;
 use pyo3::prelude::*;
@@ -50,7 +50,7 @@ pub(crate) fn records(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyLis
 
 fn scanner(path: &std::path::Path) -> Result<Scanner> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
-    let identity = open_identity(storage.as_ref(), None)?;
+    let identity = read_identity(storage.as_ref())?;
     let first = list_segments(storage.as_ref())?.first().copied().unwrap_or(SegmentNumber(1));
     let location = Location::in_segment(first, SEGMENT_HEADER_BYTES);
     Scanner::new(storage, identity.stream, &ScanStart { location, ..ScanStart::BEGINNING })

@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Stream;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::open_identity;
+use delaymq_core::store::read_identity;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_engine::{FileStorage, ReaderPin, look_pinned, pin_again};
 use delaymq_tables::{
@@ -161,7 +161,7 @@ pub(crate) fn read_table_ranges(
     let asked = Reads { table: None, tokens: &tokens, columns: columns.as_deref(), reports };
     let opened = py.detach(|| {
         let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(&path)?);
-        let stream = open_identity(storage.as_ref(), None)?.stream;
+        let stream = read_identity(storage.as_ref())?.stream;
         TableReader::new(storage, &stream, &asked)
     });
     opened.map_err(|error| errors::raised(py, error))

@@ -2,9 +2,12 @@
 //! from it.
 //!
 //! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
-//! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted.
+//! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted. Another copy
+//! of the log is sent the batches of [`batches_from`], writes them with [`SegmentAppender::append_foreign`], and
+//! takes back what the others do not have with [`cut_after`].
 
 mod append;
+mod epoch_table;
 mod holes;
 mod identity;
 mod position;
@@ -14,18 +17,22 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use append::appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
+pub use append::appender::SegmentAppender;
 pub use append::commit::{Commit, GroupCommit, GroupCommitOptions, Mark};
 pub use append::durability::Durability;
 pub use append::free_room::{FreeMarks, FreeRoom, RoomChange};
+pub use append::interface::{AppendMarks, Appended, AppenderStart};
 pub use append::preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use append::submission::{Class, Submission, Submitted};
+pub use epoch_table::{Agreement, EpochEntry, HistoryEnd, agreement, note_epoch};
 pub use holes::{Hole, Holes};
 pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
 pub use position::LogPosition;
 pub use read::piece::{LogPiece, PieceReader};
 pub use read::reader::{BatchReader, ScannedBatch};
 pub use read::salvage_reader::{Find, sift, sift_segment};
+pub use read::shipping::batches_from;
+pub use repair::cut::{Cut, CutPoint, cut_after};
 pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};

@@ -145,6 +145,20 @@ pub fn seal_batch(bytes: &mut [u8], fields: &BatchFields) -> Option<u32> {
     Some(header.chain.get())
 }
 
+/// Rewrites the fields of a whole batch that belong to one copy alone: `durability`, `synced`, `committed`, `segment` and
+/// `local_flags`. The logical content, and so the chain, stays. `None` if the bytes start with no whole header.
+pub fn rewrite_local(bytes: &mut [u8], fields: &BatchFields) -> Option<BatchHeader> {
+    let mut header = BatchHeader::read(bytes)?;
+    header.durability = U32::new(fields.durability);
+    header.synced = U64::new(fields.synced.0);
+    header.committed = U64::new(fields.committed.0);
+    header.segment = U32::new(fields.segment.0);
+    header.local_flags = U32::new(fields.local_flags);
+    header.header_check = U32::new(header.expected_check());
+    header.write_to_prefix(bytes).ok()?;
+    Some(header)
+}
+
 /// The chained check over stream, logical header fields and record header checks (each 4 bytes,
 /// little-endian, in order).
 pub fn chain_of(stream: &[u8; 16], header: &BatchHeader, record_checks: &[u8]) -> u32 {

@@ -107,6 +107,10 @@ pub const fn send_code(error: &Error) -> SendCode {
         | Error::Closed
         | Error::ForkedProcess { .. }
         | Error::NamesFull { .. }
+        | Error::NotNext { .. }
+        | Error::Fenced { .. }
+        | Error::Diverged { .. }
+        | Error::NotKept { .. }
         | Error::DamagedPayload { .. } => SendCode::StoreError,
     }
 }

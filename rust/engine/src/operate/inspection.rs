@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Identity;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Inspection, KeepFinished, Pin, inspect_damaged, open_identity, pins};
+use delaymq_core::store::{Inspection, KeepFinished, Pin, inspect_damaged, pins, read_identity};
 use delaymq_core::units::Millis;
 
 use crate::clock::system_clock::{Clock, SystemClock};
@@ -83,7 +83,7 @@ pub fn pin_again(path: &Path, for_ms: u64) -> Option<ReaderPin> {
 
 /// Reads as an open would, again and again while a writer may be in the middle of a change.
 fn sound<T>(storage: &Arc<dyn Storage>, path: &Path, look: impl Fn(&Identity) -> Result<T>) -> Result<T> {
-    let identity = open_identity(storage.as_ref(), None)?;
+    let identity = read_identity(storage.as_ref())?;
     let mut tries = 1;
     loop {
         match look(&identity) {

@@ -43,7 +43,7 @@ pub(super) fn judge(input: &[u8]) -> Judged {
 }
 
 /// The bytes after the header of the segment, for an input.
-fn log_content(input: &[u8]) -> Vec<u8> {
+pub(super) fn log_content(input: &[u8]) -> Vec<u8> {
     let (mode, content) = input.split_first().map_or((0, input), |(mode, content)| (*mode, content));
     let mut content = content.to_vec();
     if mode & RESEALED != 0 {
@@ -75,7 +75,7 @@ pub fn scanned(content: &[u8]) -> delaymq_core::Result<(ScanEnd, Vec<ScannedBatc
     scan(&storage)
 }
 
-fn scan(storage: &Arc<dyn Storage>) -> delaymq_core::Result<(ScanEnd, Vec<ScannedBatch>)> {
+pub(super) fn scan(storage: &Arc<dyn Storage>) -> delaymq_core::Result<(ScanEnd, Vec<ScannedBatch>)> {
     let mut scanner = Scanner::new(Arc::clone(storage), STREAM, &ScanStart::BEGINNING)?;
     let mut batches = Vec::new();
     while let Some(batch) = scanner.next_batch()? {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod checkpoints;
+mod foreign;
 mod frames;
 mod http;
 mod log;
@@ -86,6 +87,7 @@ pub static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
 
 const OTHERS: &[Target] = &[
     file("batch_scanner", MUTATIONS, log::judge),
+    file("foreign_batch", MUTATIONS, foreign::judge),
     file("run_reader", MUTATIONS, runs::judge),
     file("staged_run", MUTATIONS, staging::judge),
     file("checkpoint", MUTATIONS, checkpoints::judge),

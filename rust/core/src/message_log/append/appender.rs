@@ -9,78 +9,33 @@ use std::sync::Arc;
 
 use super::commit::Mark;
 use super::durability::Durability;
+use super::foreign::{check_foreign, not_begun};
 use super::growth::SegmentGrowth;
+use super::interface::{AppendMarks, Appended, AppenderStart};
 use super::preparing::{OpenSegment, PreparedSegment, Preparing, install};
 use crate::error::{Error, Result};
+use crate::message_log::read::batch_check::Cursor;
 use crate::message_log::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, give_back_rest, segment_path, unless_stopped,
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
+use crate::record::batch::{
+    BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, rewrite_local, seal_batch,
+};
 use crate::storage::Storage;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 /// Bytes of a batch header, in the type of offsets.
 const HEADER: u32 = BATCH_HEADER_BYTES as u32;
 
-/// Where the log continues, and with which identity.
-#[derive(Clone, Copy, Debug)]
-pub struct AppenderStart {
-    /// The history that is continued.
-    pub stream: Stream,
-    /// The epoch of this opening. It is durable already.
-    pub epoch: Epoch,
-    /// The number of the segment to begin; no file may have it.
-    pub number: SegmentNumber,
-    /// The chain of the last batch. 0 if there is none.
-    pub chain: u32,
-    /// The sequence of the next fact.
-    pub next_sequence: Sequence,
-    /// The trusted time of the last batch. No later batch gets an earlier time.
-    pub trusted: Millis,
-    /// Bytes of the largest segment.
-    pub segment_bytes: u32,
-    /// Bytes of the smallest segment, with which each opening begins.
-    pub opening_bytes: u32,
-    /// How much the log was given of late.
-    pub given_bytes: u64,
-}
-
-/// The fields of a batch in addition to its records.
-#[derive(Clone, Copy, Debug)]
-pub struct AppendMarks {
-    /// How many records the bytes hold.
-    pub record_count: u32,
-    /// The trusted time now. It is raised to that of the previous batch if it is earlier.
-    pub trusted: Millis,
-    /// True while dispatch is held.
-    pub held: bool,
-    /// The end of the visible log now.
-    pub committed: Location,
-    /// The durability that an answer waits for.
-    pub durability: Durability,
-}
-
-/// Where a batch was written.
-#[derive(Clone, Copy, Debug)]
-pub struct Appended {
-    /// Its header, as it was written.
-    pub header: BatchHeader,
-    /// Where its header starts.
-    pub start: Location,
-    /// Where the next batch may start, and the sequence of its first fact.
-    pub end: Mark,
-    /// The synced position now. It is the start of the new segment if this batch began one.
-    pub synced: Mark,
-    /// True if it is the first batch of a segment.
-    pub rolled: bool,
-}
-
 /// The one writer of the log.
 pub struct SegmentAppender {
     storage: Arc<dyn Storage>,
     stream: Stream,
+    /// The epoch that `append` writes. `None` after a batch of another copy.
+    begun: Option<Epoch>,
+    /// The epoch of the last batch with records.
     epoch: Epoch,
     growth: SegmentGrowth,
     current: OpenSegment,
@@ -107,6 +62,7 @@ impl SegmentAppender {
         Ok(Self {
             storage,
             stream: start.stream,
+            begun: Some(start.epoch),
             epoch: start.epoch,
             growth,
             current,
@@ -127,9 +83,37 @@ impl SegmentAppender {
     /// the appender.
     pub fn append(&mut self, bytes: &mut [u8], marks: &AppendMarks) -> Result<Appended> {
         self.refuse_if_done()?;
+        self.epoch = self.begun.ok_or_else(not_begun)?;
         self.trusted = self.trusted.max(marks.trusted);
         let appended = self.place(bytes, marks);
         self.poison_on_error(appended)
+    }
+
+    /// Writes one batch of another copy's log, header and records, unchanged but for the fields that belong to this copy
+    /// alone. The batch is checked completely before anything is written, and a batch that is refused poisons nothing.
+    ///
+    /// # Errors
+    /// `NotNext` if the batch begins at another sequence than the next one. `Fenced` if its epoch is below that of the
+    /// last batch. `Diverged` if it follows another content than this log has. `InvalidArgument` if it is not a whole
+    /// batch of this stream, or its time is below that of the last batch. `TooLarge`, and those of the storage.
+    pub fn append_foreign(&mut self, batch: &mut [u8], committed: Location) -> Result<Appended> {
+        self.refuse_if_done()?;
+        let header = check_foreign(batch, &self.cursor(), &self.stream)?;
+        self.refuse_too_large(batch.len() as u64)?;
+        let appended = self.place_foreign(batch, &header, committed);
+        self.poison_on_error(appended)
+    }
+
+    /// Lets `append` write facts of this epoch from now on. It is durable already, and above all earlier ones.
+    ///
+    /// # Errors
+    /// `Fenced` if a batch of this epoch, or of a later one, is in the log.
+    pub fn begin_epoch(&mut self, epoch: Epoch) -> Result<()> {
+        if epoch <= self.epoch {
+            return Err(Error::Fenced { newest: self.epoch.0, found: epoch.0 });
+        }
+        self.begun = Some(epoch);
+        Ok(())
     }
 
     /// Makes everything that was appended durable. Returns the synced position.
@@ -150,8 +134,8 @@ impl SegmentAppender {
         if !self.witness_due || self.tail_room() < u64::from(HEADER) || is_on(Planted::WitnessNotWritten) {
             return Ok(false);
         }
-        self.trusted = self.trusted.max(trusted);
-        let written = self.write_empty(LOCAL_WITNESS, held, committed).and_then(|()| {
+        let fields = BatchFields { trusted: self.trusted.max(trusted), held, ..self.fields(committed) };
+        let written = self.write_empty(LOCAL_WITNESS, &fields).and_then(|()| {
             reached(Failpoint::WitnessWritten);
             self.sync_current()
         });
@@ -242,30 +226,62 @@ impl SegmentAppender {
     }
 
     fn place(&mut self, bytes: &mut [u8], marks: &AppendMarks) -> Result<Appended> {
-        let length = bytes.len() as u64;
-        let rolled = self.tail_room() < length;
-        while self.tail_room() < length {
-            let limit = u64::from(fresh_room(self.growth.largest_bytes()));
-            if length > limit {
-                return Err(Error::TooLarge { argument: "batch", limit, found: length });
-            }
-            self.roll(marks.committed, length)?;
-        }
-        let start = self.position();
+        let rolled = self.make_room(bytes.len() as u64, marks.committed)?;
         let fields = BatchFields {
             record_count: marks.record_count,
             held: marks.held,
             durability: marks.durability.code(),
             ..self.fields(marks.committed)
         };
-        self.chain = seal_batch(bytes, &fields).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
+        seal_batch(bytes, &fields).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
         let header = BatchHeader::read(bytes).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
+        self.write_facts(bytes, header, rolled)
+    }
+
+    fn place_foreign(&mut self, bytes: &mut [u8], header: &BatchHeader, committed: Location) -> Result<Appended> {
+        let rolled = self.make_room(bytes.len() as u64, committed)?;
+        self.begun = None;
+        self.epoch = Epoch(header.epoch.get());
+        self.trusted = Millis(header.trusted_ms.get());
+        // A copy answers only for what it has synced.
+        let header = rewrite_local(bytes, &self.fields(committed)).ok_or_else(|| malformed(bytes.len(), 1))?;
+        self.write_facts(bytes, header, rolled)
+    }
+
+    /// Rolls until a batch of `length` bytes fits. Returns true if it begins a segment.
+    fn make_room(&mut self, length: u64, committed: Location) -> Result<bool> {
+        let rolled = self.tail_room() < length;
+        while self.tail_room() < length {
+            self.refuse_too_large(length)?;
+            self.roll(committed, length)?;
+        }
+        Ok(rolled)
+    }
+
+    fn refuse_too_large(&self, length: u64) -> Result<()> {
+        let limit = u64::from(fresh_room(self.growth.largest_bytes()));
+        if length > limit { Err(Error::TooLarge { argument: "batch", limit, found: length }) } else { Ok(()) }
+    }
+
+    fn write_facts(&mut self, bytes: &[u8], header: BatchHeader, rolled: bool) -> Result<Appended> {
+        let start = self.position();
+        self.chain = header.chain.get();
         reached(Failpoint::AppendBegins);
         self.write(bytes)?;
         reached(Failpoint::AppendWritten);
         self.next_sequence = self.next_sequence.plus(u64::from(header.count.get()));
         self.witness_due = true;
         Ok(Appended { header, start, end: self.written(), synced: self.synced, rolled })
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor {
+            location: self.position(),
+            chain: self.chain,
+            next_sequence: self.next_sequence,
+            epoch: self.epoch,
+            trusted: self.trusted,
+        }
     }
 
     fn fields(&self, committed: Location) -> BatchFields {
@@ -292,10 +308,9 @@ impl SegmentAppender {
         Ok(())
     }
 
-    fn write_empty(&mut self, local_flags: u32, held: bool, committed: Location) -> Result<()> {
+    fn write_empty(&mut self, local_flags: u32, fields: &BatchFields) -> Result<()> {
         let mut bytes = [0; BATCH_HEADER_BYTES];
-        let fields = BatchFields { held, local_flags, ..self.fields(committed) };
-        seal_batch(&mut bytes, &fields).ok_or_else(|| malformed(bytes.len(), 0))?;
+        seal_batch(&mut bytes, &BatchFields { local_flags, ..*fields }).ok_or_else(|| malformed(bytes.len(), 0))?;
         self.write(&bytes)
     }
 
@@ -327,7 +342,7 @@ impl SegmentAppender {
 
     fn seal(&mut self, committed: Location) -> Result<()> {
         self.sync_full()?;
-        self.write_empty(LOCAL_SEAL, false, committed)?;
+        self.write_empty(LOCAL_SEAL, &self.fields(committed))?;
         reached(Failpoint::SealWritten);
         self.sync_full()?;
         self.witness_due = false;

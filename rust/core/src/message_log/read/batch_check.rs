@@ -34,23 +34,25 @@ pub(in crate::message_log) struct Cursor {
     pub(in crate::message_log) location: Location,
     pub(in crate::message_log) chain: u32,
     pub(in crate::message_log) next_sequence: Sequence,
-    /// The epoch of the last batch with records.
+    /// The epoch of the last batch with records. Batches without records are local to a copy: what they say binds no
+    /// batch after them.
     pub(in crate::message_log) epoch: Epoch,
-    /// The epoch of the last batch.
-    pub(in crate::message_log) newest_epoch: Epoch,
+    /// The trusted time of the last batch with records.
     pub(in crate::message_log) trusted: Millis,
 }
 
 impl Cursor {
     /// The cursor after the batch with this header, which starts here.
     pub(in crate::message_log) fn after(&self, header: &BatchHeader) -> Self {
-        let epoch = Epoch(header.epoch.get());
+        let location = Location(self.location.0.saturating_add(u64::from(header.length.get())));
+        if header.record_count.get() == 0 {
+            return Self { location, ..*self };
+        }
         Self {
-            location: Location(self.location.0.saturating_add(u64::from(header.length.get()))),
+            location,
             chain: header.chain.get(),
             next_sequence: self.next_sequence.plus(u64::from(header.count.get())),
-            epoch: if header.record_count.get() > 0 { epoch } else { self.epoch },
-            newest_epoch: epoch,
+            epoch: Epoch(header.epoch.get()),
             trusted: Millis(header.trusted_ms.get()),
         }
     }
@@ -62,7 +64,6 @@ impl Cursor {
             chain: hole.to.chain,
             next_sequence: hole.to.next_sequence,
             epoch: hole.to.epoch,
-            newest_epoch: self.newest_epoch.max(hole.to.epoch),
             trusted: self.trusted.max(hole.to.trusted),
         }
     }
@@ -86,8 +87,8 @@ impl Cursor {
             let (expected, found) = (self.chain, header.chain_before.get());
             return Err(Fault::new(at, format!("a batch behind chain {expected:08x}"), format!("behind {found:08x}")));
         }
-        if header.epoch.get() < self.newest_epoch.0 {
-            let (least, found) = (self.newest_epoch, header.epoch.get());
+        if header.epoch.get() < self.epoch.0 {
+            let (least, found) = (self.epoch, header.epoch.get());
             return Err(Fault::new(at, format!("epoch {least} or later"), format!("epoch {found}")));
         }
         if header.trusted_ms.get() < self.trusted.0 {
@@ -213,7 +214,7 @@ pub(in crate::message_log) fn check_records(
 }
 
 /// Like `check_records`, and passes each whole record to `show`, with its offset in the file.
-fn check_each(
+pub(in crate::message_log) fn check_each(
     bytes: &[u8],
     at: u32,
     header: &BatchHeader,

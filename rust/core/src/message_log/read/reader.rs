@@ -129,6 +129,27 @@ impl BatchReader {
         Ok(None)
     }
 
+    /// Passes all batches before the one that begins with `first`, by their headers. At the end of the range, all were
+    /// passed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no batch begins with that sequence, and those of [`Self::next_batch`].
+    pub fn pass_to(&mut self, first: Sequence) -> Result<()> {
+        while let Some((start, header)) = self.next_header()? {
+            let base = Sequence(header.base_sequence.get());
+            if base.plus(u64::from(header.count.get())) <= first {
+                continue;
+            }
+            if base != first {
+                let (expected, found) = (format!("the first sequence of a batch, as {base}"), first.to_string());
+                return Err(Error::InvalidArgument { argument: "sequence", expected, found });
+            }
+            (self.next, self.chain) = (start, Some(header.chain_before.get()));
+            break;
+        }
+        Ok(())
+    }
+
     /// Takes a buffer back, for a later batch.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         if self.spare.is_empty() {

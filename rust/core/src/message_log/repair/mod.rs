@@ -37,10 +37,20 @@ pub struct Repaired {
     pub removed: Vec<SegmentNumber>,
 }
 
-/// Repairs the log that ends in `ending`. `epoch` is that of this opening, and is durable already. A repair
-/// that stops at any point can be done again. Errors: those of the storage, and `Corrupt` if the files are
-/// not those that were scanned.
+/// Repairs the log that ends in `ending`. `epoch` is that of this opening, and is durable already; a copy of another log
+/// has an epoch that may be below that of its last batch. A repair that stops at any point can be done again. Errors:
+/// those of the storage, and `Corrupt` if the files are not those that were scanned.
 pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch) -> Result<Repaired> {
+    repair_by(storage, stream, ending, epoch, is_on(Planted::OldTailAppendedOver))
+}
+
+fn repair_by(
+    storage: &dyn Storage,
+    stream: Stream,
+    ending: &ScanEnd,
+    epoch: Epoch,
+    in_place: bool,
+) -> Result<Repaired> {
     let number = ending.end.segment().unwrap_or_default();
     let mut repaired =
         Repaired { next_segment: number.next(), copied: !ending.sealed, set_aside: Vec::new(), removed: Vec::new() };
@@ -52,7 +62,7 @@ pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Ep
         if let Some(torn) = &ending.torn {
             repaired.set_aside.push(set_tail_aside(storage, torn, number, epoch)?);
         }
-        copy_and_seal(storage, stream, ending, number, epoch)?;
+        copy_and_seal(storage, stream, ending, epoch, in_place)?;
     }
     Ok(repaired)
 }
@@ -109,18 +119,12 @@ fn set_tail_aside(storage: &dyn Storage, torn: &TornTail, number: SegmentNumber,
     Ok(path)
 }
 
-fn copy_and_seal(
-    storage: &dyn Storage,
-    stream: Stream,
-    ending: &ScanEnd,
-    number: SegmentNumber,
-    epoch: Epoch,
-) -> Result<()> {
+fn copy_and_seal(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch, in_place: bool) -> Result<()> {
+    let number = ending.end.segment().unwrap_or_default();
     let path = segment_path(number);
     let temporary = format!("{path}.repair{TEMPORARY_SUFFIX}");
     let end = ending.end.offset();
     let segment = storage.open(&path)?;
-    let in_place = is_on(Planted::OldTailAppendedOver);
     let sealed = if in_place { Arc::clone(&segment) } else { create_anew(storage, &temporary)? };
     if !in_place {
         copy(&*segment, &*sealed, 0, end)?;
@@ -129,7 +133,7 @@ fn copy_and_seal(
     let mut seal = [0; BATCH_HEADER_BYTES];
     let fields = BatchFields {
         stream: stream.id,
-        epoch,
+        epoch: epoch.max(ending.epoch),
         base_sequence: ending.next_sequence,
         record_count: 0,
         trusted: ending.trusted,
@@ -137,7 +141,8 @@ fn copy_and_seal(
         chain_before: ending.chain,
         durability: 0,
         synced: ending.end,
-        committed: ending.end,
+        // The repair makes the rest durable here, which says nothing about other copies.
+        committed: ending.committed.min(ending.end),
         segment: number,
         local_flags: LOCAL_SEAL,
     };
@@ -193,6 +198,7 @@ fn copy(from: &dyn StorageFile, to: &dyn StorageFile, start: u32, end: u32) -> R
     Ok(())
 }
 
+pub(super) mod cut;
 pub(super) mod scan_end;
 pub(super) mod scanner;
 pub(super) mod search;

@@ -72,7 +72,7 @@ pub struct ScanEnd {
     pub next_sequence: Sequence,
     /// The epoch of the last batch with facts.
     pub epoch: Epoch,
-    /// The trusted time of the last batch.
+    /// The trusted time of the last batch with facts.
     pub trusted: Millis,
     /// The furthest position that is known to be durable.
     pub vouched: Location,

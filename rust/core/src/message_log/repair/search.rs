@@ -69,7 +69,7 @@ fn whole_batch(window: &mut Window, at: u32, broken_at: &Cursor, scratch: &mut S
     let stream = window.stream().id;
     let Ok(header) = read_header(window, at)? else { return Ok(None) };
     let later = header.base_sequence.get() >= broken_at.next_sequence.0
-        && header.epoch.get() >= broken_at.newest_epoch.0
+        && header.epoch.get() >= broken_at.epoch.0
         && header.trusted_ms.get() >= broken_at.trusted.0;
     if !later {
         return Ok(None);

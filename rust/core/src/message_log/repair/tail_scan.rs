@@ -86,7 +86,6 @@ impl Survey {
             chain: start.chain,
             next_sequence: start.next_sequence,
             epoch: start.epoch,
-            newest_epoch: start.epoch,
             trusted: start.trusted,
         };
         let vouched = start.vouched;

@@ -225,7 +225,8 @@ fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
 }
 
 fn apply_epoch_start(state: &mut State, sequence: Sequence, start: &EpochStart) {
-    state.epochs.push(EpochInfo { epoch: start.epoch, nonce: start.nonce, first_sequence: sequence });
+    let EpochStart { epoch, nonce, previous_chain, .. } = *start;
+    state.epochs.push(EpochInfo { epoch, nonce, first_sequence: sequence, previous_chain });
     state.delay_ms_max = start.delay_ms_max;
     for group in state.groups.values_mut() {
         group.begin_epoch();

@@ -4,7 +4,7 @@
 //!
 //! 1. position: `end u64 | chain u32 | next_sequence u64 | epoch u32 | trusted_ms u64`
 //! 2. `delay_ms_max u64 | voided u64 | next_group u32 | next_consumer u32 | next_run u32`
-//! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64`
+//! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64 | previous_chain u32`
 //! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64 | listed_from u64 |
 //!    gone_below u64`, gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
 //!    expired_before_ms u64 | pending u64`
@@ -232,6 +232,7 @@ fn write_small(out: &mut FieldWriter, state: &State) {
         out.u32(info.epoch.0);
         out.array(&info.nonce);
         out.u64(info.first_sequence.0);
+        out.u32(info.previous_chain);
     }
     write_subjects(out, &state.subjects, |number| QueueSnapshot::of(state, number));
     out.count(state.groups.len());
@@ -341,9 +342,9 @@ impl Snapshot {
 
 fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
     let mut epochs = Vec::new();
-    for _ in 0..from.count(28)? {
-        let (epoch, nonce) = (Epoch(from.u32()?), from.array()?);
-        epochs.push(EpochInfo { epoch, nonce, first_sequence: Sequence(from.u64()?) });
+    for _ in 0..from.count(32)? {
+        let (epoch, nonce, first_sequence) = (Epoch(from.u32()?), from.array()?, Sequence(from.u64()?));
+        epochs.push(EpochInfo { epoch, nonce, first_sequence, previous_chain: from.u32()? });
     }
     Ok(epochs)
 }

@@ -62,8 +62,12 @@ mod tests {
 
     #[test]
     fn a_message_has_the_receipt_of_the_epoch_that_stored_it() {
-        let epoch =
-            |epoch, first| EpochInfo { epoch: Epoch(epoch), nonce: [epoch as u8; 16], first_sequence: Sequence(first) };
+        let epoch = |epoch, first| EpochInfo {
+            epoch: Epoch(epoch),
+            nonce: [epoch as u8; 16],
+            first_sequence: Sequence(first),
+            previous_chain: 0,
+        };
         let book = ReceiptBook { stream: [1; 16], epochs: vec![epoch(1, 5), epoch(2, 10)] };
         for (sequence, of) in [(5, 1), (9, 1), (10, 2), (99, 2)] {
             let key = DueKey { due: Millis(7), sequence: Sequence(sequence) };
@@ -77,8 +81,12 @@ mod tests {
 
     #[test]
     fn a_receipt_from_before_a_loss_is_refused_and_cancels_no_stranger() {
-        let epoch =
-            |epoch, first| EpochInfo { epoch: Epoch(epoch), nonce: [epoch as u8; 16], first_sequence: Sequence(first) };
+        let epoch = |epoch, first| EpochInfo {
+            epoch: Epoch(epoch),
+            nonce: [epoch as u8; 16],
+            first_sequence: Sequence(first),
+            previous_chain: 0,
+        };
         let book = ReceiptBook { stream: [1; 16], epochs: vec![epoch(1, 1), epoch(2, 10)] };
         let receipt = |of, sequence| {
             let key = DueKey { due: Millis(5), sequence: Sequence(sequence) };

@@ -38,30 +38,42 @@ pub fn create_folders(storage: &dyn Storage) -> Result<()> {
     storage.sync_folder("")
 }
 
-/// Reads the identity of a store, or makes one if the folder is empty and `new` is given.
+/// Reads the identity of a store that is only read, whether it stands alone or is a copy in a cluster.
 ///
 /// # Errors
-/// `NotAStore` if the folder has other files; `MissingFile` if a log has lost its identity, or if there is no store
-/// and `new` is `None`; `NewerFormat`, `Corrupt`; `InvalidArgument` for a store that belongs to a cluster. No file
-/// was changed.
-pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Identity> {
+/// `NotAStore` if the folder has other files; `MissingFile` if a log has lost its identity, or if there is no store;
+/// `NewerFormat`, `Corrupt`. No file was changed.
+pub fn read_identity(storage: &dyn Storage) -> Result<Identity> {
     if let Some(identity) = Identity::read(storage)? {
-        if identity.clustered {
-            return Err(Error::InvalidArgument {
-                argument: "path",
-                expected: "a store that stands alone".to_owned(),
-                found: "a member of a cluster".to_owned(),
-            });
-        }
         return Ok(identity);
     }
     refuse_strangers(storage)?;
-    let Some(new) = new else {
-        return Err(Error::MissingFile {
-            path: IDENTITY_PATH.to_owned(),
-            reason: "there is no store here, and none was to be made".to_owned(),
-        });
+    let reason = "there is no store here, and none was to be made".to_owned();
+    Err(Error::MissingFile { path: IDENTITY_PATH.to_owned(), reason })
+}
+
+/// Reads the identity of a store that is written, or makes one if the folder is empty and `new` is given.
+///
+/// # Errors
+/// Those of [`read_identity`], without `MissingFile` for an empty folder if `new` is given; `InvalidArgument` naming
+/// `path` for a copy in a cluster. No file was changed.
+pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Identity> {
+    let identity = match new {
+        Some(new) if Identity::read(storage)?.is_none() => make_store(storage, new)?,
+        _ => read_identity(storage)?,
     };
+    if identity.clustered {
+        return Err(Error::InvalidArgument {
+            argument: "path",
+            expected: "a store that stands alone".to_owned(),
+            found: "a copy in a cluster, which may be behind the others: start the node that it belongs to".to_owned(),
+        });
+    }
+    Ok(identity)
+}
+
+fn make_store(storage: &dyn Storage, new: NewStore) -> Result<Identity> {
+    refuse_strangers(storage)?;
     create_folders(storage)?;
     let stream = Stream { id: new.stream, timeline: 0 };
     write_first_segment(storage, stream)?;
@@ -136,6 +148,22 @@ mod tests {
                 break;
             }
         }
+    }
+
+    #[test]
+    fn a_copy_in_a_cluster_is_not_opened_alone_and_can_be_read() {
+        let storage = MemoryStorage::new(1);
+        let clustered = Identity { clustered: true, ..open_identity(&storage, Some(NEW)).unwrap() };
+        clustered.write(&storage).unwrap();
+        let before = storage.image();
+        for new in [None, Some(NEW)] {
+            let Err(Error::InvalidArgument { argument, found, .. }) = open_identity(&storage, new) else {
+                panic!("it was opened")
+            };
+            assert_eq!((argument, found.ends_with("start the node that it belongs to")), ("path", true), "{found}");
+        }
+        assert_eq!(read_identity(&storage), Ok(clustered));
+        assert_eq!(storage.image(), before);
     }
 
     #[test]

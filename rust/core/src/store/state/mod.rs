@@ -26,7 +26,7 @@ use super::names::subjects::Subjects;
 use super::retention::floors::Floors;
 use crate::dispatch_log::DispatchLog;
 pub use crate::message_log::LogPosition;
-use crate::message_log::{Holes, Stream};
+use crate::message_log::{EpochEntry, Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::record::terms::NameHash;
@@ -55,6 +55,16 @@ pub struct EpochInfo {
     pub nonce: [u8; 16],
     /// The sequence of its first fact. Sequences from here on that an earlier epoch gave out were lost.
     pub first_sequence: Sequence,
+    /// The chain of the last batch before it.
+    pub previous_chain: u32,
+}
+
+impl EpochInfo {
+    /// Its row in a table of epochs.
+    pub fn entry(&self) -> EpochEntry {
+        let (epoch, first_sequence) = (self.epoch, self.first_sequence);
+        EpochEntry { epoch, first_sequence, chain_before: self.previous_chain }
+    }
 }
 
 /// The start of a segment: enough to read the log from there on.
@@ -250,6 +260,11 @@ impl State {
     /// Returns the epoch with this number.
     pub fn epoch(&self, epoch: Epoch) -> Option<&EpochInfo> {
         self.epochs.iter().find(|info| info.epoch == epoch)
+    }
+
+    /// The table of epochs of the facts that were applied.
+    pub fn epoch_table(&self) -> Vec<EpochEntry> {
+        self.epochs.iter().map(EpochInfo::entry).collect()
     }
 
     /// Raises the finished mark of a subject to the lowest floor of its groups. Without groups the mark stays as it is.

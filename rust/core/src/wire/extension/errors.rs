@@ -332,6 +332,10 @@ impl From<&Error> for RemoteError {
             Error::NamesFull { argument, limit } => {
                 told(ErrorCode::NamesFull).with(Attribute::Argument, *argument).with(Attribute::Limit, *limit)
             }
+            // These are between copies of a store, and reach no client.
+            Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. } | Error::NotKept { .. } => {
+                told(ErrorCode::Other)
+            }
             Error::TooLarge { argument, limit, found } => {
                 let told = told(ErrorCode::TooLarge).with(Attribute::Argument, *argument);
                 told.with(Attribute::Limit, *limit).with(Attribute::Found, found.to_string().as_str())

@@ -1,0 +1,60 @@
+//! What the appender is given, and what it returns.
+
+use super::commit::Mark;
+use super::durability::Durability;
+use crate::message_log::segment::Stream;
+use crate::record::batch::BatchHeader;
+use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+
+/// Where the log continues, and with which identity.
+#[derive(Clone, Copy, Debug)]
+pub struct AppenderStart {
+    /// The history that is continued.
+    pub stream: Stream,
+    /// The epoch of this opening, which is durable already. For a copy of another log: that of the last batch.
+    pub epoch: Epoch,
+    /// The number of the segment to begin; no file may have it.
+    pub number: SegmentNumber,
+    /// The chain of the last batch. 0 if there is none.
+    pub chain: u32,
+    /// The sequence of the next fact.
+    pub next_sequence: Sequence,
+    /// The trusted time of the last batch. No later batch gets an earlier time.
+    pub trusted: Millis,
+    /// Bytes of the largest segment.
+    pub segment_bytes: u32,
+    /// Bytes of the smallest segment, with which each opening begins.
+    pub opening_bytes: u32,
+    /// How much the log was given of late.
+    pub given_bytes: u64,
+}
+
+/// The fields of a batch in addition to its records.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendMarks {
+    /// How many records the bytes hold.
+    pub record_count: u32,
+    /// The trusted time now. It is raised to that of the previous batch if it is earlier.
+    pub trusted: Millis,
+    /// True while dispatch is held.
+    pub held: bool,
+    /// The end of the visible log now.
+    pub committed: Location,
+    /// The durability that an answer waits for.
+    pub durability: Durability,
+}
+
+/// Where a batch was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// Its header, as it was written.
+    pub header: BatchHeader,
+    /// Where its header starts.
+    pub start: Location,
+    /// Where the next batch may start, and the sequence of its first fact.
+    pub end: Mark,
+    /// The synced position now. It is the start of the new segment if this batch began one.
+    pub synced: Mark,
+    /// True if it is the first batch of a segment.
+    pub rolled: bool,
+}
