@@ -26,7 +26,7 @@ LOCKS = re.compile(
 # Lower may not import upper; modules of one level may use each other, but not in a circle.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("units", "error", "planted"),
-    ("record",),
+    ("record", "replication"),
     ("storage",),
     ("message_log", "run"),
     ("schedule_log", "dispatch_log", "wheel", "clock"),

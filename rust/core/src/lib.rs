@@ -14,6 +14,7 @@ pub mod message_log;
 pub mod planted;
 pub mod queues;
 pub mod record;
+pub mod replication;
 pub mod run;
 pub mod schedule_log;
 pub mod storage;

@@ -31,6 +31,32 @@ faults! {
     FeedSkipsArrival,
     /// The feed moves on past entries that it has not handed over.
     FeedPassesUnhanded,
+    /// A copy counts what is in its log as durable, although it is not synced.
+    CopyCountedUnsynced,
+    /// While the set of copies grows or shrinks, only the old set is counted.
+    UnionForgotten,
+    /// While the set of copies shrinks, only the new set is counted.
+    SetShrunkEarly,
+    /// A swap of the register whose outcome is unknown counts as lost.
+    UnknownSwapIsLost,
+    /// A node outside the set becomes primary.
+    PromotedFromOutside,
+    /// A node acts on a promise that is not durable yet.
+    EndReadBeforePromise,
+    /// A primary that restarts keeps its epoch.
+    EpochNotRaised,
+    /// Logs of copies are matched by the sequence alone.
+    MatchedBySequence,
+    /// A copy joins the set while it is behind.
+    JoinCountedBehind,
+    /// A folder that was emptied keeps the identity of its node.
+    WipedNodeKeepsId,
+    /// A publish that was committed on fewer copies than it must have is answered as stored.
+    CopiesOverstated,
+    /// A node that left the set stays complete although publishes are answered as stored without it.
+    CompleteKept,
+    /// A register that was restored from a backup is trusted.
+    RestoredRegisterTrusted,
     /// Ready messages are handed out before their fact is durable.
     ReadyVisibleBeforeDurable,
     /// A checkpoint is saved before its runs are synced.

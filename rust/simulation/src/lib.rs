@@ -4,6 +4,7 @@ pub mod chance;
 pub mod checker;
 pub mod clock;
 pub mod connected;
+pub mod copies;
 mod counts;
 pub mod disk;
 pub mod ledger;

@@ -1,8 +1,8 @@
 //! `delaymq-simulation --seeds N [--start S]` runs histories, one from each seed, of a store over a disk and a clock
 //! that fail, and from every fourth seed one more, of clients and a server over a network that fails. A history that
 //! breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both histories of one seed and prints all events.
-//! With `--histories connected` only histories over connections run, one from each seed, and `--set` sets their
-//! options. `--small-worlds N` tries at least N different disks that a crash may leave. `--planted NAME` plants a fault
+//! With `--histories connected` only histories over connections run, one from each seed, and with `--histories copies`
+//! only histories of copies on several nodes; `--set` then sets their options. `--small-worlds N` tries at least N different disks that a crash may leave. `--planted NAME` plants a fault
 //! in the core. The exit code is 1 if a promise was broken or fewer disks were tried, 2 if the arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
 
@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::connected::Connected;
+use delaymq_simulation::copies::Copies;
 use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::{Plant, names};
 use delaymq_simulation::seeds::{Broken, Failed, Found, Histories, Plans, run_seeds};
@@ -25,7 +26,7 @@ const VIOLATIONS_MAX: usize = 6;
 /// The number of threads if the machine does not report its own.
 const THREADS: usize = 2;
 const USAGE: &str = "usage: delaymq-simulation --seeds N [--start S] | --seed X [--set OPTION=VALUE]… | \
-                     --small-worlds N, [--histories all|connected] [--planted NAME] [--threads N]";
+                     --small-worlds N, [--histories all|connected|copies] [--planted NAME] [--threads N]";
 
 struct Arguments {
     first: u64,
@@ -67,6 +68,7 @@ fn arguments() -> Result<Arguments, String> {
             match found.histories {
                 Histories::All => check_set(World::plan_of(1), &found.set)?,
                 Histories::Connected => check_set(Connected::plan_of(1), &found.set)?,
+                Histories::Copies => check_set(Copies::plan_of(1), &found.set)?,
             }
             Ok(found)
         }
@@ -100,7 +102,7 @@ fn command(seed: u64, histories: Histories, set: &[(&str, u64)], arguments: &Arg
     let planted = arguments.planted.as_deref().map(|name| format!(" --planted {name}")).unwrap_or_default();
     let set: Vec<String> = set.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
     let set = set.concat();
-    let histories = if histories == Histories::Connected { " --histories connected" } else { "" };
+    let histories = histories.arguments();
     format!("cargo run --release -p delaymq-simulation -- --seed {seed}{histories}{set}{planted}")
 }
 
@@ -124,6 +126,12 @@ fn tell(broken: &Broken, arguments: &Arguments) {
             let live = |plan| Connected::of(seed, plan, false).run().violations;
             let shrunk = shrink(Connected::plan_of(seed), (plan, broken.violations.clone()), lived, live);
             tell_shrunk(seed, Histories::Connected, &shrunk, arguments);
+        }
+        Some(Failed::Copies(plan, lived)) => {
+            println!("  replay: {}", command(seed, Histories::Copies, &[], arguments));
+            let live = |plan| Copies::of(seed, plan, false).run().violations;
+            let shrunk = shrink(Copies::plan_of(seed), (plan, broken.violations.clone()), lived, live);
+            tell_shrunk(seed, Histories::Copies, &shrunk, arguments);
         }
         None => {}
     }
@@ -152,6 +160,7 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
     );
     println!("over connections: {:?}", found.over_connections);
     println!("of QMQ's clients: {:?}", found.of_qmq);
+    println!("of copies: {:?}", found.of_copies);
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());
 }
 
@@ -162,8 +171,12 @@ fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
         world: &|seed| with_set(World::plan_of(seed), &arguments.set),
         // `--set` sets the options of one kind of history.
         connected: &|seed| match arguments.histories {
-            Histories::All => Connected::plan_of(seed),
             Histories::Connected => with_set(Connected::plan_of(seed), &arguments.set),
+            Histories::All | Histories::Copies => Connected::plan_of(seed),
+        },
+        copies: &|seed| match arguments.histories {
+            Histories::Copies => with_set(Copies::plan_of(seed), &arguments.set),
+            Histories::All | Histories::Connected => Copies::plan_of(seed),
         },
     };
     let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);

@@ -7,6 +7,7 @@ use delaymq_core::planted::Planted;
 use crate::chance::TraceHash;
 use crate::checker::Counts;
 use crate::connected::{self, Connected};
+use crate::copies::{self, Copies};
 use crate::parallel::in_parallel;
 use crate::world::{Plan, World};
 
@@ -24,6 +25,8 @@ pub enum Histories {
     All,
     /// A history over connections from each seed.
     Connected,
+    /// A history of copies from each seed.
+    Copies,
 }
 
 impl Histories {
@@ -32,7 +35,17 @@ impl Histories {
         match name {
             "all" => Some(Self::All),
             "connected" => Some(Self::Connected),
+            "copies" => Some(Self::Copies),
             _ => None,
+        }
+    }
+
+    /// The arguments that ask for this kind.
+    pub fn arguments(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Connected => " --histories connected",
+            Self::Copies => " --histories copies",
         }
     }
 }
@@ -57,6 +70,8 @@ pub enum Failed {
     World(Plan, u64),
     /// One over connections, after so many turns.
     Connected(connected::Plan, u64),
+    /// One of copies, after so many turns.
+    Copies(copies::Plan, u64),
 }
 
 /// The plans of the histories of a seed.
@@ -65,11 +80,14 @@ pub struct Plans<'a> {
     pub world: &'a (dyn Fn(u64) -> Plan + Sync),
     /// Over connections.
     pub connected: &'a (dyn Fn(u64) -> connected::Plan + Sync),
+    /// Of copies.
+    pub copies: &'a (dyn Fn(u64) -> copies::Plan + Sync),
 }
 
 impl Plans<'static> {
     /// Those that the seeds have of their own.
-    pub const OF_SEEDS: Self = Self { world: &World::plan_of, connected: &Connected::plan_of };
+    pub const OF_SEEDS: Self =
+        Self { world: &World::plan_of, connected: &Connected::plan_of, copies: &Copies::plan_of };
 }
 
 /// What histories came to.
@@ -91,6 +109,8 @@ pub struct Found {
     pub over_connections: connected::Counts,
     /// What was counted of QMQ's clients there.
     pub of_qmq: connected::QmqCounts,
+    /// What was counted of copies.
+    pub of_copies: copies::Counts,
     /// Those that broke a promise, in the order of their seeds.
     pub broken: Vec<Broken>,
     /// What happened, where it was asked for.
@@ -107,6 +127,7 @@ impl Found {
         self.hollow_runs += other.hollow_runs;
         self.over_connections.add(other.over_connections);
         self.of_qmq.add(other.of_qmq);
+        self.of_copies.add(other.of_copies);
         let room = ENDINGS_MAX.saturating_sub(self.broken.len());
         let kept = |(place, broken): (usize, Broken)| {
             let failed = if place < room { broken.failed } else { None };
@@ -117,6 +138,10 @@ impl Found {
     }
 
     fn live(&mut self, seed: u64, histories: Histories, plans: &Plans<'_>, tells: bool) {
+        if histories == Histories::Copies {
+            self.live_in_copies(seed, &(plans.copies)(seed), tells);
+            return;
+        }
         if histories == Histories::All {
             self.live_in_a_world(seed, &(plans.world)(seed), tells);
         }
@@ -151,6 +176,19 @@ impl Found {
         self.of_qmq.add(qmq);
         if !violations.is_empty() {
             let failed = Some(Failed::Connected(plan, turns));
+            self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, failed });
+        }
+    }
+
+    fn live_in_copies(&mut self, seed: u64, plan: &copies::Plan, tells: bool) {
+        let copies::Ending { hash, turns, counts, violations, plan, trace } = Copies::of(seed, *plan, tells).run();
+        self.trace.extend(trace);
+        self.hash.add_number(hash);
+        self.operations += turns;
+        self.crashes += counts.crashes;
+        self.of_copies.add(counts);
+        if !violations.is_empty() {
+            let failed = Some(Failed::Copies(plan, turns));
             self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, failed });
         }
     }

@@ -3,6 +3,7 @@
 
 mod archives;
 mod connected;
+mod copies;
 mod copying;
 mod damage_seen;
 mod downtime;

@@ -1,0 +1,52 @@
+//! Becoming primary: a swap that names this node and a later epoch, a durable promise, and only then a look at the own log.
+//!
+//! Everything that was ever committed is in the log of each node of the set. After the promise, this node helps to
+//! commit nothing of an earlier epoch, so nothing more can be committed there.
+
+use super::interface::{Action, LogView, RoleName};
+use super::register::{NodeId, Register};
+use super::state::{Claim, Node, Primary, Role};
+use crate::planted::{Planted, is_on};
+
+impl Node {
+    /// Tries to become primary. `silent` is the primary that was not heard: it leaves the set.
+    pub(super) fn claim(&mut self, silent: Option<NodeId>, out: &mut Vec<Action>) {
+        if !self.is_fit && silent.is_some() {
+            return;
+        }
+        let Some(known) = self.registrar.known() else { return };
+        if !known.value.sync.contains(&self.id) && !is_on(Planted::PromotedFromOutside) {
+            return;
+        }
+        let epoch = if is_on(Planted::EpochNotRaised) && known.value.primary == self.id {
+            known.value.epoch
+        } else {
+            known.value.epoch.max(self.promised).next()
+        };
+        let value = known.value.claimed(self.id, epoch, silent);
+        if let Some(expected) = self.registrar.begin_swap(&value) {
+            self.role = Role::Claiming(Claim { won: None });
+            out.push(Action::Swap(expected, value));
+        }
+    }
+
+    /// The group is this node's, from this epoch on.
+    pub(super) fn claim_won(&mut self, value: Register, log: &dyn LogView, out: &mut Vec<Action>) {
+        let epoch = value.epoch;
+        self.role = Role::Claiming(Claim { won: Some(value) });
+        self.promise(epoch, out);
+        if self.has_kept() {
+            self.lead(log, out);
+        }
+    }
+
+    /// Leads, once the promise is durable.
+    pub(super) fn lead(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let Role::Claiming(Claim { won: Some(value) }) = &self.role else { return };
+        let (epoch, set) = (value.epoch, value.sync.clone());
+        out.push(Action::Became(RoleName::Promoting));
+        out.push(Action::BeginEpoch(epoch));
+        self.role = Role::Leading(Primary::new(epoch, set, log.end()));
+        self.meet_peers(out);
+    }
+}

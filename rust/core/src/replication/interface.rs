@@ -1,0 +1,137 @@
+//! What a node is given, and what it asks for.
+
+use std::collections::BTreeSet;
+
+use super::history::History;
+use super::message::Message;
+use super::register::{NodeId, Register, Version};
+use super::registrar::{Reading, SwapAnswer};
+use crate::units::{Epoch, Sequence};
+
+/// The time-outs. They decide when something is tried, and never whether it is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Between two heartbeats of a primary.
+    pub heartbeat_ms: u64,
+    /// A node of the set that is silent for so long leaves it.
+    pub shrink_ms: u64,
+    /// A primary that is silent for so long is replaced. Longer than `shrink_ms`, so that a living primary swaps first.
+    pub promote_ms: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { heartbeat_ms: 100, shrink_ms: 1_000, promote_ms: 3_000 }
+    }
+}
+
+/// What a node keeps durably in its identity file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Promise {
+    /// The highest epoch that it will serve.
+    pub epoch: Epoch,
+    /// The coordinator and the version of the register that it saw last. (0, 0) if none.
+    pub seen: (u64, Version),
+}
+
+/// What a node is opened with.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The node.
+    pub id: NodeId,
+    /// A random number, from which the node counts its answers.
+    pub random: u64,
+    /// What its identity file says.
+    pub promise: Promise,
+    /// The sequence after the last fact that is known to be committed, 1 if none is.
+    pub committed: Sequence,
+    /// The other nodes that it may hear of.
+    pub peers: BTreeSet<NodeId>,
+    /// The time-outs.
+    pub timing: Timing,
+}
+
+/// The log of a node, as far as the protocol looks at it.
+pub trait LogView {
+    /// Where its epochs began, and its written end.
+    fn history(&self) -> History;
+
+    /// The sequence after the last written fact.
+    fn end(&self) -> Sequence;
+
+    /// The sequence after the last durable fact.
+    fn durable(&self) -> Sequence;
+}
+
+/// What happens to a node.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Time has passed.
+    Tick,
+    /// A message of another node has come.
+    Received(NodeId, Message),
+    /// The register was read. `None` if it could not be, or if it holds nothing.
+    Read(Option<Reading>),
+    /// The swap has ended.
+    Swapped(SwapAnswer),
+    /// The promise of this epoch is durable.
+    PromiseKept(Epoch),
+    /// The log has grown, or more of it is durable.
+    LogChanged,
+    /// The log was cut as [`Action::CutAfter`] asked, durably.
+    Cut,
+    /// A batch that [`Action::Append`] gave was refused, because it does not follow the log.
+    AppendRefused,
+    /// Other nodes belong to the group than before.
+    Peers(BTreeSet<NodeId>),
+    /// The node may become primary by itself (its disk is well, and its clock agrees with the others), or may not.
+    Fit(bool),
+    /// An operator asks the primary to hand over to this node.
+    SwitchOver(NodeId),
+    /// An operator confirms that the coordinator that answers now has the register of this group.
+    Confirm,
+}
+
+/// What the caller of a node does, in the order given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Sends a message.
+    Send(NodeId, Message),
+    /// Reads the register, and answers with [`Event::Read`].
+    ReadRegister,
+    /// Changes the register if it has this version, and answers with [`Event::Swapped`].
+    Swap(Version, Register),
+    /// Makes the promise durable, after all batches given before, and answers with [`Event::PromiseKept`].
+    KeepPromise(Promise),
+    /// Begins an epoch: appends its epoch start, and from now on what is decided.
+    BeginEpoch(Epoch),
+    /// Sends the batches of the log from this sequence on, as [`Message::Batches`] of this epoch and exchange.
+    Ship(NodeId, Epoch, u64, Sequence),
+    /// Appends these batches of the primary to the log.
+    Append(Vec<u8>),
+    /// Copies what the log has from this sequence on to a file, then cuts it. The last fact to keep has this epoch.
+    CutAfter(Epoch, Sequence),
+    /// Everything before this sequence is committed. A publish among it is answered as stored if the copies reach
+    /// `min_copies`; otherwise its outcome is unknown to its caller.
+    Commit {
+        /// The sequence after the last committed fact.
+        end: Sequence,
+        /// The size of the set that has it.
+        copies: usize,
+    },
+    /// The role has changed.
+    Became(RoleName),
+    /// The log of this node has other facts in the same place than the primary's. Nothing was changed.
+    Alarm(NodeId),
+}
+
+/// The role of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoleName {
+    /// It follows a primary, or waits for one. It decides nothing and answers nothing.
+    Replica,
+    /// It has claimed the group, and its epoch is not committed yet.
+    Promoting,
+    /// It decides, and answers.
+    Primary,
+}

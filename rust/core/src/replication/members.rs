@@ -1,0 +1,68 @@
+//! What a primary knows of each other node: how far its log is matched, sent and durable there.
+
+use crate::units::Sequence;
+
+/// How far the exchange with a node has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// It was asked to promise the epoch.
+    Asked,
+    /// It has promised, and was sent the end to keep.
+    Matching,
+    /// Its log is the beginning of the primary's.
+    Matched,
+    /// Its log has other facts of an epoch that both have. Batches cannot mend that.
+    Diverged,
+}
+
+/// One other node, as a primary sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) stage: Stage,
+    /// The number of the exchange.
+    pub(super) attempt: u64,
+    /// The sequence after the last fact that is durable there. `None` before it said so in this epoch.
+    pub(super) durable: Option<Sequence>,
+    /// The sequence after the last fact that was sent.
+    pub(super) sent: Sequence,
+    /// When it was last heard.
+    pub(super) heard_ms: u64,
+    /// When it was last asked for its promise.
+    pub(super) asked_ms: u64,
+    /// The end of the log that it must reach, and since when.
+    awaited: Option<(Sequence, u64)>,
+}
+
+impl Member {
+    /// A node that is asked for its promise now.
+    pub(super) fn asked(attempt: u64, now_ms: u64) -> Self {
+        let (stage, sent) = (Stage::Asked, Sequence(0));
+        Self { stage, attempt, durable: None, sent, heard_ms: now_ms, asked_ms: now_ms, awaited: None }
+    }
+
+    /// Begins another exchange. What is durable stays so.
+    pub(super) fn ask_again(&mut self, attempt: u64, now_ms: u64) {
+        (self.stage, self.attempt, self.asked_ms) = (Stage::Asked, attempt, now_ms);
+    }
+
+    /// Notes how far the log of the primary reaches, and since when the node lacks some of it.
+    pub(super) fn await_end(&mut self, end: Sequence, now_ms: u64) {
+        let reached = |until: Sequence| self.durable.is_some_and(|durable| durable >= until);
+        match self.awaited {
+            Some((until, _)) if !reached(until) => {}
+            _ if reached(end) => self.awaited = None,
+            _ => self.awaited = Some((end, now_ms)),
+        }
+    }
+
+    /// True if the node was not heard for `limit_ms`, or did not make durable for as long what the log holds.
+    pub(super) fn is_silent(&self, now_ms: u64, limit_ms: u64) -> bool {
+        let late = |since_ms: u64| now_ms.saturating_sub(since_ms) >= limit_ms;
+        late(self.heard_ms) || self.awaited.is_some_and(|(_, since_ms)| late(since_ms))
+    }
+
+    /// True if everything before `end` is durable there.
+    pub(super) fn has(&self, end: Sequence) -> bool {
+        self.stage == Stage::Matched && self.durable.is_some_and(|durable| durable >= end)
+    }
+}

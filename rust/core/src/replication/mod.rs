@@ -1,0 +1,30 @@
+//! Copies on other nodes: which nodes must have a fact on disk before it counts, and which node may decide.
+//!
+//! In: an [`Event`] of one node, which is a message of another node, an answer of the register, a position of its own
+//! log, or the time. Out: [`Action`]s, which the caller carries out. The module has no log, no socket and no clock.
+//! Read `register` (the set that must have each fact), `history` (up to where two logs agree), `message`, `interface`,
+//! `state` and `node`, then what a node does in its role: `replica`, `claim` (becoming primary), `primary`, `members`.
+//!
+//! The protocol is primary-backup, with its configuration in a register that changes by compare-and-swap, as in
+//! `PacificA` and Vertical Paxos II. A fact is *committed* when each node of the set in the register has it on disk. Only a
+//! node of that set may become primary, by a swap from exactly that value, and each node refuses an epoch below its
+//! durable *promise*. No lease and no clock is needed for safety: time decides only when a swap is tried.
+
+mod claim;
+mod history;
+mod interface;
+mod members;
+mod message;
+mod node;
+mod primary;
+mod register;
+mod registrar;
+mod replica;
+mod state;
+
+pub use history::{Agreement, EpochEntry, History, agreement};
+pub use interface::{Action, Event, LogView, NodeOptions, Promise, RoleName, Timing};
+pub use message::Message;
+pub use register::{GroupState, NodeId, Register, Version};
+pub use registrar::{Reading, SwapAnswer};
+pub use state::Node;

@@ -1,0 +1,222 @@
+//! One node of a group: events in, actions out.
+
+use super::interface::{Action, Event, LogView, NodeOptions, Promise, RoleName};
+use super::message::Message;
+use super::register::{NodeId, Register};
+use super::registrar::{Registrar, Settled};
+use super::state::{Node, Primary, Replica, Role};
+use crate::planted::{Planted, is_on};
+use crate::units::{Epoch, Sequence};
+
+impl Node {
+    /// A node that was opened now. It waits for a primary, and reads the register at its first tick.
+    pub fn new(options: NodeOptions, now_ms: u64) -> Self {
+        Self {
+            id: options.id,
+            answer: options.random,
+            timing: options.timing,
+            peers: options.peers,
+            registrar: Registrar::new(options.promise.seen),
+            role: Role::Replica(Replica::new(now_ms)),
+            now_ms,
+            committed: options.committed,
+            is_fit: true,
+            promised: options.promise.epoch,
+            kept: options.promise.epoch,
+        }
+    }
+
+    /// Its role.
+    pub fn role(&self) -> RoleName {
+        match &self.role {
+            Role::Replica(_) | Role::Claiming(_) => RoleName::Replica,
+            Role::Leading(primary) if primary.is_serving => RoleName::Primary,
+            Role::Leading(_) => RoleName::Promoting,
+        }
+    }
+
+    /// The sequence after the last fact known to be committed.
+    pub fn committed(&self) -> Sequence {
+        self.committed
+    }
+
+    /// The epoch that it has promised.
+    pub fn promised(&self) -> Epoch {
+        self.promised
+    }
+
+    /// The newest value of the register that it knows.
+    pub fn register(&self) -> Option<&Register> {
+        self.registrar.known().map(|known| &known.value)
+    }
+
+    /// True if a publish would be answered as stored as soon as it is committed.
+    pub fn accepts_publishes(&self) -> bool {
+        match &self.role {
+            Role::Leading(primary) => {
+                primary.is_serving && !primary.hands_over() && self.copies(primary) >= self.min_copies()
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes one event at this time of a clock that only goes on, and adds what is to be done.
+    pub fn step(&mut self, now_ms: u64, log: &dyn LogView, event: Event, out: &mut Vec<Action>) {
+        self.now_ms = self.now_ms.max(now_ms);
+        match event {
+            Event::Tick => self.tick(log, out),
+            Event::Received(from, message) => self.receive(from, message, log, out),
+            Event::Read(reading) => {
+                let settled = self.registrar.read(reading);
+                self.follow_register(settled, log, out);
+            }
+            Event::Swapped(answer) => {
+                let settled = self.registrar.swapped(answer);
+                self.follow_register(settled, log, out);
+            }
+            Event::PromiseKept(epoch) => self.promise_kept(epoch, log, out),
+            Event::LogChanged => self.log_changed(log, out),
+            Event::Cut => self.cut_done(log, out),
+            Event::AppendRefused => self.append_refused(out),
+            Event::Peers(peers) => {
+                self.peers = peers;
+                self.meet_peers(out);
+            }
+            Event::Fit(is_fit) => self.is_fit = is_fit,
+            Event::SwitchOver(to) => self.switch_over(to, log, out),
+            Event::Confirm => self.registrar.confirm(),
+        }
+    }
+
+    fn tick(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        if let Some((expected, value)) = self.registrar.try_again() {
+            out.push(Action::Swap(expected, value));
+        }
+        match &self.role {
+            Role::Replica(_) => self.watch(out),
+            Role::Claiming(_) => {}
+            Role::Leading(_) => self.lead_on(log, out),
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, message: Message, log: &dyn LogView, out: &mut Vec<Action>) {
+        match message {
+            Message::Lead { epoch, attempt, seen } => self.be_led(from, (epoch, attempt), seen, log, out),
+            Message::Match { epoch, attempt, answer, last_epoch, end } => {
+                if answer == self.answer {
+                    self.match_log(from, (epoch, attempt), (last_epoch, end), log, out);
+                }
+            }
+            Message::Batches { epoch, attempt, from: first, committed, bytes } => {
+                if self.hears(from, (epoch, attempt), log, out) {
+                    self.take_batches(first, committed, bytes, log, out);
+                }
+            }
+            Message::Heartbeat { epoch, attempt, end, committed } => {
+                if self.hears(from, (epoch, attempt), log, out) {
+                    self.answer_heartbeat(end, committed, log, out);
+                }
+            }
+            Message::TakeOver { epoch, attempt } => {
+                if self.hears(from, (epoch, attempt), log, out) {
+                    self.claim(None, out);
+                }
+            }
+            Message::Promised { epoch, attempt, answer, history } => {
+                self.member_promised(from, (epoch, attempt), (answer, &history), log, out);
+            }
+            Message::Synced { epoch, attempt, end } => self.member_synced(from, (epoch, attempt), end, log, out),
+            Message::Resend { epoch, attempt, from: first } => {
+                self.member_lacks(from, (epoch, attempt), first, log, out);
+            }
+            Message::Unmatched { epoch } => self.member_unmatched(from, epoch, out),
+            Message::Refused { epoch } => self.refused(epoch, out),
+        }
+    }
+
+    fn promise_kept(&mut self, epoch: Epoch, log: &dyn LogView, out: &mut Vec<Action>) {
+        self.kept = self.kept.max(epoch);
+        if self.kept != self.promised {
+            return;
+        }
+        match &self.role {
+            Role::Replica(_) => self.send_promise(log, out),
+            Role::Claiming(_) => self.lead(log, out),
+            Role::Leading(_) => {}
+        }
+    }
+
+    /// True if the promise is durable.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept == self.promised
+    }
+
+    /// True if the epoch is later than all that were promised.
+    fn is_new(&self, epoch: Epoch) -> bool {
+        epoch > self.promised || (is_on(Planted::EpochNotRaised) && epoch == self.promised)
+    }
+
+    /// Promises an epoch, which is later than the one before.
+    pub(super) fn promise(&mut self, epoch: Epoch, out: &mut Vec<Action>) {
+        self.promised = epoch;
+        if is_on(Planted::EndReadBeforePromise) {
+            self.kept = epoch;
+        }
+        out.push(Action::KeepPromise(Promise { epoch, seen: self.registrar.seen() }));
+    }
+
+    /// Does what the register demands, after an answer of it.
+    fn follow_register(&mut self, settled: Settled, log: &dyn LogView, out: &mut Vec<Action>) {
+        let known = self.registrar.known().map(|known| known.value.clone());
+        let claimed =
+            known.filter(|value| settled == Settled::Won && value.primary == self.id && self.is_new(value.epoch));
+        if let Some(value) = claimed {
+            self.claim_won(value, log, out);
+            return;
+        }
+        match &self.role {
+            Role::Claiming(claim) if !claim.is_won() && settled != Settled::Open => self.wait(out),
+            Role::Claiming(_) => {}
+            Role::Leading(_) => self.set_changed(log, out),
+            Role::Replica(_) => self.consider_claim(out),
+        }
+    }
+
+    /// Waits for a primary, and decides nothing from now on.
+    pub(super) fn wait(&mut self, out: &mut Vec<Action>) {
+        let led = matches!(self.role, Role::Leading(_));
+        self.role = Role::Replica(Replica::new(self.now_ms));
+        if led {
+            out.push(Action::Became(RoleName::Replica));
+        }
+    }
+
+    pub(super) fn read_register(&mut self, out: &mut Vec<Action>) {
+        if self.registrar.begin_read() {
+            out.push(Action::ReadRegister);
+        }
+    }
+
+    /// Another node has promised a later epoch: a primary of this one commits nothing any more.
+    fn refused(&mut self, epoch: Epoch, out: &mut Vec<Action>) {
+        if epoch > self.promised && matches!(self.role, Role::Leading(_)) {
+            self.wait(out);
+            self.read_register(out);
+        }
+    }
+
+    /// The size of the set that has all that is committed now.
+    pub(super) fn copies(&self, primary: &Primary) -> usize {
+        let pending = self.registrar.swap().map(|swap| swap.value.sync.len());
+        let copies = primary.set.len();
+        if is_on(Planted::CopiesOverstated) {
+            usize::MAX
+        } else {
+            pending.map_or(copies, |pending| pending.min(copies))
+        }
+    }
+
+    fn min_copies(&self) -> usize {
+        self.register().map_or(usize::MAX, |value| value.min_copies)
+    }
+}

@@ -1,0 +1,259 @@
+//! A node that leads: it asks the others for their promise, sends them its log, counts what is durable, and changes the set.
+
+use std::collections::BTreeSet;
+
+use super::history::{Agreement, History, agreement};
+use super::interface::{Action, LogView, RoleName};
+use super::members::{Member, Stage};
+use super::message::Message;
+use super::register::{NodeId, Register};
+use super::state::{Node, Primary, Role};
+use crate::planted::{Planted, is_on};
+use crate::units::{Epoch, Sequence};
+
+impl Node {
+    fn primary(&mut self) -> Option<&mut Primary> {
+        match &mut self.role {
+            Role::Leading(primary) => Some(primary),
+            _ => None,
+        }
+    }
+
+    /// Asks each new peer for its promise, and forgets those that left the group.
+    pub(super) fn meet_peers(&mut self, out: &mut Vec<Action>) {
+        let (peers, now_ms, seen) = (self.peers.clone(), self.now_ms, self.registrar.seen());
+        let Some(primary) = self.primary() else { return };
+        primary.members.retain(|node, _| peers.contains(node) || primary.set.contains(node));
+        let known: BTreeSet<NodeId> = primary.members.keys().copied().collect();
+        for node in peers.difference(&known) {
+            let (epoch, attempt) = (primary.epoch, primary.next_attempt());
+            primary.members.insert(*node, Member::asked(attempt, now_ms));
+            out.push(Action::Send(*node, Message::Lead { epoch, attempt, seen }));
+        }
+    }
+
+    /// Time has passed: heartbeats, promises that are asked for again, and nodes that are silent.
+    pub(super) fn lead_on(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let (now_ms, timing, committed, seen) = (self.now_ms, self.timing, self.committed, self.registrar.seen());
+        let Some(primary) = self.primary() else { return };
+        if primary.beat_ms.is_none_or(|beat_ms| now_ms.saturating_sub(beat_ms) >= timing.heartbeat_ms) {
+            primary.beat_ms = Some(now_ms);
+            let epoch = primary.epoch;
+            for (node, member) in &mut primary.members {
+                let attempt = member.attempt;
+                let message = if member.stage == Stage::Matched {
+                    Message::Heartbeat { epoch, attempt, end: member.sent, committed }
+                } else {
+                    Message::Lead { epoch, attempt, seen }
+                };
+                out.push(Action::Send(*node, message));
+            }
+        }
+        primary.successor = primary.successor.filter(|(_, until_ms, _)| now_ms < *until_ms);
+        if self.registrar.swap().is_some() {
+            self.read_register(out);
+        }
+        self.lead_further(log, out);
+    }
+
+    /// A node has promised the epoch, and has sent its history.
+    pub(super) fn member_promised(
+        &mut self,
+        node: NodeId,
+        exchange: (Epoch, u64),
+        (answer, history): (u64, &History),
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        let now_ms = self.now_ms;
+        let Some(member) = self.primary().and_then(|primary| primary.member(node, exchange)) else { return };
+        member.heard_ms = now_ms;
+        if member.stage == Stage::Matched {
+            // It restarted in the middle of this exchange, so it waits for an end that was sent to its earlier process.
+            self.member_unmatched(node, exchange.0, out);
+            return;
+        }
+        match agreement(&log.history(), history) {
+            Agreement::Until(last_epoch, end) => {
+                (member.stage, member.sent) = (Stage::Matching, end);
+                let (epoch, attempt) = exchange;
+                out.push(Action::Send(node, Message::Match { epoch, attempt, answer, last_epoch, end }));
+            }
+            Agreement::Diverged(_) => {
+                member.stage = Stage::Diverged;
+                out.push(Action::Alarm(node));
+            }
+        }
+    }
+
+    /// A node has this much of the log on its disk.
+    pub(super) fn member_synced(
+        &mut self,
+        node: NodeId,
+        exchange: (Epoch, u64),
+        end: Sequence,
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        let now_ms = self.now_ms;
+        let Some(member) = self.primary().and_then(|primary| primary.member(node, exchange)) else { return };
+        member.heard_ms = now_ms;
+        // No node has more than it was sent.
+        if end > member.sent || matches!(member.stage, Stage::Asked | Stage::Diverged) {
+            return;
+        }
+        member.stage = Stage::Matched;
+        member.durable = Some(member.durable.map_or(end, |durable| durable.max(end)));
+        self.lead_further(log, out);
+    }
+
+    /// A node lacks batches that it was sent.
+    pub(super) fn member_lacks(
+        &mut self,
+        node: NodeId,
+        exchange: (Epoch, u64),
+        from: Sequence,
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(member) = self.primary().and_then(|primary| primary.member(node, exchange)) else { return };
+        if member.stage == Stage::Matched && from < member.sent {
+            member.sent = from;
+        }
+        self.lead_further(log, out);
+    }
+
+    /// A node has restarted, or could not append.
+    pub(super) fn member_unmatched(&mut self, node: NodeId, epoch: Epoch, out: &mut Vec<Action>) {
+        let (now_ms, seen) = (self.now_ms, self.registrar.seen());
+        let Some(primary) = self.primary().filter(|primary| primary.epoch == epoch) else { return };
+        let attempt = primary.next_attempt();
+        let Some(member) = primary.members.get_mut(&node) else { return };
+        member.ask_again(attempt, now_ms);
+        out.push(Action::Send(node, Message::Lead { epoch, attempt, seen }));
+    }
+
+    /// The log has grown, or more of it is durable.
+    pub(super) fn log_changed(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        match self.role {
+            Role::Leading(_) => self.lead_further(log, out),
+            Role::Replica(_) => self.send_synced(log, out),
+            Role::Claiming(_) => {}
+        }
+    }
+
+    /// The register has answered. A primary whose place another has taken stops.
+    pub(super) fn set_changed(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let Some(value) = self.register().cloned() else { return };
+        let is_foreign = self.registrar.is_foreign();
+        let Some(primary) = self.primary() else { return };
+        if is_foreign {
+            return;
+        }
+        if value.epoch > primary.epoch {
+            self.wait(out);
+        } else if value.epoch == primary.epoch {
+            primary.set = value.sync;
+            self.lead_further(log, out);
+        }
+    }
+
+    /// Does all that has become possible: sends, counts, serves, changes the set, hands over.
+    fn lead_further(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        self.ship(log, out);
+        self.count(log, out);
+        self.change_set(out);
+        self.hand_over(log, out);
+    }
+
+    fn ship(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let (now_ms, end) = (self.now_ms, log.end());
+        let Some(primary) = self.primary() else { return };
+        let epoch = primary.epoch;
+        for (node, member) in &mut primary.members {
+            member.await_end(end, now_ms);
+            if member.stage == Stage::Matched && member.sent < end {
+                out.push(Action::Ship(*node, epoch, member.attempt, member.sent));
+                member.sent = end;
+            }
+        }
+    }
+
+    /// Counts what is durable on each node of the set, and of the set that a swap under way would make.
+    fn count(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let (id, own, committed) = (self.id, log.durable(), self.committed);
+        let Role::Leading(primary) = &self.role else { return };
+        let pending = self.registrar.swap().map(|swap| &swap.value.sync);
+        let with_pending = pending.filter(|_| !is_on(Planted::UnionForgotten)).into_iter().flatten();
+        let set = if is_on(Planted::SetShrunkEarly) { pending.unwrap_or(&primary.set) } else { &primary.set };
+        let Some(end) = primary.durable_on(id, own, set.iter().chain(with_pending)) else { return };
+        let copies = self.copies(primary);
+        let Some(primary) = self.primary() else { return };
+        if end > committed && end > primary.begins {
+            let begins = !std::mem::replace(&mut primary.is_serving, true);
+            self.committed = end;
+            out.push(Action::Commit { end, copies });
+            if begins {
+                out.push(Action::Became(RoleName::Primary));
+            }
+        }
+    }
+
+    /// Swaps the register if its value is not what it should be: nodes that are silent leave the set, nodes that have
+    /// everything join it, and a committed epoch serves.
+    fn change_set(&mut self, out: &mut Vec<Action>) {
+        if self.registrar.swap().is_some() || self.registrar.is_foreign() {
+            return;
+        }
+        let Some(known) = self.register() else { return };
+        let Role::Leading(primary) = &self.role else { return };
+        let wanted = self.wanted_value(known, primary);
+        if wanted != *known
+            && let Some(expected) = self.registrar.begin_swap(&wanted)
+        {
+            out.push(Action::Swap(expected, wanted));
+        }
+    }
+
+    fn wanted_value(&self, known: &Register, primary: &Primary) -> Register {
+        let (now_ms, limit_ms) = (self.now_ms, self.timing.shrink_ms);
+        let stays = |node: &NodeId| {
+            let is_heard = |member: &Member| !member.is_silent(now_ms, limit_ms);
+            *node == self.id || (self.peers.contains(node) && primary.members.get(node).is_some_and(is_heard))
+        };
+        let mut set: BTreeSet<NodeId> = primary.set.iter().copied().filter(stays).collect();
+        // From the swap on, nothing is committed without the new node, and until then it has all that is.
+        let may_join = |member: &Member| {
+            let has_all =
+                member.has(self.committed) || (is_on(Planted::JoinCountedBehind) && member.stage == Stage::Matched);
+            primary.is_serving && has_all && !member.is_silent(now_ms, limit_ms)
+        };
+        let joining = primary.members.iter().filter(|(node, member)| self.peers.contains(node) && may_join(member));
+        set.extend(joining.map(|(node, _)| *node));
+        let value = if set == primary.set { known.clone() } else { known.with_set(set) };
+        if primary.is_serving { value.serving() } else { value }
+    }
+
+    /// An operator asks for another primary.
+    pub(super) fn switch_over(&mut self, to: NodeId, log: &dyn LogView, out: &mut Vec<Action>) {
+        let until_ms = self.now_ms.saturating_add(self.timing.shrink_ms);
+        let Some(primary) = self.primary() else { return };
+        if primary.is_serving && primary.set.contains(&to) {
+            primary.successor = Some((to, until_ms, false));
+            self.hand_over(log, out);
+        }
+    }
+
+    /// Asks the successor to claim the group, once it has everything and everything is committed.
+    fn hand_over(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let (end, committed) = (log.end(), self.committed);
+        let Some(primary) = self.primary() else { return };
+        let Some((to, until_ms, false)) = primary.successor else { return };
+        let Some(member) = primary.members.get(&to).filter(|member| member.has(end)) else { return };
+        if committed == end {
+            let (epoch, attempt) = (primary.epoch, member.attempt);
+            primary.successor = Some((to, until_ms, true));
+            out.push(Action::Send(to, Message::TakeOver { epoch, attempt }));
+        }
+    }
+}

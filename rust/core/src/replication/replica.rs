@@ -1,0 +1,231 @@
+//! A node that follows a primary, or waits for one.
+
+use super::interface::{Action, LogView};
+use super::message::Message;
+use super::register::{NodeId, Version};
+use super::state::{Node, Replica, ReplicaStage as Stage, Role};
+use crate::planted::{Planted, is_on};
+use crate::units::{Epoch, Sequence};
+
+impl Node {
+    fn replica(&mut self) -> Option<&mut Replica> {
+        match &mut self.role {
+            Role::Replica(replica) => Some(replica),
+            _ => None,
+        }
+    }
+
+    /// Reads the register at first, and again while no primary is heard.
+    pub(super) fn watch(&mut self, out: &mut Vec<Action>) {
+        let (now_ms, timing) = (self.now_ms, self.timing);
+        let Some(replica) = self.replica() else { return };
+        let is_silent = now_ms.saturating_sub(replica.heard_ms) >= timing.promote_ms;
+        let is_time = replica.asked_ms.is_none_or(|asked_ms| now_ms.saturating_sub(asked_ms) >= timing.shrink_ms);
+        if is_time && (is_silent || replica.asked_ms.is_none()) {
+            replica.asked_ms = Some(now_ms);
+            self.read_register(out);
+        }
+    }
+
+    /// Claims the group if the register says that it is this node's, or that this node may and the primary is silent.
+    pub(super) fn consider_claim(&mut self, out: &mut Vec<Action>) {
+        let (id, now_ms, promote_ms) = (self.id, self.now_ms, self.timing.promote_ms);
+        let Some(value) = self.register().cloned() else { return };
+        let promised = self.promised;
+        let Some(replica) = self.replica() else { return };
+        if value.epoch < promised {
+            // The value is older than the promise, and so is what it says of the primary.
+            return;
+        }
+        if value.primary == id {
+            self.claim(None, out);
+            return;
+        }
+        if value.epoch > promised && replica.primary.is_some() {
+            // Another node has claimed the group, and has not been heard yet.
+            (replica.primary, replica.heard_ms) = (None, now_ms);
+            return;
+        }
+        if now_ms.saturating_sub(replica.heard_ms) >= promote_ms {
+            self.claim(Some(value.primary), out);
+        }
+    }
+
+    /// A primary asks for the promise of its epoch.
+    pub(super) fn be_led(
+        &mut self,
+        by: NodeId,
+        (epoch, attempt): (Epoch, u64),
+        seen: (u64, Version),
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        if epoch < self.promised {
+            out.push(Action::Send(by, Message::Refused { epoch: self.promised }));
+            return;
+        }
+        self.registrar.hear_of(seen);
+        if epoch > self.promised {
+            self.wait(out);
+            self.promise(epoch, out);
+        }
+        let now_ms = self.now_ms;
+        let Some(replica) = self.replica() else { return };
+        replica.heard_ms = now_ms;
+        if replica.primary != Some(by) || replica.attempt < attempt {
+            (replica.primary, replica.attempt, replica.stage) = (Some(by), attempt, Stage::Unmatched);
+        }
+        let stage = replica.stage;
+        if replica.attempt == attempt && self.has_kept() {
+            match stage {
+                Stage::Unmatched | Stage::Promised => self.send_promise(log, out),
+                Stage::Following => self.send_synced(log, out),
+                Stage::Cutting => {}
+            }
+        }
+    }
+
+    /// Sends the history to the primary, once the promise is durable.
+    pub(super) fn send_promise(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        self.answer = self.answer.wrapping_add(1);
+        let (epoch, answer) = (self.promised, self.answer);
+        let Some(replica) = self.replica() else { return };
+        let Some(primary) = replica.primary else { return };
+        replica.stage = Stage::Promised;
+        let message = Message::Promised { epoch, attempt: replica.attempt, answer, history: log.history() };
+        out.push(Action::Send(primary, message));
+    }
+
+    /// The primary says which part of the log to keep.
+    pub(super) fn match_log(
+        &mut self,
+        by: NodeId,
+        (epoch, attempt): (Epoch, u64),
+        (last_epoch, end): (Epoch, Sequence),
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        let (promised, committed) = (self.promised, self.committed);
+        let Some(replica) = self.replica() else { return };
+        let is_awaited = (promised, replica.primary, replica.attempt) == (epoch, Some(by), attempt);
+        if !is_awaited || replica.stage != Stage::Promised {
+            return;
+        }
+        if end < committed || end > log.end() {
+            out.push(Action::Alarm(by));
+        } else if end < log.end() {
+            replica.stage = Stage::Cutting;
+            out.push(Action::CutAfter(last_epoch, end));
+        } else {
+            replica.stage = Stage::Following;
+            self.send_synced(log, out);
+        }
+    }
+
+    /// The log was cut.
+    pub(super) fn cut_done(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let Some(replica) = self.replica() else { return };
+        if replica.stage == Stage::Cutting {
+            replica.stage = Stage::Following;
+            self.send_synced(log, out);
+        }
+    }
+
+    /// True if the message is of the primary that this node follows. Otherwise the sender learns why not.
+    pub(super) fn hears(
+        &mut self,
+        from: NodeId,
+        (epoch, attempt): (Epoch, u64),
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let (promised, now_ms) = (self.promised, self.now_ms);
+        if epoch < promised {
+            out.push(Action::Send(from, Message::Refused { epoch: promised }));
+            return false;
+        }
+        let Some(replica) = self.replica() else { return false };
+        let is_led = epoch == promised && replica.primary == Some(from);
+        if is_led && replica.attempt == attempt && replica.stage == Stage::Following {
+            replica.heard_ms = now_ms;
+            return true;
+        }
+        match replica.stage {
+            // An earlier exchange, which is over, or a cut that ends soon.
+            _ if is_led && attempt < replica.attempt => {}
+            Stage::Cutting if is_led => {}
+            // The primary matched an earlier process of this node, and learns of this one.
+            Stage::Promised if is_led && replica.attempt == attempt => self.send_promise(log, out),
+            _ => out.push(Action::Send(from, Message::Unmatched { epoch })),
+        }
+        false
+    }
+
+    /// Batches of the primary have come.
+    pub(super) fn take_batches(
+        &mut self,
+        from: Sequence,
+        committed: Sequence,
+        bytes: Vec<u8>,
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        match from.cmp(&log.end()) {
+            std::cmp::Ordering::Equal => out.push(Action::Append(bytes)),
+            std::cmp::Ordering::Greater => self.ask_for(log.end(), out),
+            std::cmp::Ordering::Less => self.send_synced(log, out),
+        }
+        self.learn_committed(committed, log, out);
+    }
+
+    /// A heartbeat of the primary has come.
+    pub(super) fn answer_heartbeat(
+        &mut self,
+        end: Sequence,
+        committed: Sequence,
+        log: &dyn LogView,
+        out: &mut Vec<Action>,
+    ) {
+        if end > log.end() {
+            self.ask_for(log.end(), out);
+        }
+        self.learn_committed(committed, log, out);
+        self.send_synced(log, out);
+    }
+
+    fn ask_for(&mut self, from: Sequence, out: &mut Vec<Action>) {
+        let epoch = self.promised;
+        let Some(replica) = self.replica() else { return };
+        if let Some(primary) = replica.primary {
+            out.push(Action::Send(primary, Message::Resend { epoch, attempt: replica.attempt, from }));
+        }
+    }
+
+    /// What is durable here and committed at the primary is committed.
+    fn learn_committed(&mut self, committed: Sequence, log: &dyn LogView, out: &mut Vec<Action>) {
+        let end = committed.min(log.durable());
+        if end > self.committed {
+            self.committed = end;
+            out.push(Action::Commit { end, copies: 0 });
+        }
+    }
+
+    /// Tells the primary how much is durable here.
+    pub(super) fn send_synced(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+        let epoch = self.promised;
+        let end = if is_on(Planted::CopyCountedUnsynced) { log.end() } else { log.durable() };
+        let Some(replica) = self.replica() else { return };
+        let Some(primary) = replica.primary.filter(|_| replica.stage == Stage::Following) else { return };
+        out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end }));
+    }
+
+    /// A batch does not follow the log: the logs are matched again.
+    pub(super) fn append_refused(&mut self, out: &mut Vec<Action>) {
+        let epoch = self.promised;
+        let Some(replica) = self.replica() else { return };
+        if let Some(primary) = replica.primary.filter(|_| replica.stage == Stage::Following) {
+            replica.stage = Stage::Unmatched;
+            out.push(Action::Send(primary, Message::Unmatched { epoch }));
+        }
+    }
+}

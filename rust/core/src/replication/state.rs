@@ -1,0 +1,132 @@
+//! What a node knows, in each role.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::interface::Timing;
+use super::members::Member;
+use super::register::{NodeId, Register};
+use super::registrar::Registrar;
+use crate::units::{Epoch, Sequence};
+
+/// The role of a node, with what it knows in it.
+pub(super) enum Role {
+    Replica(Replica),
+    Claiming(Claim),
+    Leading(Primary),
+}
+
+/// One node of a group: it takes events, and gives actions.
+pub struct Node {
+    pub(super) id: NodeId,
+    /// The number of the last answer to a primary.
+    pub(super) answer: u64,
+    pub(super) timing: Timing,
+    pub(super) peers: BTreeSet<NodeId>,
+    pub(super) registrar: Registrar,
+    pub(super) role: Role,
+    pub(super) now_ms: u64,
+    /// The sequence after the last fact known to be committed.
+    pub(super) committed: Sequence,
+    pub(super) is_fit: bool,
+    /// The epoch promised, and the one whose promise is durable.
+    pub(super) promised: Epoch,
+    pub(super) kept: Epoch,
+}
+
+/// How far a replica has come with its primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReplicaStage {
+    /// Its log may have facts that the primary's has not.
+    Unmatched,
+    /// It has sent its history, and waits for the end to keep.
+    Promised,
+    /// Its log is being cut.
+    Cutting,
+    /// Its log is the beginning of the primary's.
+    Following,
+}
+
+/// A node that follows a primary, or waits for one.
+pub(super) struct Replica {
+    pub(super) primary: Option<NodeId>,
+    pub(super) attempt: u64,
+    pub(super) stage: ReplicaStage,
+    /// When the primary was last heard.
+    pub(super) heard_ms: u64,
+    /// When the register was last read. `None` before the first read.
+    pub(super) asked_ms: Option<u64>,
+}
+
+impl Replica {
+    /// A replica that waits from now on.
+    pub(super) fn new(now_ms: u64) -> Self {
+        Self { primary: None, attempt: 0, stage: ReplicaStage::Unmatched, heard_ms: now_ms, asked_ms: None }
+    }
+}
+
+/// A claim under way.
+pub(super) struct Claim {
+    /// The value that was won. `None` while the swap is open.
+    pub(super) won: Option<Register>,
+}
+
+impl Claim {
+    /// True if the swap was won.
+    pub(super) fn is_won(&self) -> bool {
+        self.won.is_some()
+    }
+}
+
+/// A node that leads.
+pub(super) struct Primary {
+    pub(super) epoch: Epoch,
+    /// The nodes that must have a fact, as the register says.
+    pub(super) set: BTreeSet<NodeId>,
+    /// True once the first fact of the epoch is committed, and with it everything before.
+    pub(super) is_serving: bool,
+    pub(super) members: BTreeMap<NodeId, Member>,
+    /// The sequence of the first fact of the epoch.
+    pub(super) begins: Sequence,
+    pub(super) attempts: u64,
+    pub(super) beat_ms: Option<u64>,
+    /// The node to hand over to, until when, and whether it was asked.
+    pub(super) successor: Option<(NodeId, u64, bool)>,
+}
+
+impl Primary {
+    /// A primary of this epoch, whose first fact has the sequence `begins`.
+    pub(super) fn new(epoch: Epoch, set: BTreeSet<NodeId>, begins: Sequence) -> Self {
+        let (members, successor) = (BTreeMap::new(), None);
+        Self { epoch, set, is_serving: false, members, begins, attempts: 0, beat_ms: None, successor }
+    }
+
+    /// True while it takes no publishes because it hands over.
+    pub(super) fn hands_over(&self) -> bool {
+        self.successor.is_some()
+    }
+
+    pub(super) fn next_attempt(&mut self) -> u64 {
+        self.attempts = self.attempts.saturating_add(1);
+        self.attempts
+    }
+
+    /// What a node has as far as it said so in this epoch and exchange.
+    pub(super) fn member(&mut self, node: NodeId, (epoch, attempt): (Epoch, u64)) -> Option<&mut Member> {
+        let is_now = epoch == self.epoch;
+        self.members.get_mut(&node).filter(|member| is_now && member.attempt == attempt)
+    }
+
+    /// The end of what each of these nodes has, of which `id` is this one.
+    pub(super) fn durable_on<'a>(
+        &self,
+        id: NodeId,
+        own: Sequence,
+        mut nodes: impl Iterator<Item = &'a NodeId>,
+    ) -> Option<Sequence> {
+        nodes.try_fold(own, |least, node| {
+            let durable =
+                if *node == id { Some(own) } else { self.members.get(node).and_then(|member| member.durable) };
+            durable.map(|durable| least.min(durable))
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! What must be true of copies, judged by what was committed and by nothing that a node says of itself.
+
+use delaymq_core::replication::{LogView, NodeId, Register, RoleName};
+use delaymq_core::units::Sequence;
+
+use super::host::Host;
+use super::log::{Log, Record};
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Facts that were committed.
+    pub committed: u64,
+    /// Claims that were won.
+    pub claims: u64,
+    /// Changes of the set.
+    pub changes: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Histories that came to rest at their end.
+    pub rested: u64,
+}
+
+impl Counts {
+    /// Adds `more`.
+    pub fn add(&mut self, more: Self) {
+        self.committed += more.committed;
+        self.claims += more.claims;
+        self.changes += more.changes;
+        self.crashes += more.crashes;
+        self.rested += more.rested;
+    }
+}
+
+/// See the module.
+pub(super) struct Checker {
+    /// Everything that was committed, once.
+    truth: Log,
+    /// The sequence after the last fact that was answered as stored.
+    answered: Sequence,
+    min_copies: usize,
+    pub(super) counts: Counts,
+    pub(super) violations: Vec<String>,
+}
+
+impl Checker {
+    pub(super) fn new(min_copies: usize) -> Self {
+        let (truth, answered, violations) = (Log::default(), Sequence(1), Vec::new());
+        Self { truth, answered, min_copies, counts: Counts::default(), violations }
+    }
+
+    pub(super) fn is_sound(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    pub(super) fn blame(&mut self, words: String) {
+        self.violations.push(words);
+    }
+
+    /// No two nodes have other facts in one place unless something is wrong.
+    pub(super) fn alarm(&mut self, by: NodeId, of: NodeId) {
+        self.blame(format!("{} says that the log of {} is another", by.0[7], of.0[7]));
+    }
+
+    pub(super) fn registered(&mut self, before: &Register, now: &Register) {
+        self.counts.claims += u64::from(before.epoch != now.epoch);
+        self.counts.changes += u64::from(before.sync != now.sync);
+    }
+
+    /// A node says that everything before `end` is committed. Of a replica, `copies` is 0: it may only repeat it.
+    pub(super) fn committed(&mut self, host: &Host, end: Sequence, copies: usize) {
+        let known = self.truth.end();
+        if host.log.chain_at(end.min(known)) != self.truth.chain_at(end.min(known)) {
+            let id = host.id.0[7];
+            self.blame(format!("{id} commits other facts before {end} than were committed"));
+            return;
+        }
+        if end > known && copies == 0 {
+            self.blame(format!("{} follows to {end} what nobody committed", host.id.0[7]));
+            return;
+        }
+        while self.truth.end() < end {
+            let Some(record) = host.log.record(self.truth.end()) else {
+                let id = host.id.0[7];
+                self.blame(format!("{id} commits to {end} what is not in its log"));
+                return;
+            };
+            self.take(record, copies);
+        }
+    }
+
+    fn take(&mut self, record: Record, copies: usize) {
+        self.truth.append(record);
+        self.counts.committed += 1;
+        if copies >= self.min_copies && record.content > 0 {
+            self.answered = self.truth.end();
+        }
+    }
+
+    /// Each node of the set has what was committed on its disk, and each complete node what was answered as stored.
+    pub(super) fn judge(&mut self, value: &Register, hosts: &[Host]) {
+        for host in hosts {
+            let end = match (value.sync.contains(&host.id), value.complete.contains(&host.id)) {
+                (true, _) => self.truth.end(),
+                (false, true) => self.answered,
+                (false, false) => continue,
+            };
+            let has_all = host.log.durable() >= end && host.log.chain_at(end) == self.truth.chain_at(end);
+            if !has_all {
+                let (id, durable) = (host.id.0[7], host.log.durable());
+                self.blame(format!("{id} is in the set and lacks something committed before {end}, it has {durable}"));
+                return;
+            }
+        }
+    }
+
+    /// True if one node serves, and all have the same log, which is committed.
+    pub(super) fn are_equal(&self, hosts: &[Host]) -> bool {
+        let serves = |host: &&Host| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
+        let end = self.truth.end();
+        let is_equal = |host: &Host| host.log.end() == end && host.log.chain_at(end) == self.truth.chain_at(end);
+        hosts.iter().filter(serves).count() == 1 && hosts.iter().all(is_equal)
+    }
+}

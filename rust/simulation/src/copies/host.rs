@@ -1,0 +1,94 @@
+//! One node with its disk: the log, the promise, and what is lost with a crash.
+
+use std::collections::BTreeSet;
+
+use delaymq_core::replication::{Action, Event, LogView, Node, NodeId, NodeOptions, Promise, Timing};
+use delaymq_core::units::{Epoch, Sequence};
+
+use super::log::{Log, Record};
+
+/// See the module.
+pub(super) struct Host {
+    pub(super) id: NodeId,
+    pub(super) peers: BTreeSet<NodeId>,
+    pub(super) log: Log,
+    /// `None` while the process does not run.
+    pub(super) node: Option<Node>,
+    /// The number of the process, so that no answer reaches a later one.
+    pub(super) life: u64,
+    pub(super) now_ms: u64,
+    /// The promise that is being made durable.
+    pub(super) wanted: Option<Promise>,
+    promise: Promise,
+    epoch: Epoch,
+}
+
+impl Host {
+    /// A new node with an empty disk, which runs.
+    pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>) -> Self {
+        let peers = ids.iter().copied().filter(|other| *other != id).collect();
+        let (log, promise, epoch) = (Log::default(), Promise::default(), Epoch(0));
+        let mut host = Self { id, peers, log, node: None, life: 0, now_ms: 0, wanted: None, promise, epoch };
+        host.start();
+        host
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Starts the process.
+    pub(super) fn start(&mut self) {
+        let options = NodeOptions {
+            id: self.id,
+            random: (self.life + 1) << 32,
+            promise: self.promise,
+            committed: Sequence(1),
+            peers: self.peers.clone(),
+            timing: Timing::default(),
+        };
+        self.life += 1;
+        self.node = Some(Node::new(options, self.now_ms));
+    }
+
+    /// Ends the process and the machine: of what is not durable, `kept` records remain.
+    pub(super) fn crash(&mut self, kept: usize) {
+        (self.node, self.wanted) = (None, None);
+        self.log.crash(kept);
+    }
+
+    /// The promise under way is durable now.
+    pub(super) fn keep_promise(&mut self) -> Option<Epoch> {
+        let promise = self.wanted.take().filter(|_| self.is_up())?;
+        self.promise = promise;
+        Some(promise.epoch)
+    }
+
+    pub(super) fn step(&mut self, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if let Some(node) = &mut self.node {
+            node.step(self.now_ms, &self.log, event, &mut actions);
+        }
+        actions
+    }
+
+    pub(super) fn begin(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.append_own(0);
+    }
+
+    /// Appends what this node decides.
+    pub(super) fn append_own(&mut self, content: u64) {
+        self.log.append(Record { epoch: self.epoch, content });
+    }
+
+    pub(super) fn committed(&self) -> Sequence {
+        self.node.as_ref().map_or(Sequence(1), Node::committed)
+    }
+
+    /// In words.
+    pub(super) fn summary(&self) -> String {
+        let role = self.node.as_ref().map(Node::role);
+        format!("{} {role:?} to {} of {}", self.id.0[7], self.committed(), self.log.end())
+    }
+}

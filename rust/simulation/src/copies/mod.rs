@@ -1,0 +1,346 @@
+//! A history of copies: two or three nodes with the real state machine of the core, over a network, a register and
+//! disks that fail. A log is a list of numbers, so that a history is short and many are lived. One seed is one history.
+//! It begins with any trouble and ends with none: then the group must serve, and all copies must be equal.
+
+mod checker;
+mod host;
+mod log;
+mod plan;
+mod register;
+mod troubles;
+
+use std::collections::BTreeSet;
+
+use delaymq_core::replication::{Action, Event, Message, NodeId, Register, RoleName};
+use delaymq_core::units::Epoch;
+
+use self::checker::Checker;
+pub use self::checker::Counts;
+use self::host::Host;
+pub use self::plan::Plan;
+use self::register::{Answer, SimulatedRegister};
+use crate::chance::{Chance, TraceHash};
+
+/// The stream of the group.
+const STREAM: [u8; 16] = [7; 16];
+/// Turns of the end in which everything must come to rest.
+const REST_TURNS: u64 = 600;
+/// The time that passes in each of them.
+const REST_TICK_MS: u64 = 50;
+
+/// How a history ended.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// The digest of all that happened.
+    pub hash: u64,
+    /// Turns done.
+    pub turns: u64,
+    /// What was counted.
+    pub counts: Counts,
+    /// What is wrong.
+    pub violations: Vec<String>,
+    /// The expanded options.
+    pub plan: Plan,
+    /// What happened, where it was asked for.
+    pub trace: Vec<String>,
+}
+
+struct Letter {
+    from: NodeId,
+    to: NodeId,
+    message: Message,
+}
+
+/// See the module.
+pub struct Copies {
+    plan: Plan,
+    chance: Chance,
+    hosts: Vec<Host>,
+    letters: Vec<Letter>,
+    register: SimulatedRegister,
+    checker: Checker,
+    cut: BTreeSet<(NodeId, NodeId)>,
+    has_wiped: bool,
+    has_restored: bool,
+    next_content: u64,
+    turn: u64,
+    trace: TraceHash,
+    told: Option<Vec<String>>,
+}
+
+fn node_id(number: u64) -> NodeId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    NodeId(bytes)
+}
+
+impl Copies {
+    /// The history of a seed before its first turn. With `tells` it keeps what happens, in words.
+    pub fn new(seed: u64, tells: bool) -> Self {
+        Self::of(seed, Self::plan_of(seed), tells)
+    }
+
+    /// The plan of a seed.
+    pub fn plan_of(seed: u64) -> Plan {
+        Plan::of(&mut Chance::new(seed ^ u64::from_be_bytes(*b"CopyPlan")))
+    }
+
+    /// As [`Self::new`], with another plan than the seed has.
+    pub fn of(seed: u64, plan: Plan, tells: bool) -> Self {
+        let ids: BTreeSet<NodeId> = (1..=plan.nodes).map(node_id).collect();
+        let min_copies = usize::try_from(plan.min_copies).unwrap_or(1);
+        let first = Register::first(STREAM, node_id(1), Epoch(1), min_copies);
+        let hosts = ids.iter().map(|id| Host::new(*id, &ids)).collect();
+        Self {
+            plan,
+            chance: Chance::new(seed ^ u64::from_be_bytes(*b"Copies!!")),
+            hosts,
+            letters: Vec::new(),
+            register: SimulatedRegister::new(first),
+            checker: Checker::new(min_copies),
+            cut: BTreeSet::new(),
+            has_wiped: false,
+            has_restored: false,
+            next_content: 1,
+            turn: 0,
+            trace: TraceHash::default(),
+            told: tells.then(Vec::new),
+        }
+    }
+
+    /// Lives the whole history.
+    pub fn run(mut self) -> Ending {
+        while self.turn < self.plan.turns && self.checker.is_sound() {
+            self.turn += 1;
+            self.take_turn();
+        }
+        let turns = self.turn;
+        if self.checker.is_sound() {
+            self.come_to_rest();
+        }
+        Ending {
+            hash: self.trace.value(),
+            turns,
+            counts: self.checker.counts,
+            violations: self.checker.violations,
+            plan: self.plan,
+            trace: self.told.unwrap_or_default(),
+        }
+    }
+
+    fn note(&mut self, words: impl FnOnce() -> String) {
+        if let Some(told) = &mut self.told {
+            told.push(format!("{:>4} {}", self.turn, words()));
+        }
+    }
+
+    fn pick_host(&mut self) -> usize {
+        usize::try_from(self.chance.below(self.hosts.len() as u64)).unwrap_or(0)
+    }
+
+    fn take_turn(&mut self) {
+        if self.chance.below(1_000) < self.plan.crash_permille {
+            return self.crash_or_start();
+        }
+        if self.chance.below(1_000) < self.plan.cut_permille {
+            return self.cut_or_mend();
+        }
+        match self.chance.below(1_000) {
+            0..450 => self.deliver(self.plan.lost_percent),
+            450..650 => {
+                let ms = self.chance.one_of(&[10, 100, 100, 400, 1_100, 3_500]);
+                let place = self.pick_host();
+                self.pass(place, ms);
+            }
+            650..730 => {
+                let place = self.pick_host();
+                self.keep_promise(place);
+            }
+            730..830 => {
+                let place = self.pick_host();
+                self.sync(place);
+            }
+            830..900 => self.publish(),
+            900..990 => self.ask_register(self.plan.register_percent),
+            990..993 => self.wipe(),
+            993..994 => self.restore_register(),
+            _ => self.switch_over(),
+        }
+    }
+
+    /// Brings one message to its node.
+    fn deliver(&mut self, lost_percent: u64) {
+        if self.letters.is_empty() {
+            return;
+        }
+        let place = usize::try_from(self.chance.below(self.letters.len() as u64)).unwrap_or(0);
+        let letter = self.letters.swap_remove(place);
+        let is_cut = self.cut.contains(&(letter.from, letter.to));
+        if is_cut || self.chance.percent(lost_percent) {
+            return;
+        }
+        if self.chance.percent(lost_percent) {
+            let message = letter.message.clone();
+            self.letters.push(Letter { message, ..letter });
+        }
+        let Some(place) = self.hosts.iter().position(|host| host.id == letter.to && host.is_up()) else { return };
+        self.note(|| format!("{} hears {} say {:?}", letter.to.0[7], letter.from.0[7], letter.message));
+        self.give(place, Event::Received(letter.from, letter.message));
+    }
+
+    fn pass(&mut self, place: usize, ms: u64) {
+        if let Some(host) = self.hosts.get_mut(place) {
+            host.now_ms += ms;
+            self.give(place, Event::Tick);
+        }
+    }
+
+    fn keep_promise(&mut self, place: usize) {
+        if let Some(epoch) = self.hosts.get_mut(place).and_then(Host::keep_promise) {
+            self.give(place, Event::PromiseKept(epoch));
+        }
+    }
+
+    fn sync(&mut self, place: usize) {
+        if let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up() && host.log.undurable() > 0) {
+            host.log.sync();
+            self.give(place, Event::LogChanged);
+        }
+    }
+
+    fn publish(&mut self) {
+        let leads = |host: &Host| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
+        let leading: Vec<usize> =
+            (0..self.hosts.len()).filter(|place| self.hosts.get(*place).is_some_and(leads)).collect();
+        let Some(place) = self.chance.pick(&leading).copied() else { return };
+        let content = self.next_content;
+        self.next_content += 1;
+        if let Some(host) = self.hosts.get_mut(place) {
+            host.append_own(content);
+            self.give(place, Event::LogChanged);
+        }
+    }
+
+    fn ask_register(&mut self, trouble_percent: u64) {
+        let before = self.register.value().clone();
+        let Some((by, life, answer)) = self.register.work(&mut self.chance, trouble_percent) else { return };
+        if *self.register.value() != before {
+            let value = self.register.value().clone();
+            self.note(|| {
+                format!(
+                    "the register holds epoch {} of {} with {:?}",
+                    value.epoch,
+                    value.primary.0[7],
+                    value.sync.iter().map(|id| id.0[7]).collect::<Vec<_>>()
+                )
+            });
+            self.checker.registered(&before, &value);
+            self.judge();
+        }
+        let Some(place) = self.hosts.iter().position(|host| host.id == by && host.life == life && host.is_up()) else {
+            return;
+        };
+        self.give(
+            place,
+            match answer {
+                Answer::Read(reading) => Event::Read(reading),
+                Answer::Swapped(answer) => Event::Swapped(answer),
+            },
+        );
+    }
+
+    fn judge(&mut self) {
+        if !self.has_restored {
+            self.checker.judge(self.register.value(), &self.hosts);
+        }
+    }
+
+    /// Gives a node one event, and does what it asks for.
+    fn give(&mut self, place: usize, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let Some(host) = self.hosts.get_mut(place) else { return };
+            for action in host.step(event) {
+                self.act(place, action, &mut events);
+            }
+        }
+    }
+
+    fn act(&mut self, place: usize, action: Action, events: &mut Vec<Event>) {
+        let Some(host) = self.hosts.get_mut(place) else { return };
+        let (from, life) = (host.id, host.life);
+        match action {
+            Action::Send(to, message) => self.letters.push(Letter { from, to, message }),
+            Action::ReadRegister => self.register.read(from, life),
+            Action::Swap(expected, value) => self.register.swap(from, life, expected, value),
+            Action::KeepPromise(promise) => host.wanted = Some(promise),
+            Action::BeginEpoch(epoch) => {
+                self.trace.add_number(u64::from(epoch.0));
+                host.begin(epoch);
+                events.push(Event::LogChanged);
+                self.note(|| format!("{} begins epoch {epoch}", from.0[7]));
+            }
+            Action::Ship(to, epoch, attempt, first) => {
+                let (bytes, committed) = (host.log.bytes_from(first), host.committed());
+                let message = Message::Batches { epoch, attempt, from: first, committed, bytes };
+                self.letters.push(Letter { from, to, message });
+            }
+            Action::Append(bytes) => {
+                let is_whole = host.log.append_foreign(&bytes);
+                events.push(if is_whole { Event::LogChanged } else { Event::AppendRefused });
+            }
+            Action::CutAfter(_, end) => {
+                host.log.cut(end);
+                events.push(Event::Cut);
+                self.note(|| format!("{} cuts its log before {end}", from.0[7]));
+                self.judge();
+            }
+            Action::Commit { end, copies } => {
+                self.trace.add_number(end.0);
+                self.note(|| format!("{} commits to {end} on {copies}", from.0[7]));
+                if let Some(host) = self.hosts.get(place) {
+                    self.checker.committed(host, end, copies);
+                }
+                self.judge();
+            }
+            Action::Became(role) => self.note(|| format!("{} is {role:?}", from.0[7])),
+            Action::Alarm(of) => self.checker.alarm(from, of),
+        }
+    }
+
+    /// All trouble ends: the group serves again, takes one more message, and its copies are equal.
+    fn come_to_rest(&mut self) {
+        self.cut.clear();
+        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
+        for place in 0..self.hosts.len() {
+            if let Some(host) = self.hosts.get_mut(place).filter(|host| !host.is_up()) {
+                host.start();
+            }
+        }
+        if self.has_restored {
+            return;
+        }
+        for _ in 0..REST_TURNS {
+            self.turn += 1;
+            for place in 0..self.hosts.len() {
+                self.pass(place, REST_TICK_MS);
+                self.keep_promise(place);
+                self.sync(place);
+            }
+            for _ in 0..self.letters.len() {
+                self.deliver(0);
+            }
+            while !self.register.is_idle() {
+                self.ask_register(0);
+            }
+            if self.register.value().sync == ids && self.checker.are_equal(&self.hosts) && self.checker.is_sound() {
+                self.publish();
+                self.checker.counts.rested += 1;
+                return;
+            }
+        }
+        let value = self.register.value();
+        let ends: Vec<String> = self.hosts.iter().map(Host::summary).collect();
+        self.checker.blame(format!("the group does not come to rest: {value:?}, {ends:?}"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What happens to nodes, connections and the register from outside.
+
+use std::collections::BTreeSet;
+
+use delaymq_core::planted::{Planted, is_on};
+use delaymq_core::replication::{Event, NodeId};
+
+use super::host::Host;
+use super::{Copies, node_id};
+
+impl Copies {
+    pub(super) fn crash_or_start(&mut self) {
+        let place = self.pick_host();
+        let Some(host) = self.hosts.get_mut(place) else { return };
+        if host.is_up() {
+            let kept = usize::try_from(self.chance.below(host.log.undurable() as u64 + 1)).unwrap_or(0);
+            host.crash(kept);
+            self.checker.counts.crashes += 1;
+        } else {
+            host.start();
+        }
+        let (id, is_up) = (host.id, host.is_up());
+        self.note(|| format!("{} is up: {is_up}", id.0[7]));
+        self.judge();
+    }
+
+    pub(super) fn cut_or_mend(&mut self) {
+        let (from, to) = (self.pick_host(), self.pick_host());
+        let link = (
+            self.hosts.get(from).map_or_else(NodeId::default, |host| host.id),
+            self.hosts.get(to).map_or_else(NodeId::default, |host| host.id),
+        );
+        if !self.cut.remove(&link) {
+            self.cut.insert(link);
+        }
+    }
+
+    /// The folder of a node that may go is emptied. It is another node then, unless a fault says otherwise.
+    pub(super) fn wipe(&mut self) {
+        let place = self.pick_host();
+        // A swap on its way could make the node the only one of the set.
+        let is_missed = self.register.value().sync.len() < 2 || !self.register.is_idle();
+        if !self.plan.wipes || self.has_wiped || is_missed {
+            return;
+        }
+        self.has_wiped = true;
+        let kept = self.hosts.get(place).map(|host| host.id).filter(|_| is_on(Planted::WipedNodeKeepsId));
+        let id = kept.unwrap_or_else(|| node_id(self.plan.nodes + 1));
+        if let Some(host) = self.hosts.get_mut(place) {
+            *host = Host::new(id, &BTreeSet::new());
+        }
+        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
+        for place in 0..self.hosts.len() {
+            if let Some(host) = self.hosts.get_mut(place) {
+                host.peers = ids.iter().copied().filter(|id| *id != host.id).collect();
+                let peers = host.peers.clone();
+                self.give(place, Event::Peers(peers));
+            }
+        }
+        self.note(|| format!("{} is empty", id.0[7]));
+    }
+
+    pub(super) fn restore_register(&mut self) {
+        if self.plan.restores && !self.has_restored {
+            self.has_restored = true;
+            self.register.restore(&mut self.chance);
+            self.note(|| "the register is an old one".to_owned());
+        }
+    }
+
+    pub(super) fn switch_over(&mut self) {
+        let (place, to) = (self.pick_host(), self.pick_host());
+        let Some(to) = self.hosts.get(to).map(|host| host.id) else { return };
+        self.give(place, Event::SwitchOver(to));
+    }
+}

@@ -1,0 +1,128 @@
+//! Histories of copies break no promise, do what they are for, and find every fault that is planted for them.
+#![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
+
+use delaymq_core::planted::Planted;
+use delaymq_simulation::copies::{Copies, Counts};
+use delaymq_simulation::planted::Plant;
+
+/// The most seeds that any fault needs. `make ci` runs more than three times as many.
+const SEEDS_MAX: u64 = 20_000;
+
+/// The fault is found within so many seeds, by a finding with one of these words.
+fn is_found_by(fault: Planted, words: &[&str]) {
+    let plant = Plant::new(Some(fault));
+    let found = (1..=SEEDS_MAX).find_map(|seed| {
+        let violations = Copies::new(seed, false).run().violations;
+        violations.into_iter().next().map(|first| (seed, first))
+    });
+    drop(plant);
+    let Some((seed, what)) = found else { panic!("{fault:?} was not found in {SEEDS_MAX} seeds") };
+    println!("{fault:?}: seed {seed}: {what}");
+    assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
+    assert_eq!(Copies::new(seed, false).run().violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+}
+
+const LOST: &[&str] = &["lacks something committed"];
+const FORKED: &[&str] = &["commits other facts", "is another", "lacks something committed"];
+
+/// Two logs have other facts under the same epoch and sequence, so that one copy can never follow the other.
+const EPOCH_TWICE: &[&str] = &["does not come to rest", "is another", "commits other facts"];
+
+/// Seeds whose histories broke a promise of an earlier protocol: a message of an exchange before a restart was obeyed
+/// (6948, 801,566), a copy waited for ever after one (929, 176,218), and a register that was restored was believed in
+/// part (50,122, 663,435, 2,254,347).
+const REPLAYED: [u64; 7] = [929, 6_948, 50_122, 176_218, 663_435, 801_566, 2_254_347];
+
+#[test]
+fn seeds_that_were_broken_once_are_in_order() {
+    for seed in REPLAYED {
+        assert_eq!(Copies::new(seed, false).run().violations, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
+    let mut sum = Counts::default();
+    for seed in 1..=SEEDS_MAX {
+        let ending = Copies::new(seed, false).run();
+        assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
+        sum.add(ending.counts);
+    }
+    println!("{sum:?}");
+    let each = SEEDS_MAX;
+    assert!(sum.rested > each * 9 / 10 && sum.claims > each && sum.changes > each && sum.crashes > each, "{sum:?}");
+    assert!(sum.committed > 3 * each, "{sum:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in [1, 2, 3] {
+        assert_eq!(Copies::new(seed, false).run().hash, Copies::new(seed, true).run().hash);
+    }
+    assert_ne!(Copies::new(1, false).run().hash, Copies::new(2, false).run().hash);
+}
+
+#[test]
+fn a_copy_that_counts_before_its_sync_is_found() {
+    is_found_by(Planted::CopyCountedUnsynced, LOST);
+}
+
+#[test]
+fn a_growing_set_of_which_only_the_old_one_counts_is_found() {
+    is_found_by(Planted::UnionForgotten, LOST);
+}
+
+#[test]
+fn a_set_that_shrinks_before_its_swap_is_won_is_found() {
+    is_found_by(Planted::SetShrunkEarly, LOST);
+}
+
+#[test]
+fn an_unknown_swap_that_counts_as_lost_is_found() {
+    is_found_by(Planted::UnknownSwapIsLost, LOST);
+}
+
+#[test]
+fn a_primary_from_outside_the_set_is_found() {
+    is_found_by(Planted::PromotedFromOutside, &["what nobody committed", "lacks something committed", "other facts"]);
+}
+
+#[test]
+fn a_promise_that_is_not_durable_is_found() {
+    is_found_by(Planted::EndReadBeforePromise, EPOCH_TWICE);
+}
+
+#[test]
+fn an_epoch_that_a_restart_keeps_is_found() {
+    is_found_by(Planted::EpochNotRaised, EPOCH_TWICE);
+}
+
+#[test]
+fn logs_that_are_matched_by_the_sequence_alone_are_found() {
+    is_found_by(Planted::MatchedBySequence, FORKED);
+}
+
+#[test]
+fn a_copy_that_joins_while_it_is_behind_is_found() {
+    is_found_by(Planted::JoinCountedBehind, LOST);
+}
+
+#[test]
+fn an_emptied_folder_that_keeps_its_identity_is_found() {
+    is_found_by(Planted::WipedNodeKeepsId, LOST);
+}
+
+#[test]
+fn a_publish_that_is_answered_on_too_few_copies_is_found() {
+    is_found_by(Planted::CopiesOverstated, LOST);
+}
+
+#[test]
+fn a_node_that_stays_complete_without_what_is_stored_is_found() {
+    is_found_by(Planted::CompleteKept, LOST);
+}
+
+#[test]
+fn a_restored_register_that_is_trusted_is_found() {
+    is_found_by(Planted::RestoredRegisterTrusted, FORKED);
+}
