@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 50000
+SOAK_COPIES ?= 2000000
 # Processes that share the tests of Python, most of which wait.
 PYTEST_WORKERS ?= 6
 # Messages that are pending in `make bench-scale`.
@@ -259,8 +260,12 @@ io-errors: $(TOOLS) $(INSTALLED) $(PLANTED) ## The k-th call of each kind fails,
 block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replayed from each of its writes; IMAGES=120; needs root
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
+.PHONY: etcd
+etcd: $(TOOLS) ## The register of a group of copies in a real etcd of three members, with and without TLS, whose members are killed
+	PYTHONPATH=tests $(BIN)/python -m etcd cargo test $(TESTED) --test it etcd:: -- --ignored
+
 .PHONY: soak
-soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
+soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_COPIES= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
 	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it "$$1::" -- --ignored; }; \
@@ -282,6 +287,7 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	while :; do \
 	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
 	  part "simulation$$turn" quietly "seeds|^over connections" $(SIMULATION) --seeds $(SOAK_SEEDS) --start $$first; \
+	  part "copies$$turn" quietly "seeds|^of copies" $(SIMULATION) --histories copies --seeds $(SOAK_COPIES) --start $$first; \
 	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
 	  part "torture$$turn" quietly "^torture:|^\{|^never reached" target torture KILLS=$(SOAK_KILLS); \
 	  part "power cuts$$turn" quietly "^power cuts:" target power-cuts CUTS=$(SOAK_POWER_CUTS); \
@@ -359,10 +365,12 @@ ci-computing:
 	part "models" logged models models; \
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
 	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),2000); \
-	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"
+	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"; \
+	part "simulation of copies" logged copies simulate SEEDS=$(or $(SEEDS),200000) ARGS="--histories copies"
 
 ci-waiting:
 	@$(PARTS) \
+	part "etcd" logged etcd etcd; \
 	part "torture" logged torture torture; \
 	part "power cuts" logged power-cuts power-cuts; \
 	part "power cuts, a disk that forgets" logged amnesia amnesia; \
