@@ -26,10 +26,10 @@ LOCKS = re.compile(
 # Lower may not import upper; modules of one level may use each other, but not in a circle.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("units", "error", "planted"),
-    ("record", "replication"),
+    ("record",),
     ("storage",),
     ("message_log", "run"),
-    ("schedule_log", "dispatch_log", "wheel", "clock"),
+    ("schedule_log", "dispatch_log", "wheel", "clock", "replication"),
     ("queues",),
     ("store",),
     ("wire",),

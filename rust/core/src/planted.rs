@@ -83,8 +83,7 @@ faults! {
     ForgottenEndedCounted,
     /// A cancel leaves the forecast's total of its minute as it was.
     ForecastNotLowered,
-    /// The list of pending messages continues after the millisecond in which its last page ended, and skips the
-    /// rest of that millisecond.
+    /// The list of pending messages continues after the millisecond in which its last page ended.
     ListGoesOnByTime,
     /// A dead letter that was already redriven is redriven again.
     RedriveUnjudged,
@@ -158,8 +157,7 @@ faults! {
     LostFromReceived,
     /// A restart counts the messages that a broadcast consumer did not acknowledge as finished.
     BroadcastForgotten,
-    /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait until
-    /// the end is durable.
+    /// A server forgets a consumer whose lease is over before its end is durable.
     ForgottenBeforeEnd,
     /// A thread that waits for a position is not woken when the position is reached.
     WaiterNotWoken,

@@ -22,7 +22,7 @@ mod registrar;
 mod replica;
 mod state;
 
-pub use history::{Agreement, EpochEntry, History, agreement};
+pub use history::History;
 pub use interface::{Action, Event, LogView, NodeOptions, Promise, RoleName, Timing};
 pub use message::Message;
 pub use register::{GroupState, NodeId, Register, Version};

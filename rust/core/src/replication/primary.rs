@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::history::{Agreement, History, agreement};
+use super::history::History;
 use super::interface::{Action, LogView, RoleName};
 use super::members::{Member, Stage};
 use super::message::Message;
 use super::register::{NodeId, Register};
 use super::state::{Node, Primary, Role};
+use crate::message_log::Agreement;
 use crate::planted::{Planted, is_on};
 use crate::units::{Epoch, Sequence};
 
@@ -73,13 +74,14 @@ impl Node {
             self.member_unmatched(node, exchange.0, out);
             return;
         }
-        match agreement(&log.history(), history) {
-            Agreement::Until(last_epoch, end) => {
+        match log.history().agreement_with(history) {
+            Agreement::UpTo { epoch: last_epoch, sequence, .. } => {
+                let end = sequence.next();
                 (member.stage, member.sent) = (Stage::Matching, end);
                 let (epoch, attempt) = exchange;
                 out.push(Action::Send(node, Message::Match { epoch, attempt, answer, last_epoch, end }));
             }
-            Agreement::Diverged(_) => {
+            Agreement::Diverged { .. } => {
                 member.stage = Stage::Diverged;
                 out.push(Action::Alarm(node));
             }

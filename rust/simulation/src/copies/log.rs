@@ -1,6 +1,7 @@
 //! The log of one node: records that are an epoch and a number, of which a beginning is durable.
 
-use delaymq_core::replication::{EpochEntry, History, LogView};
+use delaymq_core::message_log::{EpochEntry, HistoryEnd};
+use delaymq_core::replication::{History, LogView};
 use delaymq_core::units::{Epoch, Sequence};
 
 /// A fact: the epoch that wrote it, and its content.
@@ -113,11 +114,11 @@ impl LogView for Log {
         let mut chain_before = 0;
         for (place, (record, chain)) in self.records.iter().zip(&self.chains).enumerate() {
             if epochs.last().is_none_or(|last| last.epoch != record.epoch) {
-                epochs.push(EpochEntry { epoch: record.epoch, first: sequence(place), chain_before });
+                epochs.push(EpochEntry { epoch: record.epoch, first_sequence: sequence(place), chain_before });
             }
             chain_before = *chain;
         }
-        History { epochs, end: self.end() }
+        History { epochs, end: HistoryEnd { sequence: Sequence(self.records.len() as u64), chain: self.chain() } }
     }
 
     fn end(&self) -> Sequence {
