@@ -13,6 +13,7 @@ use crate::convert::{errors, message, text};
 use crate::embedded::key_commands::id_of;
 use crate::embedded::moves;
 use crate::embedded::store::{Store, word};
+use crate::remote::reading::Reader;
 use crate::remote::requests::Request;
 
 /// Adds the functions of this file to the module.
@@ -22,6 +23,9 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cancel_keys_request, module)?)?;
     module.add_function(wrap_pyfunction!(move_keys_request, module)?)
 }
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[(CANCEL_KEYS, moves::outcomes), (MOVE_KEYS, moves::moved)];
 
 /// The text of a key, checked; `index` is its place.
 fn key_of(key: &Bound<'_, PyAny>, index: usize) -> PyResult<String> {

@@ -3,12 +3,13 @@
 use delaymq_core::store::{Forecast, ForecastQuery};
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::FORECAST;
-use delaymq_core::wire::extension::forecast::ForecastAsked;
+use delaymq_core::wire::extension::forecast::{ForecastAsked, ForecastTold};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
+use crate::remote::reading::{Reader, any, read};
 use crate::remote::requests::Request;
 
 /// Adds the functions of this file to the module.
@@ -16,6 +17,11 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(forecast, module)?)?;
     module.add_function(wrap_pyfunction!(forecast_request, module)?)
 }
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[(FORECAST, |py, body| {
+    read(ForecastTold::read(body), |told| any((told.next.0, [piece(py, &told.forecast)]).into_pyobject(py)))
+})];
 
 /// A subject or None, two times in milliseconds or None, and whether by the second.
 pub(crate) type Asked<'py> = (Bound<'py, PyAny>, Option<u64>, Option<u64>, bool);

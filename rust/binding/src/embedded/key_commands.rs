@@ -1,6 +1,7 @@
 //! Commands by one key: cancel, move, look up.
 
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::key_fate::KeyFate;
 use delaymq_core::wire::extension::publish::DueTime;
 use delaymq_core::wire::extension::terms::{KeyAsked, put_command_id, put_key_move};
 use delaymq_core::wire::extension::{CANCEL_KEY, LOOK_UP_KEY, MOVE_KEY};
@@ -14,6 +15,7 @@ use crate::convert::{errors, message, text};
 use crate::embedded::moves;
 use crate::embedded::pending::fate_word;
 use crate::embedded::store::{Store, word};
+use crate::remote::reading::{Reader, any, read};
 use crate::remote::requests::Request;
 
 /// Adds the functions of this file to the module.
@@ -24,6 +26,21 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cancel_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(move_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(look_up_key_request, module)?)
+}
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[
+    (CANCEL_KEY, moves::outcomes),
+    (MOVE_KEY, moves::moved),
+    (LOOK_UP_KEY, |py, body| read(KeyFate::read(body), |told| any(key_fate(looked_up_key(told)).into_pyobject(py)))),
+];
+
+const fn looked_up_key(told: KeyFate) -> LookedUpKey {
+    match told {
+        KeyFate::Pending(receipt) => LookedUpKey::Pending(receipt),
+        KeyFate::Dispatched(receipt) => LookedUpKey::Dispatched(receipt),
+        KeyFate::NotFound => LookedUpKey::NotFound,
+    }
 }
 
 /// The id of a command by key, or None.

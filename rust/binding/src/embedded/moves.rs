@@ -1,8 +1,8 @@
 //! Cancels, and moves to other times, by receipts.
 
 use delaymq_core::store::Receipt as CoreReceipt;
-use delaymq_core::wire::extension::moves::{Moved, put_moves};
-use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
+use delaymq_core::wire::extension::moves::{Moved, put_moves, read_moved};
+use delaymq_core::wire::extension::publish::{Cancelled, DueTime, put_receipts, read_outcomes};
 use delaymq_core::wire::extension::{CANCEL, MOVE};
 use delaymq_engine::Due;
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use crate::convert::receipt::Receipt;
 use crate::convert::terms;
 use crate::convert::{errors, message, receipt};
 use crate::embedded::store::{Store, word};
+use crate::remote::reading::{Reader, Told, any, read};
 use crate::remote::requests::Request;
 
 /// Adds the functions of this file to the module.
@@ -20,6 +21,24 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(move_many, module)?)?;
     module.add_function(wrap_pyfunction!(cancel_many_request, module)?)?;
     module.add_function(wrap_pyfunction!(move_many_request, module)?)
+}
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[(CANCEL, outcomes), (MOVE, moved)];
+
+/// The outcomes of cancels.
+pub(crate) fn outcomes<'py>(py: Python<'py>, body: &[u8]) -> Told<'py> {
+    let word = |outcome| match outcome {
+        Cancelled::Done => "done",
+        Cancelled::AlreadyDispatched => "already_dispatched",
+        Cancelled::NotFound => "not_found",
+    };
+    read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
+}
+
+/// The outcomes of moves.
+pub(crate) fn moved<'py>(py: Python<'py>, body: &[u8]) -> Told<'py> {
+    read(read_moved(body), |moved| any(told(py, moved.into_iter())))
 }
 
 /// The moves from `delaymq._verbs.pending`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.

@@ -6,7 +6,9 @@ use delaymq_core::run::run_path;
 use delaymq_core::schedule_log::HiddenBlock;
 use delaymq_core::store::{PendingCursor, PendingOf, PendingQuery, PendingScan, Receipt as CoreReceipt};
 use delaymq_core::units::Millis;
-use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
+use delaymq_core::wire::extension::pending::{
+    CountsAsked, CountsTold, FateTold, HiddenRow, PendingAsked, PendingTold, read_fates,
+};
 use delaymq_core::wire::extension::publish::put_receipts;
 use delaymq_core::wire::extension::{LOOK_UP, PENDING, PENDING_COUNTS};
 use delaymq_engine::{Fate, Pending, PendingReader as EngineReader};
@@ -17,6 +19,7 @@ use crate::convert::receipt;
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
+use crate::remote::reading::{Reader, any, read};
 use crate::remote::requests::{LISTING, Request};
 
 /// Adds the functions of this file to the module.
@@ -28,6 +31,31 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pending_request, module)?)?;
     module.add_function(wrap_pyfunction!(pending_counts_request, module)?)?;
     module.add_function(wrap_pyfunction!(look_up_many_request, module)?)
+}
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[
+    (PENDING, |py, body| read(PendingTold::read(body), |told| page_told(py, &told))),
+    (PENDING_COUNTS, |py, body| read(CountsTold::read(body), |told| any((told.next, told.rows).into_pyobject(py)))),
+    (LOOK_UP, |py, body| read(read_fates(body), |told| any(PyList::new(py, told.iter().map(fate_told))))),
+];
+
+fn fate_told<'a>((fate, subject): &(FateTold, &'a str)) -> (&'static str, &'a str) {
+    let fate = match fate {
+        FateTold::Pending => Fate::Pending,
+        FateTold::Dispatched => Fate::Dispatched,
+        FateTold::Cancelled => Fate::Cancelled,
+        FateTold::NotFound => Fate::NotFound,
+    };
+    (fate_word(fate), *subject)
+}
+
+/// A page, in the form of a listing of the embedded store.
+fn page_told<'py>(py: Python<'py>, told: &PendingTold<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let rows = told.rows.iter().map(|row| (row.subject, row.receipt, row.attempt, row.published.0));
+    let hidden = |one: &HiddenRow<'_>| (one.path.to_owned(), one.block, one.rows, one.reason.to_owned());
+    let hidden = told.hidden.iter().map(hidden).collect::<Vec<_>>();
+    any((rows_of(py, rows)?, told.after, told.is_done, hidden).into_pyobject(py))
 }
 
 /// A subject or None, a prefix or None, two times in milliseconds or None.

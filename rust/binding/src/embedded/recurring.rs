@@ -1,7 +1,7 @@
 //! Recurring series for Python.
 
 use delaymq_core::units::Millis;
-use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow};
+use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow, SeriesTold};
 use delaymq_core::wire::extension::{END_RECURRING, RECUR, RECURRING};
 use delaymq_engine::{CatchUp, ExpiresAfter, IfExists, NewRecurring, OnExpiry, RecurringListed, Recurs};
 use pyo3::prelude::*;
@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::convert::receipt::Receipt;
 use crate::convert::{errors, message, meta, terms, text};
 use crate::embedded::store::Store;
+use crate::remote::reading::{Reader, any, number, read};
 use crate::remote::requests::Request;
 
 /// Adds the functions of this file to the module.
@@ -20,6 +21,17 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(end_recurring_request, module)?)?;
     module.add_function(wrap_pyfunction!(recurring_request, module)?)
 }
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[
+    (RECUR, |py, body| read(SeriesTold::read(body), |series| any(series.rows.first().map(told).into_pyobject(py)))),
+    (END_RECURRING, number),
+    (RECURRING, |py, body| {
+        read(SeriesTold::read(body), |series| {
+            any((series.next, series.rows.iter().map(told).collect::<Vec<_>>()).into_pyobject(py))
+        })
+    }),
+];
 
 /// Series that one call lists.
 const PAGE: usize = 1_000;

@@ -1,7 +1,8 @@
 //! Status, groups, subjects and expiry, for operators in Python.
 
-use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing};
+use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listed, Listing};
 use delaymq_core::wire::extension::consumers::Consumers;
+use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
     CONSUMERS, END_CONSUMER, EXPIRE, GROUPS, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
 };
@@ -13,6 +14,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 use crate::embedded::{options, status};
+use crate::remote::reading::{Reader, any, number, read, rows};
 use crate::remote::requests::{LISTING, Request};
 
 /// Adds the functions of this file to the module.
@@ -37,6 +39,28 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(end_consumer, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)
 }
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[
+    (STATUS, |py, body| read(StatusTold::read(body), |told| any(status::fields(py, &told)))),
+    (GROUPS, |py, body| {
+        read(Listed::<GroupListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| group_fields(py, row)))
+        })
+    }),
+    (SUBJECTS, |py, body| {
+        read(Listed::<SubjectListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| subject_fields(py, row)))
+        })
+    }),
+    (CONSUMERS, |py, body| {
+        read(Listed::<ConsumerListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| consumer_fields(py, row)))
+        })
+    }),
+    (EXPIRE, number),
+    (END_CONSUMER, number),
+];
 
 /// Fields of `delaymq.Status`; also when the store is closed.
 #[pyfunction]

@@ -3,13 +3,19 @@
 use bytes::Bytes;
 use delaymq_core::clock::Hold;
 use delaymq_core::clock::report::ClockReport;
+use delaymq_core::wire::extension::clock::ClockTold;
 use delaymq_core::wire::extension::{ACCEPT_CLOCK, CLOCK};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::errors;
 use crate::embedded::store::Store;
+use crate::remote::reading::{Reader, any, number, read};
 use crate::remote::requests::Request;
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] =
+    &[(CLOCK, |py, body| read(ClockTold::read(body), |told| any(clock_fields(py, &told.0)))), (ACCEPT_CLOCK, number)];
 
 /// Fields of `delaymq.ClockStatus`.
 #[pyfunction]

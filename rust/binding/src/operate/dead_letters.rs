@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use delaymq_core::wire::extension::administration::{GroupName, Listing, Redrive};
-use delaymq_core::wire::extension::dead_letters::DeadLetters;
+use delaymq_core::wire::extension::consume::PayloadForm;
+use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letter, Letters};
 use delaymq_core::wire::extension::{DEAD_LETTERS, REDRIVE};
 use delaymq_engine::DeadLetter;
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::convert::{errors, qmq, text};
 use crate::embedded::store::Store;
+use crate::remote::reading::{Reader, number, read, rows};
 use crate::remote::requests::{LISTING, Request};
 
 /// Adds the functions of this file to the module.
@@ -19,6 +21,33 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(redrive_request, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters, module)?)?;
     module.add_function(wrap_pyfunction!(redrive, module)?)
+}
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[
+    (DEAD_LETTERS, |py, body| {
+        read(Letters::read(body), |told| {
+            rows(py, told.next, told.letters.iter().map(|letter| letter_fields(py, letter)))
+        })
+    }),
+    (REDRIVE, number),
+];
+
+fn letter_fields<'py>(py: Python<'py>, letter: &Letter<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let body = letter.payload.map_or_else(Vec::new, |payload| {
+        let (meta, body) = payload.bytes.split_at_checked(payload.meta_length as usize).unwrap_or((&[], payload.bytes));
+        qmq::parts_of(payload.form == PayloadForm::Opaque, meta, body).1.into_owned()
+    });
+    fields.set_item("number", letter.number.0)?;
+    fields.set_item("sequence", letter.sequence.0)?;
+    fields.set_item("died_ms", letter.died.0)?;
+    fields.set_item("attempt", letter.attempt)?;
+    fields.set_item("reason", letter.reason)?;
+    fields.set_item("published_ms", letter.payload.map(|payload| payload.published.0))?;
+    fields.set_item("body", PyBytes::new(py, &body))?;
+    fields.set_item("damage", letter.damage)?;
+    Ok(fields)
 }
 
 /// Fields of `delaymq.DeadLetter` for each dead letter.

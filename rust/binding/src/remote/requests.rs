@@ -3,14 +3,34 @@
 
 use bytes::Bytes;
 use delaymq_core::error::Result;
+use delaymq_core::store::Receipt;
 use delaymq_core::wire::extension::administration::ROWS_MAX;
+use delaymq_core::wire::extension::publish::read_receipts;
 use delaymq_core::wire::extension::{PUBLISH, PUBLISH_ON_TERMS};
+use delaymq_core::wire::malformed::Read;
+use delaymq_core::wire::reader::Reader as BodyReader;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::convert::columns::push_columns;
 use crate::convert::message::Outgoing;
+use crate::convert::receipt::Receipts;
 use crate::convert::{errors, publishes};
+use crate::remote::reading::{Reader, Told, any, read};
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[(PUBLISH, stored), (PUBLISH_ON_TERMS, stored)];
+
+/// The receipts of what was stored.
+fn stored<'py>(py: Python<'py>, body: &[u8]) -> Told<'py> {
+    read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py)))
+}
+
+fn receipts(body: &[u8]) -> Read<Vec<Receipt>> {
+    let mut reader = BodyReader::new(body);
+    let receipts = read_receipts(&mut reader)?;
+    reader.finish("receipts").map(|()| receipts)
+}
 
 /// One request. Requests with the same bytes are equal.
 #[derive(PartialEq, Eq)]

@@ -9,7 +9,7 @@ use delaymq_core::error::Error;
 use delaymq_core::run::{LoadName, StagedRun, StagingLimits};
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::LOAD;
-use delaymq_core::wire::extension::load::LoadAsked;
+use delaymq_core::wire::extension::load::{LoadAsked, LoadTold};
 use delaymq_engine::stager_at;
 use delaymq_tables::{BadRow, Loader, LoadingRules};
 use pyo3::prelude::*;
@@ -18,8 +18,14 @@ use pyo3::types::{PyList, PyTuple};
 use crate::convert::{errors, text};
 use crate::embedded::store::Store;
 use crate::embedded::waits;
+use crate::remote::reading::{Reader, any, read};
 use crate::remote::requests::Request;
 use crate::tables::importing::Imported;
+
+/// The answers to the requests of this file.
+pub(crate) const ANSWERS: &[(i16, Reader)] = &[(LOAD, |py, body| {
+    read(LoadTold::read(body), |told| any((told.first.0, told.count, told.again).into_pyobject(py)))
+})];
 
 /// The most rows of a file, and the most bytes of its records.
 type Sizes = (u32, u32);

@@ -1,4 +1,4 @@
-//! The requests of delaymq's own commands.
+//! The requests of delaymq's own commands: their numbers and names, and what reads and writes each.
 
 use bytes::BufMut;
 
@@ -18,17 +18,102 @@ use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::terms::{
     KeyAsked, PublishOnTerms, TermsWriter, put_command_id, put_key_move, read_command_id, read_key_move,
 };
-use super::{
-    ACCEPT_CLOCK, ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CLOCK, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER,
-    END_RECURRING, EXPIRE, FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY,
-    MOVE_KEYS, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE,
-    REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
-};
 use crate::error::Result;
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
 use crate::wire::qmq::pull::ConsumerName;
 use crate::wire::reader::Reader;
+
+/// Makes a constant of each command, and the table of all.
+macro_rules! commands {
+    ($($(#[doc = $words:literal])+ $command:ident = $number:literal, $name:literal;)+) => {
+        $($(#[doc = $words])+ pub const $command: i16 = $number;)+
+
+        /// The commands of requests, and their names in metrics.
+        pub const COMMANDS: [(i16, &str); [$($number),+].len()] = [$(($command, $name)),+];
+    };
+}
+
+commands! {
+    /// Introduces the client, and returns the limits.
+    HELLO = 200, "hello";
+    /// Asks whether the peer is alive.
+    PING = 201, "ping";
+    /// Stores a batch.
+    PUBLISH = 202, "publish";
+    /// Cancels messages by their receipts.
+    CANCEL = 203, "cancel";
+    /// Subscribes.
+    SUBSCRIBE = 204, "subscribe";
+    /// Lets the server send more messages.
+    CREDIT = 205, "credit";
+    /// Acknowledges messages.
+    ACKNOWLEDGE = 207, "acknowledge";
+    /// Gives messages back.
+    GIVE_BACK = 208, "give_back";
+    /// Dead-letters messages.
+    PUT_AWAY = 209, "put_away";
+    /// Waits until earlier settlements are durable.
+    FLUSH = 210, "flush";
+    /// Ends a subscription.
+    UNSUBSCRIBE = 211, "unsubscribe";
+    /// Moves messages to another time by their receipts.
+    MOVE = 212, "move";
+    /// Stores a batch with terms: keys, or ids that identify repetitions.
+    PUBLISH_ON_TERMS = 213, "publish_on_terms";
+    /// Cancels the message that has a key.
+    CANCEL_KEY = 214, "cancel_key";
+    /// Moves the message that has a key.
+    MOVE_KEY = 215, "move_key";
+    /// Begins a series.
+    RECUR = 216, "recur";
+    /// Ends a series.
+    END_RECURRING = 217, "end_recurring";
+    /// Adopts staged runs.
+    LOAD = 218, "load";
+    /// The state of the store.
+    STATUS = 220, "status";
+    /// All groups.
+    GROUPS = 221, "groups";
+    /// All subjects.
+    SUBJECTS = 222, "subjects";
+    /// Makes a group.
+    START_GROUP = 223, "start_group";
+    /// Makes a group begin again.
+    RESET_GROUP = 224, "reset_group";
+    /// Removes a group.
+    REMOVE_GROUP = 225, "remove_group";
+    /// Dead letters of a group.
+    DEAD_LETTERS = 226, "dead_letters";
+    /// Redrives dead letters.
+    REDRIVE = 227, "redrive";
+    /// Expires ready messages that no consumer took.
+    EXPIRE = 228, "expire";
+    /// The consumers of a group.
+    CONSUMERS = 229, "consumers";
+    /// Ends a named consumer.
+    END_CONSUMER = 230, "end_consumer";
+    /// Cancels the messages that have these keys.
+    CANCEL_KEYS = 231, "cancel_keys";
+    /// Moves the messages that have these keys.
+    MOVE_KEYS = 232, "move_keys";
+    /// The clock of the store, and why dispatch is held.
+    CLOCK = 233, "clock";
+    /// Accepts the step of the wall clock that holds dispatch.
+    ACCEPT_CLOCK = 234, "accept_clock";
+    /// The states of messages, by their receipts.
+    LOOK_UP = 240, "look_up";
+    /// A page of the pending messages.
+    PENDING = 241, "pending";
+    /// The number of pending messages of each subject.
+    PENDING_COUNTS = 242, "pending_counts";
+    /// The receipt of the message that has a key.
+    LOOK_UP_KEY = 243, "look_up_key";
+    /// The due messages of each minute or second.
+    FORECAST = 244, "forecast";
+    /// A piece of the list of series.
+    RECURRING = 245, "recurring";
+}
 
 /// A request, borrowed from its frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
