@@ -13,16 +13,19 @@ import sys
 
 from power_cuts.equipment import MUST_RUN, install
 
-PACKAGE = "etcd-server"
+PACKAGES = {"etcd": "etcd-server", "openssl": "openssl"}
 
 
 def why_not() -> str:
-    """Why etcd cannot be run here; empty where it can."""
-    if shutil.which("etcd") is not None:
-        return ""
-    if os.geteuid() != 0:
-        return f"package {PACKAGE} is not installed, and only root can install it"
-    return install(PACKAGE)
+    """Why the tests cannot be run here; empty where they can."""
+    for program, package in PACKAGES.items():
+        if shutil.which(program) is not None:
+            continue
+        if os.geteuid() != 0:
+            return f"package {package} is not installed, and only root can install it"
+        if reason := install(package):
+            return reason
+    return ""
 
 
 def main(command: list[str]) -> int:

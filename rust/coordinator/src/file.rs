@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::replication::{Reading, Register, SwapAnswer, Version};
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::value::{decode, encode};
 use crate::{Coordinator, CoordinatorError};
@@ -16,7 +16,7 @@ use crate::{Coordinator, CoordinatorError};
 /// How often a wait for a change looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Content {
     coordinator: u64,
     version: u64,
@@ -50,29 +50,15 @@ impl FileCoordinator {
     }
 
     /// Holds the lock until the file is dropped.
-    fn lock(&self) -> Result<File, CoordinatorError> {
+    fn lock(&self, operation: FlockOperation) -> Result<File, CoordinatorError> {
         let path = self.beside(".lock");
         let failed = Self::file_error(&path);
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(&failed)?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        flock(&file, operation).map_err(|errno| failed(errno.into()))?;
         Ok(file)
     }
 
-    fn replace(&self, coordinator: u64, version: Version, value: &Register) -> Result<(), CoordinatorError> {
-        let value = serde_json::from_str(&encode(value)).unwrap_or_default();
-        let text = serde_json::to_string(&Content { coordinator, version: version.0, value }).unwrap_or_default();
-        let unfinished = self.beside(".tmp");
-        let failed = Self::file_error(&unfinished);
-        let mut file = File::create(&unfinished).map_err(&failed)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(&failed)?;
-        std::fs::rename(&unfinished, &self.path).map_err(&failed)?;
-        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(Self::file_error(folder))
-    }
-}
-
-impl Coordinator for FileCoordinator {
-    fn read(&self) -> Result<Option<Reading>, CoordinatorError> {
+    fn stored(&self) -> Result<Option<Reading>, CoordinatorError> {
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -88,9 +74,32 @@ impl Coordinator for FileCoordinator {
         Ok(Some(Reading { coordinator: content.coordinator, version: Version(content.version), value }))
     }
 
+    fn replace(&self, coordinator: u64, version: Version, value: &Register) -> Result<(), CoordinatorError> {
+        let text = format!(
+            r#"{{"coordinator":{coordinator},"version":{version},"value":{}}}"#,
+            encode(value),
+            version = version.0
+        );
+        let unfinished = self.beside(".tmp");
+        let failed = Self::file_error(&unfinished);
+        let mut file = File::create(&unfinished).map_err(&failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(&failed)?;
+        std::fs::rename(&unfinished, &self.path).map_err(&failed)?;
+        let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(Self::file_error(folder))
+    }
+}
+
+impl Coordinator for FileCoordinator {
+    fn read(&self) -> Result<Option<Reading>, CoordinatorError> {
+        // A value whose rename is not durable yet must not be read: a power cut may take it back.
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        self.stored()
+    }
+
     fn swap(&self, expected: Version, value: &Register) -> Result<SwapAnswer, CoordinatorError> {
-        let _lock = self.lock()?;
-        let (coordinator, version) = match self.read()? {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        let (coordinator, version) = match self.stored()? {
             Some(reading) if reading.version != expected => return Ok(SwapAnswer::Lost(reading)),
             Some(reading) => (reading.coordinator, reading.version),
             None if expected != Version(0) => {

@@ -27,8 +27,8 @@ pub trait Coordinator: Send + Sync {
     /// See [`CoordinatorError`].
     fn read(&self) -> Result<Option<Reading>, CoordinatorError>;
 
-    /// Replaces the value if its version is `expected`, which is 0 where there is none yet. Never answers
-    /// [`SwapAnswer::Unknown`].
+    /// Replaces the value if its version is `expected`, which is 0 where there is none yet. The answer is won or lost: for
+    /// an error, the caller gives [`SwapAnswer::Unknown`] to the state machine.
     ///
     /// # Errors
     /// See [`CoordinatorError`]. After an error the outcome is unknown: the swap may have been carried out, or may still be.
@@ -61,7 +61,7 @@ pub enum CoordinatorError {
         /// Its words.
         message: String,
     },
-    /// The answer, or the value in it, is not what was expected. Nothing was changed.
+    /// The answer, or the value in it, is not what was expected.
     #[error("{place} holds {found}, expected {expected}")]
     Malformed {
         /// The endpoint or the path.

@@ -39,6 +39,8 @@ faults! {
     SetShrunkEarly,
     /// A swap of the register whose outcome is unknown counts as lost.
     UnknownSwapIsLost,
+    /// The answer to an earlier swap of the register settles the one under way.
+    EarlierAnswerTaken,
     /// A node outside the set becomes primary.
     PromotedFromOutside,
     /// A node acts on a promise that is not durable yet.
@@ -234,8 +236,7 @@ faults! {
     FileSubjectsNotSaved,
     /// QMQ's D3: an opening loads only the two newest windows of the schedule.
     TwoNewestRecovered,
-    /// QMQ's D4: an arrival within the slice that was loaded last is left to the feed, which has already read past
-    /// it.
+    /// QMQ's D4: an arrival within the slice that was loaded last is left to the feed, which has read past it.
     CursorRace,
     /// Reserved numbers that were not assigned before a crash are given out again.
     ReserveNotVoid,
@@ -313,8 +314,7 @@ faults! {
     OwingUntold,
     /// A checkpoint does not save the series.
     RecurringNotSaved,
-    /// A hole of a segment is punched when the newest checkpoint names it, though an older one that does not may be
-    /// used.
+    /// A hole of a segment is punched when the newest checkpoint names it, though an older one may be used.
     HolePunchedBeforeBothCheckpoints,
     /// The same for a hole of a run.
     RunHolePunchedBeforeBothCheckpoints,

@@ -46,7 +46,7 @@ impl Gateway {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
-            .timeout_connect(Some(options.timeout));
+            .timeout_connect(Some(options.timeout / 2));
         if let Some(tls) = &options.tls {
             config = config.tls_config(tls_config(tls)?);
         }
@@ -55,28 +55,20 @@ impl Gateway {
         Ok(Self { agent, endpoints, preferred, timeout: options.timeout })
     }
 
-    /// Asks one endpoint after the other until one answers.
+    /// Asks one endpoint after the other until one does what it is asked. A transaction may so be sent twice. That does no harm:
+    /// its second try finds its own value, under a later version.
     pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, CoordinatorError> {
-        self.try_each(|endpoint| self.post(endpoint, path, request), |_| true)
-    }
-
-    /// As [`Self::ask`], but asks another endpoint only if the one before surely did not get the request.
-    pub(super) fn ask_once<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, CoordinatorError> {
-        self.try_each(|endpoint| self.post(endpoint, path, request), was_not_sent)
+        self.try_each(|endpoint| self.post(endpoint, path, request))
     }
 
     /// Waits for an event of a watch. False if none came in time, or the watch has ended.
     pub(super) fn watch(&self, request: &Value, at_most: Duration) -> Result<bool, CoordinatorError> {
-        self.try_each(|endpoint| self.wait_for_event(endpoint, request, at_most), |_| true)
+        self.try_each(|endpoint| self.wait_for_event(endpoint, request, at_most))
     }
 
-    fn try_each<T>(
-        &self,
-        ask: impl Fn(&str) -> Result<T, Failure>,
-        may_go_on: impl Fn(&ureq::Error) -> bool,
-    ) -> Result<T, CoordinatorError> {
-        let (mut reasons, first) = (Vec::new(), self.preferred.load(Ordering::Relaxed));
-        let count = self.endpoints.len();
+    fn try_each<T>(&self, ask: impl Fn(&str) -> Result<T, Failure>) -> Result<T, CoordinatorError> {
+        let (mut reasons, mut refusal) = (Vec::new(), None);
+        let (first, count) = (self.preferred.load(Ordering::Relaxed), self.endpoints.len());
         for place in (0..count).map(|offset| first.wrapping_add(offset) % count) {
             let Some(endpoint) = self.endpoints.get(place) else { continue };
             match ask(endpoint) {
@@ -84,18 +76,11 @@ impl Gateway {
                     self.preferred.store(place, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Err(Failure::Answered(error)) => return Err(error),
-                Err(Failure::Transport(error)) => {
-                    reasons.push(format!("{endpoint}: {error}"));
-                    if !may_go_on(&error) {
-                        break;
-                    }
-                }
+                Err(Failure::Answered(error)) => refusal = Some(error),
+                Err(Failure::Transport(error)) => reasons.push(format!("{endpoint}: {error}")),
             }
         }
-        // The endpoint that failed is asked last next time.
-        self.preferred.store(first.wrapping_add(1) % count, Ordering::Relaxed);
-        Err(CoordinatorError::Unreachable { reasons })
+        Err(refusal.unwrap_or(CoordinatorError::Unreachable { reasons }))
     }
 
     fn post<T: DeserializeOwned>(&self, endpoint: &str, path: &str, request: &Value) -> Result<T, Failure> {
@@ -140,20 +125,9 @@ impl Gateway {
 }
 
 enum Failure {
-    /// The endpoint has answered, and no other would answer differently.
+    /// The endpoint has answered, but not with what was asked for.
     Answered(CoordinatorError),
     Transport(ureq::Error),
-}
-
-/// True if no byte of the request can have reached the endpoint.
-fn was_not_sent(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::HostNotFound
-        | ureq::Error::ConnectionFailed
-        | ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => true,
-        ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
-        _ => false,
-    }
 }
 
 fn tls_config(tls: &EtcdTls) -> Result<TlsConfig, CoordinatorError> {

@@ -1,7 +1,7 @@
 //! A register that is one key of an etcd cluster, through the JSON gateway of etcd's HTTP port.
 //!
 //! Read `messages` (requests and answers of the gateway, from the definitions of etcd's API, version 3), then `gateway`
-//! (endpoints, TLS, which failures leave an outcome unknown). Only a transaction that compares the key's modification revision
+//! (endpoints and TLS). Only a transaction that compares the key's modification revision
 //! changes it. The number of the coordinator is the cluster's id, which a cluster that was restored from a backup does not
 //! share.
 
@@ -54,7 +54,7 @@ impl Coordinator for EtcdCoordinator {
 
     fn swap(&self, expected: Version, value: &Register) -> Result<SwapAnswer, CoordinatorError> {
         let request = transaction(&self.key, expected, &encode(value));
-        let answer: TransactionAnswer = self.gateway.ask_once("/v3/kv/txn", &request)?;
+        let answer: TransactionAnswer = self.gateway.ask("/v3/kv/txn", &request)?;
         let coordinator = answer.header.cluster_id;
         if answer.succeeded {
             return Ok(SwapAnswer::Won(coordinator, Version(answer.header.revision)));

@@ -109,19 +109,16 @@ impl Drop for Cluster {
 
 /// Writes an authority and one certificate of it, which members and clients share.
 pub(crate) fn certificates(folder: &Path) -> EtcdTls {
-    let authority_key = rcgen::KeyPair::generate().unwrap();
-    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
-    let issuer = rcgen::Issuer::new(authority, authority_key);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let certificate = rcgen::CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-    let write = |name: &str, text: &str| -> PathBuf {
-        let path = folder.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
+    let openssl = |arguments: &str| {
+        let run = Command::new("openssl").current_dir(folder).args(arguments.split(' ')).stdin(Stdio::null()).output();
+        let ended = run.expect("openssl is installed: make etcd says how");
+        assert!(ended.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&ended.stderr));
     };
-    let client = (write("one.pem", &certificate.pem()), write("one.key", &key.serialize_pem()));
-    EtcdTls { authorities: write("authority.pem", &authority_pem), client: Some(client) }
+    let new_key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost").unwrap();
+    openssl(&format!("req -x509 {new_key} -keyout authority.key -out authority.pem -subj /CN=authority -days 30"));
+    openssl(&format!("req {new_key} -keyout one.key -out one.request -subj /CN=one"));
+    openssl("x509 -req -in one.request -CA authority.pem -CAkey authority.key -out one.pem -days 30 -extfile names");
+    let path = |name: &str| -> PathBuf { folder.join(name) };
+    EtcdTls { authorities: path("authority.pem"), client: Some((path("one.pem"), path("one.key"))) }
 }

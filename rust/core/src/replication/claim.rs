@@ -25,7 +25,6 @@ impl Node {
         };
         let value = known.value.claimed(self.id, epoch, silent);
         if let Some(expected) = self.registrar.begin_swap(&value) {
-            self.role = Role::Claiming(Claim { won: None });
             out.push(Action::Swap(expected, value));
         }
     }
@@ -33,7 +32,7 @@ impl Node {
     /// The group is this node's, from this epoch on.
     pub(super) fn claim_won(&mut self, value: Register, log: &dyn LogView, out: &mut Vec<Action>) {
         let epoch = value.epoch;
-        self.role = Role::Claiming(Claim { won: Some(value) });
+        self.role = Role::Claiming(Claim { won: value });
         self.promise(epoch, out);
         if self.has_kept() {
             self.lead(log, out);
@@ -42,8 +41,13 @@ impl Node {
 
     /// Leads, once the promise is durable.
     pub(super) fn lead(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        let Role::Claiming(Claim { won: Some(value) }) = &self.role else { return };
-        let (epoch, set) = (value.epoch, value.sync.clone());
+        let Role::Claiming(Claim { won }) = &self.role else { return };
+        let (epoch, set) = (won.epoch, won.sync.clone());
+        if self.register().is_some_and(|value| value.epoch > epoch) {
+            // Another node has claimed the group since.
+            self.wait(out);
+            return;
+        }
         out.push(Action::Became(RoleName::Promoting));
         out.push(Action::BeginEpoch(epoch));
         self.role = Role::Leading(Primary::new(epoch, set, log.end()));

@@ -39,6 +39,8 @@ pub struct Promise {
 pub struct NodeOptions {
     /// The node.
     pub id: NodeId,
+    /// The stream and the timeline of the group. A register of another one is not believed.
+    pub group: ([u8; 16], u32),
     /// A random number, from which the node counts its answers.
     pub random: u64,
     /// What its identity file says.
@@ -72,14 +74,14 @@ pub enum Event {
     Received(NodeId, Message),
     /// The register was read. `None` if it could not be, or if it holds nothing.
     Read(Option<Reading>),
-    /// The swap has ended.
-    Swapped(SwapAnswer),
+    /// The swap from this version has ended.
+    Swapped(Version, SwapAnswer),
     /// The promise of this epoch is durable.
     PromiseKept(Epoch),
     /// The log has grown, or more of it is durable.
     LogChanged,
-    /// The log was cut as [`Action::CutAfter`] asked, durably.
-    Cut,
+    /// The log was cut before this sequence, as [`Action::CutAfter`] asked, durably.
+    Cut(Sequence),
     /// A batch that [`Action::Append`] gave was refused, because it does not follow the log.
     AppendRefused,
     /// Other nodes belong to the group than before.
@@ -88,8 +90,8 @@ pub enum Event {
     Fit(bool),
     /// An operator asks the primary to hand over to this node.
     SwitchOver(NodeId),
-    /// An operator confirms that the coordinator that answers now has the register of this group.
-    Confirm,
+    /// An operator confirms that this coordinator has the register of the group. The register is read next.
+    Confirm(u64),
 }
 
 /// What the caller of a node does, in the order given.
@@ -119,7 +121,8 @@ pub enum Action {
         /// The size of the set that has it.
         copies: usize,
     },
-    /// The role has changed.
+    /// The role has changed. After [`RoleName::Replica`] the caller appends nothing of its own, and has dropped what it
+    /// had queued, before the next event.
     Became(RoleName),
     /// The log of this node has other facts in the same place than the primary's. Nothing was changed.
     Alarm(NodeId),

@@ -27,8 +27,8 @@ pub(super) struct Member {
     pub(super) sent: Sequence,
     /// When it was last heard.
     pub(super) heard_ms: u64,
-    /// When it was last asked for its promise.
-    pub(super) asked_ms: u64,
+    /// The end of the log at the last heartbeat.
+    pub(super) beat_end: Sequence,
     /// The end of the log that it must reach, and since when.
     awaited: Option<(Sequence, u64)>,
 }
@@ -36,13 +36,13 @@ pub(super) struct Member {
 impl Member {
     /// A node that is asked for its promise now.
     pub(super) fn asked(attempt: u64, now_ms: u64) -> Self {
-        let (stage, sent) = (Stage::Asked, Sequence(0));
-        Self { stage, attempt, durable: None, sent, heard_ms: now_ms, asked_ms: now_ms, awaited: None }
+        let (stage, sent, beat_end) = (Stage::Asked, Sequence(0), Sequence(0));
+        Self { stage, attempt, durable: None, sent, heard_ms: now_ms, beat_end, awaited: None }
     }
 
     /// Begins another exchange. What is durable stays so.
-    pub(super) fn ask_again(&mut self, attempt: u64, now_ms: u64) {
-        (self.stage, self.attempt, self.asked_ms) = (Stage::Asked, attempt, now_ms);
+    pub(super) fn ask_again(&mut self, attempt: u64) {
+        (self.stage, self.attempt) = (Stage::Asked, attempt);
     }
 
     /// Notes how far the log of the primary reaches, and since when the node lacks some of it.
@@ -59,6 +59,11 @@ impl Member {
     pub(super) fn is_silent(&self, now_ms: u64, limit_ms: u64) -> bool {
         let late = |since_ms: u64| now_ms.saturating_sub(since_ms) >= limit_ms;
         late(self.heard_ms) || self.awaited.is_some_and(|(_, since_ms)| late(since_ms))
+    }
+
+    /// True if it lags behind the log by less than a heartbeat.
+    pub(super) fn is_near(&self) -> bool {
+        self.beat_end > Sequence(0) && self.has(self.beat_end)
     }
 
     /// True if everything before `end` is durable there.

@@ -16,7 +16,7 @@ impl Node {
             answer: options.random,
             timing: options.timing,
             peers: options.peers,
-            registrar: Registrar::new(options.promise.seen),
+            registrar: Registrar::new(options.group, options.promise.seen),
             role: Role::Replica(Replica::new(now_ms)),
             now_ms,
             committed: options.committed,
@@ -70,13 +70,13 @@ impl Node {
                 let settled = self.registrar.read(reading);
                 self.follow_register(settled, log, out);
             }
-            Event::Swapped(answer) => {
-                let settled = self.registrar.swapped(answer);
+            Event::Swapped(expected, answer) => {
+                let settled = self.registrar.swapped(expected, answer);
                 self.follow_register(settled, log, out);
             }
             Event::PromiseKept(epoch) => self.promise_kept(epoch, log, out),
             Event::LogChanged => self.log_changed(log, out),
-            Event::Cut => self.cut_done(log, out),
+            Event::Cut(end) => self.cut_done(end, log, out),
             Event::AppendRefused => self.append_refused(out),
             Event::Peers(peers) => {
                 self.peers = peers;
@@ -84,7 +84,11 @@ impl Node {
             }
             Event::Fit(is_fit) => self.is_fit = is_fit,
             Event::SwitchOver(to) => self.switch_over(to, log, out),
-            Event::Confirm => self.registrar.confirm(),
+            Event::Confirm(coordinator) => {
+                self.registrar.confirm(coordinator);
+                self.wait(out);
+                self.read_register(out);
+            }
         }
     }
 
@@ -119,7 +123,7 @@ impl Node {
             }
             Message::TakeOver { epoch, attempt } => {
                 if self.hears(from, (epoch, attempt), log, out) {
-                    self.claim(None, out);
+                    self.take_over(out);
                 }
             }
             Message::Promised { epoch, attempt, answer, history } => {
@@ -175,7 +179,6 @@ impl Node {
             return;
         }
         match &self.role {
-            Role::Claiming(claim) if !claim.is_won() && settled != Settled::Open => self.wait(out),
             Role::Claiming(_) => {}
             Role::Leading(_) => self.set_changed(log, out),
             Role::Replica(_) => self.consider_claim(out),

@@ -41,6 +41,7 @@ impl Node {
             primary.beat_ms = Some(now_ms);
             let epoch = primary.epoch;
             for (node, member) in &mut primary.members {
+                member.beat_end = log.end();
                 let attempt = member.attempt;
                 let message = if member.stage == Stage::Matched {
                     Message::Heartbeat { epoch, attempt, end: member.sent, committed }
@@ -127,11 +128,11 @@ impl Node {
 
     /// A node has restarted, or could not append.
     pub(super) fn member_unmatched(&mut self, node: NodeId, epoch: Epoch, out: &mut Vec<Action>) {
-        let (now_ms, seen) = (self.now_ms, self.registrar.seen());
+        let seen = self.registrar.seen();
         let Some(primary) = self.primary().filter(|primary| primary.epoch == epoch) else { return };
         let attempt = primary.next_attempt();
         let Some(member) = primary.members.get_mut(&node) else { return };
-        member.ask_again(attempt, now_ms);
+        member.ask_again(attempt);
         out.push(Action::Send(node, Message::Lead { epoch, attempt, seen }));
     }
 
@@ -163,6 +164,7 @@ impl Node {
     /// Does all that has become possible: sends, counts, serves, changes the set, hands over.
     fn lead_further(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
         self.ship(log, out);
+        self.choose_joining();
         self.count(log, out);
         self.change_set(out);
         self.hand_over(log, out);
@@ -181,6 +183,22 @@ impl Node {
         }
     }
 
+    /// Counts nodes that are near the end of the log, before they join the set: otherwise a node that lags by one batch would never
+    /// have everything while the log grows.
+    fn choose_joining(&mut self) {
+        let (now_ms, limit_ms, peers) = (self.now_ms, self.timing.shrink_ms, self.peers.clone());
+        let Some(primary) = self.primary().filter(|primary| primary.is_serving) else { return };
+        let may_join = |node: &NodeId, member: &Member| {
+            let is_chosen = primary.joining.contains(node) || member.is_near();
+            is_chosen && member.stage == Stage::Matched && !member.is_silent(now_ms, limit_ms)
+        };
+        let joining = primary
+            .members
+            .iter()
+            .filter(|(node, member)| peers.contains(node) && !primary.set.contains(node) && may_join(node, member));
+        primary.joining = joining.map(|(node, _)| *node).collect();
+    }
+
     /// Counts what is durable on each node of the set, and of the set that a swap under way would make.
     fn count(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
         let (id, own, committed) = (self.id, log.durable(), self.committed);
@@ -188,7 +206,9 @@ impl Node {
         let pending = self.registrar.swap().map(|swap| &swap.value.sync);
         let with_pending = pending.filter(|_| !is_on(Planted::UnionForgotten)).into_iter().flatten();
         let set = if is_on(Planted::SetShrunkEarly) { pending.unwrap_or(&primary.set) } else { &primary.set };
-        let Some(end) = primary.durable_on(id, own, set.iter().chain(with_pending)) else { return };
+        let Some(end) = primary.durable_on(id, own, set.iter().chain(with_pending).chain(&primary.joining)) else {
+            return;
+        };
         let copies = self.copies(primary);
         let Some(primary) = self.primary() else { return };
         if end > committed && end > primary.begins {
@@ -209,6 +229,9 @@ impl Node {
         }
         let Some(known) = self.register() else { return };
         let Role::Leading(primary) = &self.role else { return };
+        if known.epoch != primary.epoch || known.primary != self.id {
+            return;
+        }
         let wanted = self.wanted_value(known, primary);
         if wanted != *known
             && let Some(expected) = self.registrar.begin_swap(&wanted)
@@ -224,15 +247,14 @@ impl Node {
             *node == self.id || (self.peers.contains(node) && primary.members.get(node).is_some_and(is_heard))
         };
         let mut set: BTreeSet<NodeId> = primary.set.iter().copied().filter(stays).collect();
-        // From the swap on, nothing is committed without the new node, and until then it has all that is.
-        let may_join = |member: &Member| {
-            let has_all =
-                member.has(self.committed) || (is_on(Planted::JoinCountedBehind) && member.stage == Stage::Matched);
-            primary.is_serving && has_all && !member.is_silent(now_ms, limit_ms)
-        };
-        let joining = primary.members.iter().filter(|(node, member)| self.peers.contains(node) && may_join(member));
-        set.extend(joining.map(|(node, _)| *node));
-        let value = if set == primary.set { known.clone() } else { known.with_set(set) };
+        // Nothing is committed without a joining node, so it has everything from now on.
+        let has_all = |node: &NodeId| primary.members.get(node).is_some_and(|member| member.has(self.committed));
+        set.extend(primary.joining.iter().copied().filter(has_all));
+        if is_on(Planted::JoinCountedBehind) {
+            let matched = primary.members.iter().filter(|(_, member)| member.stage == Stage::Matched);
+            set.extend(matched.map(|(node, _)| *node));
+        }
+        let value = known.with_set(set);
         if primary.is_serving { value.serving() } else { value }
     }
 

@@ -50,13 +50,19 @@ pub(super) enum Settled {
     Idle,
 }
 
+fn is_answered(swap: &Swap, expected: Version) -> bool {
+    swap.expected == expected || is_on(Planted::EarlierAnswerTaken)
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registrar {
+    /// The stream and the timeline of this group.
+    group: ([u8; 16], u32),
     known: Option<Reading>,
     swap: Option<Swap>,
     is_reading: bool,
-    /// The coordinator and the version that were seen last, as far as they are durable.
+    /// The coordinator and the version that were seen last. The promise makes them durable.
     seen: (u64, Version),
     /// Another coordinator answers than the one that was seen. No operator has confirmed it.
     is_foreign: bool,
@@ -64,8 +70,8 @@ pub(super) struct Registrar {
 
 impl Registrar {
     /// Continues from what the identity file says was seen; (0, 0) if nothing was.
-    pub(super) fn new(seen: (u64, Version)) -> Self {
-        Self { seen, ..Self::default() }
+    pub(super) fn new(group: ([u8; 16], u32), seen: (u64, Version)) -> Self {
+        Self { group, seen, ..Self::default() }
     }
 
     /// The newest value that is known.
@@ -91,10 +97,10 @@ impl Registrar {
         }
     }
 
-    /// An operator has confirmed the coordinator that answers now.
-    pub(super) fn confirm(&mut self) {
-        self.seen = self.known.as_ref().map_or((0, Version(0)), |known| (known.coordinator, known.version));
-        self.is_foreign = false;
+    /// An operator has confirmed this coordinator: what it holds is believed, whatever was seen before.
+    pub(super) fn confirm(&mut self, coordinator: u64) {
+        self.seen = (coordinator, Version(0));
+        (self.is_foreign, self.known, self.swap) = (false, None, None);
     }
 
     /// The swap under way.
@@ -126,9 +132,10 @@ impl Registrar {
         Some((swap.expected, swap.value.clone()))
     }
 
-    /// Takes the answer to a swap.
-    pub(super) fn swapped(&mut self, answer: SwapAnswer) -> Settled {
-        let Some(swap) = &mut self.swap else {
+    /// Takes the answer to a swap from the version `expected`. The answer to an earlier swap, which a read has settled
+    /// meanwhile, says nothing about the one under way.
+    pub(super) fn swapped(&mut self, expected: Version, answer: SwapAnswer) -> Settled {
+        let Some(swap) = self.swap.as_mut().filter(|swap| is_answered(swap, expected)) else {
             if let SwapAnswer::Lost(reading) = answer {
                 self.learn(reading);
             }
@@ -185,14 +192,15 @@ impl Registrar {
         settled
     }
 
-    /// Keeps the newest value. An older version is a read that came late, or a register that was set back.
+    /// Keeps the newest value. An older version is a read that came late. A value of another coordinator or of another group is
+    /// not kept.
     fn learn(&mut self, reading: Reading) {
-        if self.seen.0 != 0 && reading.coordinator != self.seen.0 {
+        let is_of_group = (reading.value.stream, reading.value.timeline) == self.group;
+        let is_known = self.seen.0 == 0 || reading.coordinator == self.seen.0;
+        if !(is_known || is_on(Planted::RestoredRegisterTrusted)) || !is_of_group {
             self.is_foreign = true;
-            self.known = Some(reading);
-            return;
-        }
-        if reading.version >= self.seen.1 {
+        } else if reading.version >= self.seen.1 || !is_known {
+            self.is_foreign = false;
             self.seen = (reading.coordinator, reading.version);
             self.known = Some(reading);
         }

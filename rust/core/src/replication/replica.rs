@@ -37,7 +37,7 @@ impl Node {
             // The value is older than the promise, and so is what it says of the primary.
             return;
         }
-        if value.primary == id {
+        if value.primary == id || now_ms < replica.takes_over_until_ms {
             self.claim(None, out);
             return;
         }
@@ -49,6 +49,16 @@ impl Node {
         if now_ms.saturating_sub(replica.heard_ms) >= promote_ms {
             self.claim(Some(value.primary), out);
         }
+    }
+
+    /// The primary asks this node to claim the group. The register is read first, since this node may not know that it is in the
+    /// set.
+    pub(super) fn take_over(&mut self, out: &mut Vec<Action>) {
+        let until_ms = self.now_ms.saturating_add(self.timing.shrink_ms);
+        if let Some(replica) = self.replica() {
+            replica.takes_over_until_ms = until_ms;
+        }
+        self.read_register(out);
     }
 
     /// A primary asks for the promise of its epoch.
@@ -114,7 +124,7 @@ impl Node {
         if end < committed || end > log.end() {
             out.push(Action::Alarm(by));
         } else if end < log.end() {
-            replica.stage = Stage::Cutting;
+            (replica.stage, replica.cut) = (Stage::Cutting, Some(end));
             out.push(Action::CutAfter(last_epoch, end));
         } else {
             replica.stage = Stage::Following;
@@ -123,9 +133,9 @@ impl Node {
     }
 
     /// The log was cut.
-    pub(super) fn cut_done(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+    pub(super) fn cut_done(&mut self, end: Sequence, log: &dyn LogView, out: &mut Vec<Action>) {
         let Some(replica) = self.replica() else { return };
-        if replica.stage == Stage::Cutting {
+        if replica.stage == Stage::Cutting && replica.cut == Some(end) {
             replica.stage = Stage::Following;
             self.send_synced(log, out);
         }

@@ -55,26 +55,31 @@ pub(super) struct Replica {
     pub(super) heard_ms: u64,
     /// When the register was last read. `None` before the first read.
     pub(super) asked_ms: Option<u64>,
+    /// Until when it claims the group because the primary asked it to.
+    pub(super) takes_over_until_ms: u64,
+    /// The end of a cut under way.
+    pub(super) cut: Option<Sequence>,
 }
 
 impl Replica {
     /// A replica that waits from now on.
     pub(super) fn new(now_ms: u64) -> Self {
-        Self { primary: None, attempt: 0, stage: ReplicaStage::Unmatched, heard_ms: now_ms, asked_ms: None }
+        Self {
+            primary: None,
+            attempt: 0,
+            stage: ReplicaStage::Unmatched,
+            heard_ms: now_ms,
+            asked_ms: None,
+            takes_over_until_ms: 0,
+            cut: None,
+        }
     }
 }
 
-/// A claim under way.
+/// A node that has won the group, and whose promise is not durable yet.
 pub(super) struct Claim {
-    /// The value that was won. `None` while the swap is open.
-    pub(super) won: Option<Register>,
-}
-
-impl Claim {
-    /// True if the swap was won.
-    pub(super) fn is_won(&self) -> bool {
-        self.won.is_some()
-    }
+    /// The value of the register.
+    pub(super) won: Register,
 }
 
 /// A node that leads.
@@ -85,6 +90,8 @@ pub(super) struct Primary {
     /// True once the first fact of the epoch is committed, and with it everything before.
     pub(super) is_serving: bool,
     pub(super) members: BTreeMap<NodeId, Member>,
+    /// Nodes that are counted already, so that they have everything when they join the set.
+    pub(super) joining: BTreeSet<NodeId>,
     /// The sequence of the first fact of the epoch.
     pub(super) begins: Sequence,
     pub(super) attempts: u64,
@@ -96,8 +103,8 @@ pub(super) struct Primary {
 impl Primary {
     /// A primary of this epoch, whose first fact has the sequence `begins`.
     pub(super) fn new(epoch: Epoch, set: BTreeSet<NodeId>, begins: Sequence) -> Self {
-        let (members, successor) = (BTreeMap::new(), None);
-        Self { epoch, set, is_serving: false, members, begins, attempts: 0, beat_ms: None, successor }
+        let (members, joining, successor) = (BTreeMap::new(), BTreeSet::new(), None);
+        Self { epoch, set, is_serving: false, members, joining, begins, attempts: 0, beat_ms: None, successor }
     }
 
     /// True while it takes no publishes because it hands over.

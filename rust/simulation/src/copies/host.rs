@@ -41,6 +41,7 @@ impl Host {
     pub(super) fn start(&mut self) {
         let options = NodeOptions {
             id: self.id,
+            group: (super::STREAM, 0),
             random: (self.life + 1) << 32,
             promise: self.promise,
             committed: Sequence(1),

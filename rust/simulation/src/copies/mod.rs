@@ -58,6 +58,8 @@ pub struct Copies {
     hosts: Vec<Host>,
     letters: Vec<Letter>,
     register: SimulatedRegister,
+    /// Answers on their way, to one life of a node.
+    answers: Vec<(NodeId, u64, Answer)>,
     checker: Checker,
     cut: BTreeSet<(NodeId, NodeId)>,
     has_wiped: bool,
@@ -97,6 +99,7 @@ impl Copies {
             hosts,
             letters: Vec::new(),
             register: SimulatedRegister::new(first),
+            answers: Vec::new(),
             checker: Checker::new(min_copies),
             cut: BTreeSet::new(),
             has_wiped: false,
@@ -146,24 +149,26 @@ impl Copies {
             return self.cut_or_mend();
         }
         match self.chance.below(1_000) {
-            0..450 => self.deliver(self.plan.lost_percent),
-            450..650 => {
+            0..400 => self.deliver(self.plan.lost_percent),
+            400..580 => {
                 let ms = self.chance.one_of(&[10, 100, 100, 400, 1_100, 3_500]);
                 let place = self.pick_host();
                 self.pass(place, ms);
             }
-            650..730 => {
+            580..600 => {
                 let place = self.pick_host();
                 self.keep_promise(place);
             }
-            730..830 => {
+            600..700 => {
                 let place = self.pick_host();
                 self.sync(place);
             }
-            830..900 => self.publish(),
-            900..990 => self.ask_register(self.plan.register_percent),
-            990..993 => self.wipe(),
-            993..994 => self.restore_register(),
+            700..760 => self.publish(),
+            760..870 => self.ask_register(self.plan.register_percent),
+            870..975 => self.hear_register(),
+            975..982 => self.tell_of_register(),
+            982..987 => self.wipe(),
+            987..992 => self.restore_register(),
             _ => self.switch_over(),
         }
     }
@@ -237,6 +242,16 @@ impl Copies {
             self.checker.registered(&before, &value);
             self.judge();
         }
+        self.answers.push((by, life, answer));
+    }
+
+    /// Brings one answer of the register to its node. An answer may wait while others are carried out.
+    fn hear_register(&mut self) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let place = usize::try_from(self.chance.below(self.answers.len() as u64)).unwrap_or(0);
+        let (by, life, answer) = self.answers.swap_remove(place);
         let Some(place) = self.hosts.iter().position(|host| host.id == by && host.life == life && host.is_up()) else {
             return;
         };
@@ -244,9 +259,17 @@ impl Copies {
             place,
             match answer {
                 Answer::Read(reading) => Event::Read(reading),
-                Answer::Swapped(answer) => Event::Swapped(answer),
+                Answer::Swapped(expected, answer) => Event::Swapped(expected, answer),
             },
         );
+    }
+
+    /// A watch of the register tells a node what it holds, without a question.
+    fn tell_of_register(&mut self) {
+        let place = self.pick_host();
+        if let Some(host) = self.hosts.get(place).filter(|host| host.is_up()) {
+            self.register.read(host.id, host.life);
+        }
     }
 
     fn judge(&mut self) {
@@ -291,7 +314,7 @@ impl Copies {
             }
             Action::CutAfter(_, end) => {
                 host.log.cut(end);
-                events.push(Event::Cut);
+                events.push(Event::Cut(end));
                 self.note(|| format!("{} cuts its log before {end}", from.0[7]));
                 self.judge();
             }
@@ -320,18 +343,23 @@ impl Copies {
         if self.has_restored {
             return;
         }
-        for _ in 0..REST_TURNS {
+        for turn in 0..REST_TURNS {
             self.turn += 1;
             for place in 0..self.hosts.len() {
                 self.pass(place, REST_TICK_MS);
                 self.keep_promise(place);
                 self.sync(place);
             }
+            // Messages are published meanwhile, and come when the nodes have synced: a copy must join under load as well.
+            if self.turn.is_multiple_of(2) && turn < REST_TURNS / 2 {
+                self.publish();
+            }
             for _ in 0..self.letters.len() {
                 self.deliver(0);
             }
-            while !self.register.is_idle() {
+            while !self.register.is_idle() || !self.answers.is_empty() {
                 self.ask_register(0);
+                self.hear_register();
             }
             if self.register.value().sync == ids && self.checker.are_equal(&self.hosts) && self.checker.is_sound() {
                 self.publish();

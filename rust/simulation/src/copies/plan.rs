@@ -30,7 +30,7 @@ impl Plan {
     /// The plan of a seed.
     pub(super) fn of(chance: &mut Chance) -> Self {
         Self {
-            turns: chance.between(100, 500),
+            turns: chance.between(200, 900),
             nodes: chance.between(2, 3),
             min_copies: chance.between(1, 2),
             lost_percent: chance.one_of(&[0, 5, 20]),
@@ -38,7 +38,7 @@ impl Plan {
             crash_permille: chance.one_of(&[2, 10, 30]),
             cut_permille: chance.one_of(&[0, 10, 30]),
             wipes: chance.percent(20),
-            restores: chance.percent(10),
+            restores: chance.percent(25),
         }
     }
 }

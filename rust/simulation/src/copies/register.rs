@@ -17,7 +17,7 @@ enum Request {
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Read(Option<Reading>),
-    Swapped(SwapAnswer),
+    Swapped(Version, SwapAnswer),
 }
 
 /// See the module.
@@ -81,11 +81,11 @@ impl SimulatedRegister {
                 // An unanswered swap may still be under way when its sender is told that nothing is known.
                 if is_lost && chance.percent(50) {
                     self.requests.push_back(Request::Swap(by, u64::MAX, expected, value));
-                    return Some((by, life, Answer::Swapped(SwapAnswer::Unknown)));
+                    return Some((by, life, Answer::Swapped(expected, SwapAnswer::Unknown)));
                 }
                 let answer = self.carry_out(expected, value);
                 let answer = if is_lost { SwapAnswer::Unknown } else { answer };
-                Some((by, life, Answer::Swapped(answer)))
+                Some((by, life, Answer::Swapped(expected, answer)))
             }
         }
     }
