@@ -7,6 +7,9 @@ use delaymq_core::units::{Epoch, Sequence};
 
 use super::log::{Log, Record};
 
+/// The stream and the timeline of the group.
+pub(super) const GROUP: ([u8; 16], u32) = ([7; 16], 0);
+
 /// See the module.
 pub(super) struct Host {
     pub(super) id: NodeId,
@@ -41,7 +44,7 @@ impl Host {
     pub(super) fn start(&mut self) {
         let options = NodeOptions {
             id: self.id,
-            group: (super::STREAM, 0),
+            group: GROUP,
             random: (self.life + 1) << 32,
             promise: self.promise,
             committed: Sequence(1),

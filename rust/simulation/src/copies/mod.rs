@@ -16,13 +16,11 @@ use delaymq_core::units::Epoch;
 
 use self::checker::Checker;
 pub use self::checker::Counts;
-use self::host::Host;
+use self::host::{GROUP, Host};
 pub use self::plan::Plan;
 use self::register::{Answer, SimulatedRegister};
 use crate::chance::{Chance, TraceHash};
 
-/// The stream of the group.
-const STREAM: [u8; 16] = [7; 16];
 /// Turns of the end in which everything must come to rest.
 const REST_TURNS: u64 = 600;
 /// The time that passes in each of them.
@@ -91,7 +89,7 @@ impl Copies {
     pub fn of(seed: u64, plan: Plan, tells: bool) -> Self {
         let ids: BTreeSet<NodeId> = (1..=plan.nodes).map(node_id).collect();
         let min_copies = usize::try_from(plan.min_copies).unwrap_or(1);
-        let first = Register::first(STREAM, node_id(1), Epoch(1), min_copies);
+        let first = Register::first(GROUP.0, node_id(1), Epoch(1), min_copies);
         let hosts = ids.iter().map(|id| Host::new(*id, &ids)).collect();
         Self {
             plan,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use delaymq_coordinator::{decode, encode};
 use delaymq_core::replication::{NodeId, Reading, Register, SwapAnswer, Version};
 
 use crate::chance::Chance;
@@ -95,6 +96,9 @@ impl SimulatedRegister {
         if version != expected {
             return SwapAnswer::Lost(self.reading(0));
         }
+        // A value travels as text. One that readers would refuse is stored all the same, so that a history goes on and shows
+        // what follows.
+        let value = decode("the register", &encode(&value)).unwrap_or(value);
         let next = Version(version.0 + 1);
         self.older.push(std::mem::replace(&mut self.now, (next, value)));
         SwapAnswer::Won(self.coordinator, next)
