@@ -66,9 +66,9 @@ pub enum CoordinatorError {
     Malformed {
         /// The endpoint or the path.
         place: String,
-        /// What was expected.
+        /// The expected content.
         expected: String,
-        /// What was found.
+        /// The content that was found.
         found: String,
     },
     /// The register is gone: somebody removed it.

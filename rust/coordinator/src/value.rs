@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::CoordinatorError;
 
-/// What the value says of itself. Another number is a format of a later version.
+/// The format of the value. Another number is that of a later version.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! What the two kinds of messages have in common. A message keeps what the store or the server said of it, and makes values of Python once they are looked at.
+//! The base of both kinds of messages. A message keeps the numbers that the store or the server gave, and makes values of
+//! Python once they are looked at.
 
 #![expect(clippy::doc_markdown, reason = "Python shows the documentation of what it sees, as it is")]
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::CoordinatorError;
 
-/// What each answer begins with.
+/// The beginning of each answer.
 #[derive(Deserialize)]
 pub(super) struct Header {
     #[serde(deserialize_with = "number")]
@@ -64,7 +64,7 @@ pub(super) struct WatchLine {
     pub(super) result: WatchResult,
 }
 
-/// What a line of a watch says.
+/// The content of a line of a watch.
 #[derive(Default, Deserialize)]
 pub(super) struct WatchResult {
     #[serde(default)]
@@ -87,7 +87,7 @@ impl KeyValue {
 }
 
 impl TransactionAnswer {
-    /// What the key holds, where the comparison failed.
+    /// The value that the key holds, where the comparison failed.
     pub(super) fn stored(&self) -> Option<&KeyValue> {
         self.responses.first()?.response_range.as_ref()?.kvs.first()
     }

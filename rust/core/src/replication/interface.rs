@@ -1,4 +1,4 @@
-//! What a node is given, and what it asks for.
+//! The events that a node takes, and the actions that it asks for.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ impl Default for Timing {
     }
 }
 
-/// What a node keeps durably in its identity file.
+/// The part of a node's state that is durable, in its identity file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Promise {
     /// The highest epoch that it will serve.
@@ -34,7 +34,7 @@ pub struct Promise {
     pub seen: (u64, Version),
 }
 
-/// What a node is opened with.
+/// The options of a node that is opened.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// The node.
@@ -43,7 +43,7 @@ pub struct NodeOptions {
     pub group: ([u8; 16], u32),
     /// A random number, from which the node counts its answers.
     pub random: u64,
-    /// What its identity file says.
+    /// The promise in its identity file.
     pub promise: Promise,
     /// The sequence after the last fact that is known to be committed, 1 if none is.
     pub committed: Sequence,
@@ -65,7 +65,7 @@ pub trait LogView {
     fn durable(&self) -> Sequence;
 }
 
-/// What happens to a node.
+/// An event of a node.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Time has passed.
@@ -94,7 +94,7 @@ pub enum Event {
     Confirm(u64),
 }
 
-/// What the caller of a node does, in the order given.
+/// An action that the caller of a node carries out, in the order given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Sends a message.
@@ -124,7 +124,8 @@ pub enum Action {
     /// The role has changed. After [`RoleName::Replica`] the caller appends nothing of its own, and has dropped what it
     /// had queued, before the next event.
     Became(RoleName),
-    /// The log of this node has other facts in the same place than the primary's. Nothing was changed.
+    /// The logs of this node and of that one have different facts in one place, or a committed fact would be cut. Neither
+    /// log was changed.
     Alarm(NodeId),
 }
 

@@ -1,4 +1,4 @@
-//! What a primary knows of each other node: how far its log is matched, sent and durable there.
+//! The state of each other node, as a primary knows it: how far its log is matched, sent and durable there.
 
 use crate::units::Sequence;
 

@@ -1,4 +1,4 @@
-//! What nodes of a group send to each other. A message counts only from the node that the connection has
+//! The messages that nodes of a group send to each other. A message counts only from the node that the connection has
 //! authenticated, and for the epoch that it names.
 
 use super::history::History;
@@ -8,7 +8,7 @@ use crate::units::{Epoch, Sequence};
 /// A message from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Of a primary: promise this epoch, and send your history. `attempt` tells this exchange from earlier ones.
+    /// A primary asks for the promise of this epoch, and for the history of the log. `attempt` tells this exchange from earlier ones.
     Lead {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -17,7 +17,7 @@ pub enum Message {
         /// The coordinator and the version of the register that the primary saw last.
         seen: (u64, Version),
     },
-    /// Of a replica: the promise is durable, and this is my log.
+    /// A replica has made the promise durable, and sends its history.
     Promised {
         /// The epoch that is promised.
         epoch: Epoch,
@@ -29,7 +29,7 @@ pub enum Message {
         /// The log of the replica.
         history: History,
     },
-    /// Of a primary: keep what you have before this sequence, and cut the rest off.
+    /// A primary says which facts agree with its log: those before `end`. The replica cuts the others off.
     Match {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -42,7 +42,7 @@ pub enum Message {
         /// The sequence after the last fact to keep.
         end: Sequence,
     },
-    /// Of a primary: batches of its log.
+    /// A primary sends batches of its log.
     Batches {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -55,7 +55,7 @@ pub enum Message {
         /// Whole batches, as they are in the log of the primary.
         bytes: Vec<u8>,
     },
-    /// Of a primary: I live.
+    /// A primary says that it lives.
     Heartbeat {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -66,7 +66,7 @@ pub enum Message {
         /// The sequence after the last fact that is committed.
         committed: Sequence,
     },
-    /// Of a replica: this much of your log is on my disk. It also answers a heartbeat.
+    /// A replica says how much of the primary's log is on its disk. It also answers heartbeats so.
     Synced {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -75,7 +75,7 @@ pub enum Message {
         /// The sequence after the last fact that is durable.
         end: Sequence,
     },
-    /// Of a replica: a batch is missing, send from here on.
+    /// A replica lacks a batch, and asks for the log from here on.
     Resend {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -84,7 +84,7 @@ pub enum Message {
         /// The first sequence that is missing.
         from: Sequence,
     },
-    /// Of a replica that restarted: our logs are not matched.
+    /// A replica says that the logs are not matched, because it restarted or could not append.
     Unmatched {
         /// The epoch of the primary.
         epoch: Epoch,
@@ -94,7 +94,7 @@ pub enum Message {
         /// The epoch that is promised.
         epoch: Epoch,
     },
-    /// Of a primary that an operator asked to hand over: claim the group now.
+    /// A primary that an operator asked to hand over asks the replica to claim the group.
     TakeOver {
         /// The epoch of the primary.
         epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What a node knows of the register, and its one swap under way.
+//! The register as a node knows it, and the node's one swap under way.
 //!
 //! A swap whose outcome is unknown stays so until a later answer settles it: it may still be carried out. The
 //! same swap is therefore tried again, from the same version, until the register holds its value or a later version.
@@ -37,7 +37,7 @@ pub(super) struct Swap {
     is_asked: bool,
 }
 
-/// What an answer means for the swap under way.
+/// The meaning of an answer for the swap under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Settled {
     /// It was carried out.
@@ -163,7 +163,7 @@ impl Registrar {
         }
     }
 
-    /// Takes what a read found. `None` if the read failed.
+    /// Takes the result of a read. `None` if the read failed.
     pub(super) fn read(&mut self, reading: Option<Reading>) -> Settled {
         self.is_reading = false;
         match reading {

@@ -211,7 +211,7 @@ impl Node {
         }
     }
 
-    /// What is durable here and committed at the primary is committed.
+    /// Facts that are durable here and committed at the primary are committed.
     fn learn_committed(&mut self, committed: Sequence, log: &dyn LogView, out: &mut Vec<Action>) {
         let end = committed.min(log.durable());
         if end > self.committed {

@@ -1,4 +1,4 @@
-//! What a node knows, in each role.
+//! The state of a node, in each role.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +117,7 @@ impl Primary {
         self.attempts
     }
 
-    /// What a node has as far as it said so in this epoch and exchange.
+    /// The member, if the message is of this epoch and exchange.
     pub(super) fn member(&mut self, node: NodeId, (epoch, attempt): (Epoch, u64)) -> Option<&mut Member> {
         let is_now = epoch == self.epoch;
         self.members.get_mut(&node).filter(|member| is_now && member.attempt == attempt)

@@ -1,4 +1,4 @@
-//! What must be true of copies, judged by what was committed and by nothing that a node says of itself.
+//! Judges copies by what was committed, and by nothing that a node says of itself.
 
 use delaymq_core::replication::{LogView, NodeId, Register, RoleName};
 use delaymq_core::units::Sequence;

@@ -12,13 +12,13 @@ pub struct Plan {
     pub nodes: u64,
     /// The least size of the set in which a publish is answered as stored.
     pub min_copies: u64,
-    /// Of a hundred messages between nodes so many are lost, and so many come twice.
+    /// Percent of the messages between nodes that are lost; as many come twice.
     pub lost_percent: u64,
-    /// Of a hundred requests to the register so many have trouble.
+    /// Percent of the requests to the register that have trouble.
     pub register_percent: u64,
-    /// Of a thousand turns in so many a node crashes.
+    /// In how many of a thousand turns a node crashes.
     pub crash_permille: u64,
-    /// Of a thousand turns in so many two nodes lose their connection, or get it back.
+    /// In how many of a thousand turns two nodes lose their connection, or get it back.
     pub cut_permille: u64,
     /// True if the folder of one node may be emptied.
     pub wipes: bool,

@@ -1,4 +1,4 @@
-//! What happens to nodes, connections and the register from outside.
+//! Troubles of nodes, connections and the register.
 
 use std::collections::BTreeSet;
 

@@ -252,8 +252,8 @@ fn a_promoted_copy_goes_on_in_an_epoch_that_it_has_begun() {
     assert_eq!(scan(&copy.storage).unwrap().0.last().unwrap(), b"own");
 }
 
-/// A node that was primary had sealed and witnessed in its own epoch and by its own clock. What it then copies may be
-/// of an earlier epoch, and of an earlier time.
+/// A node that was primary had sealed and witnessed in its own epoch and by its own clock. The batches that it copies then
+/// may be of an earlier epoch, and of an earlier time.
 #[test]
 fn seals_and_witnesses_bind_no_batch_of_another_copy() {
     let (primary, mut copy) = behind();

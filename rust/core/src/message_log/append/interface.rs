@@ -1,4 +1,4 @@
-//! What the appender is given, and what it returns.
+//! The arguments and the results of the appender.
 
 use super::commit::Mark;
 use super::durability::Durability;
