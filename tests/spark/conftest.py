@@ -109,11 +109,15 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 SUBJECTS = ("orders", "reminders", "settlements")
 MESSAGES = 3000
+HOUR_SECONDS = 3600
 
 
 @pytest.fixture(scope="package")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of several segments: due now and later, with tags, attributes and keys; some moved, some cancelled."""
+    """A store of several segments: due now and later, with tags, attributes and keys; some moved, some cancelled.
+
+    What is due later is due behind all tests, however slow they are: a test that opens the store would hand it on.
+    """
     path = tmp_path_factory.mktemp("stores") / "filled"
     with delaymq.open(path, durability="os", segment_bytes=1 << 20) as store:
         receipts: list[delaymq.Receipt] = []
@@ -122,7 +126,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 Publish(
                     SUBJECTS[number % 3],
                     b"%05d" % number * (number % 200),
-                    delay=(number % 4) * 600,
+                    delay=(number % 4) * 6 * HOUR_SECONDS,
                     tags=("a", "b")[: number % 3],
                     attributes={"number": str(number)} if number % 5 == 0 else None,
                 )
@@ -131,9 +135,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             receipts += store.publish_many(batch)
             time.sleep(0.002)  # no two batches are of one millisecond
         store.cancel_many(receipts[3::8])
-        store.move_many(receipts[6::16], delay=3600)
-        store.move_many(receipts[14::16], delay=7200)
-        store.publish("orders", b"with a key", delay=60, key="order-17")
+        store.move_many(receipts[6::16], delay=30 * HOUR_SECONDS)
+        store.move_many(receipts[14::16], delay=36 * HOUR_SECONDS)
+        store.publish("orders", b"with a key", delay=HOUR_SECONDS, key="order-17")
     return path
 
 

@@ -12,7 +12,6 @@ from delaymq import Publish
 SUBJECTS = ("order.timeout", "mail", "größe")
 SEGMENT_BYTES = 64 * 1024
 FAR_SECONDS = 3_600
-SOON_SECONDS = 50  # not while a store is made, however long that takes on a busy machine
 HOLLOW_TURNS = 640
 
 WRITES = """
@@ -114,7 +113,7 @@ def rich(folder: Path) -> Path:
                 store.move(receipt, delay=2 * FAR_SECONDS)
             for key in ("k", "l", "k"):
                 store.publish(SUBJECTS[0], b"keyed", delay=FAR_SECONDS, key=key, if_exists="replace")
-            store.publish(SUBJECTS[1], b"", delay=SOON_SECONDS, message_id="once", deduplicate=True)
+            store.publish(SUBJECTS[1], b"", delay=FAR_SECONDS, message_id="once", deduplicate=True)
             store.recur(SUBJECTS[1], b"again", name=f"daily-{turn}", every=FAR_SECONDS)
             if turn == 0:
                 store.checkpoint()

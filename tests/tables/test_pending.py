@@ -53,7 +53,10 @@ def test_what_is_pending_is_what_the_log_and_the_store_say(folder: Path) -> None
     assert len(keyed) == len(set(keyed)) == 2
     waits = {s for s, row in by_sequence.items() if row["due"] - row["published"] > timedelta(minutes=1)}
     replaced = {s for s in waits - gone if by_sequence[s]["key"] is not None and by_sequence[s]["body"] == b"keyed"}
-    assert waits - gone - replaced <= {row["sequence"] for row in rows}
+    repeated = {s for s in waits if by_sequence[s]["message_id"] == "once"}
+    assert len(repeated) == 2, "the second one is dropped"
+    repeated.remove(min(repeated))
+    assert waits - gone - replaced - repeated <= {row["sequence"] for row in rows}
 
 
 def test_it_equals_the_list_of_the_open_store(tmp_path: Path) -> None:
