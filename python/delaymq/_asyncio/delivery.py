@@ -51,10 +51,7 @@ class Settling:
             WrongLoop, Closed, Poisoned: As `AsyncMessage.ack`.
         """
         self._event_loop.check()
-        is_held = self._core.acknowledge(key)
-        if (delivery := self._delivery()) is not None:
-            delivery.on_settled()
-        return is_held
+        return self._noted(self._core.acknowledge(key))
 
     def give_back(self, key: int, delay_ms: int, /) -> bool:
         """Queues a redelivery.
@@ -63,10 +60,7 @@ class Settling:
             WrongLoop, Closed, Poisoned, InvalidArgument: As `AsyncMessage.nack`.
         """
         self._event_loop.check()
-        is_held = self._core.give_back(key, delay_ms)
-        if (delivery := self._delivery()) is not None:
-            delivery.on_settled()
-        return is_held
+        return self._noted(self._core.give_back(key, delay_ms))
 
     def dead_letter(self, key: int, reason: str, /) -> bool:
         """Queues a dead letter.
@@ -75,7 +69,9 @@ class Settling:
             WrongLoop, WrongType, TooLarge, Closed, Poisoned: As `AsyncMessage.dead_letter`.
         """
         self._event_loop.check()
-        is_held = self._core.dead_letter(key, reason)
+        return self._noted(self._core.dead_letter(key, reason))
+
+    def _noted(self, is_held: bool) -> bool:
         if (delivery := self._delivery()) is not None:
             delivery.on_settled()
         return is_held

@@ -15,7 +15,7 @@ use delaymq_simulation::copies::Copies;
 use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::{Plant, names};
 use delaymq_simulation::seeds::{Broken, Failed, Found, Histories, Plans, run_seeds};
-use delaymq_simulation::shrink::{Shrunk, shrink};
+use delaymq_simulation::shrink::shrink;
 use delaymq_simulation::small_worlds::{self, scenes::SCENES};
 use delaymq_simulation::world::World;
 
@@ -116,28 +116,33 @@ fn tell(broken: &Broken, arguments: &Arguments) {
     }
     match broken.failed {
         Some(Failed::World(plan, lived)) => {
-            println!("  replay: {}", command(seed, Histories::All, &[], arguments));
             let live = |plan| World::of(seed, plan, false).run().violations;
-            let shrunk = shrink(World::plan_of(seed), (plan, broken.violations.clone()), lived, live);
-            tell_shrunk(seed, Histories::All, &shrunk, arguments);
+            tell_smallest(broken, Histories::All, (World::plan_of(seed), plan), lived, live, arguments);
         }
         Some(Failed::Connected(plan, lived)) => {
-            println!("  replay: {}", command(seed, Histories::Connected, &[], arguments));
             let live = |plan| Connected::of(seed, plan, false).run().violations;
-            let shrunk = shrink(Connected::plan_of(seed), (plan, broken.violations.clone()), lived, live);
-            tell_shrunk(seed, Histories::Connected, &shrunk, arguments);
+            tell_smallest(broken, Histories::Connected, (Connected::plan_of(seed), plan), lived, live, arguments);
         }
         Some(Failed::Copies(plan, lived)) => {
-            println!("  replay: {}", command(seed, Histories::Copies, &[], arguments));
             let live = |plan| Copies::of(seed, plan, false).run().violations;
-            let shrunk = shrink(Copies::plan_of(seed), (plan, broken.violations.clone()), lived, live);
-            tell_shrunk(seed, Histories::Copies, &shrunk, arguments);
+            tell_smallest(broken, Histories::Copies, (Copies::plan_of(seed), plan), lived, live, arguments);
         }
         None => {}
     }
 }
 
-fn tell_shrunk<P: Options>(seed: u64, histories: Histories, shrunk: &Shrunk<P>, arguments: &Arguments) {
+/// Prints how to replay a history, and the smallest one like it. The plans are that of its seed, and the one that failed.
+fn tell_smallest<P: Options>(
+    broken: &Broken,
+    histories: Histories,
+    (of_seed, plan): (P, P),
+    lived: u64,
+    live: impl Fn(P) -> Vec<String>,
+    arguments: &Arguments,
+) {
+    let seed = broken.seed;
+    println!("  replay: {}", command(seed, histories, &[], arguments));
+    let shrunk = shrink(of_seed, (plan, broken.violations.clone()), lived, live);
     let lengths = shrunk.plan.options();
     let length = lengths.iter().find(|(name, _)| *name == P::LENGTH).map_or(0, |(_, value)| *value);
     println!("  shrunk in {} histories to {length} {}:", shrunk.lives, P::LENGTH);

@@ -5,7 +5,7 @@
 
 use super::interface::{Action, LogView, RoleName};
 use super::register::{NodeId, Register};
-use super::state::{Claim, Node, Primary, Role};
+use super::state::{Node, Primary, Role};
 use crate::planted::{Planted, is_on};
 
 impl Node {
@@ -24,6 +24,11 @@ impl Node {
             known.value.epoch.max(self.promised).next()
         };
         let value = known.value.claimed(self.id, epoch, silent);
+        self.swap(value, out);
+    }
+
+    /// Begins a swap from the value that is known, unless another one is under way.
+    pub(super) fn swap(&mut self, value: Register, out: &mut Vec<Action>) {
         if let Some(expected) = self.registrar.begin_swap(&value) {
             out.push(Action::Swap(expected, value));
         }
@@ -32,7 +37,7 @@ impl Node {
     /// The group is this node's, from this epoch on.
     pub(super) fn claim_won(&mut self, value: Register, log: &dyn LogView, out: &mut Vec<Action>) {
         let epoch = value.epoch;
-        self.role = Role::Claiming(Claim { won: value });
+        self.role = Role::Claiming(value);
         self.promise(epoch, out);
         if self.has_kept() {
             self.lead(log, out);
@@ -41,7 +46,7 @@ impl Node {
 
     /// Leads, once the promise is durable.
     pub(super) fn lead(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        let Role::Claiming(Claim { won }) = &self.role else { return };
+        let Role::Claiming(won) = &self.role else { return };
         let (epoch, set) = (won.epoch, won.sync.clone());
         if self.register().is_some_and(|value| value.epoch > epoch) {
             // Another node has claimed the group since.

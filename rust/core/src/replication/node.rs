@@ -140,7 +140,7 @@ impl Node {
 
     fn promise_kept(&mut self, epoch: Epoch, log: &dyn LogView, out: &mut Vec<Action>) {
         self.kept = self.kept.max(epoch);
-        if self.kept != self.promised {
+        if !self.has_kept() {
             return;
         }
         match &self.role {

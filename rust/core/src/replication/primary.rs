@@ -186,8 +186,11 @@ impl Node {
     /// Counts nodes that are near the end of the log, before they join the set: otherwise a node that lags by one batch would never
     /// have everything while the log grows.
     fn choose_joining(&mut self) {
-        let (now_ms, limit_ms, peers) = (self.now_ms, self.timing.shrink_ms, self.peers.clone());
-        let Some(primary) = self.primary().filter(|primary| primary.is_serving) else { return };
+        let (now_ms, limit_ms, peers) = (self.now_ms, self.timing.shrink_ms, &self.peers);
+        let Role::Leading(primary) = &mut self.role else { return };
+        if !primary.is_serving {
+            return;
+        }
         let may_join = |node: &NodeId, member: &Member| {
             let is_chosen = primary.joining.contains(node) || member.is_near();
             is_chosen && member.stage == Stage::Matched && !member.is_silent(now_ms, limit_ms)
@@ -224,7 +227,7 @@ impl Node {
     /// Swaps the register if its value is not what it should be: nodes that are silent leave the set, nodes that have
     /// everything join it, and a committed epoch serves.
     fn change_set(&mut self, out: &mut Vec<Action>) {
-        if self.registrar.swap().is_some() || self.registrar.is_foreign() {
+        if self.registrar.swap().is_some() {
             return;
         }
         let Some(known) = self.register() else { return };
@@ -233,10 +236,8 @@ impl Node {
             return;
         }
         let wanted = self.wanted_value(known, primary);
-        if wanted != *known
-            && let Some(expected) = self.registrar.begin_swap(&wanted)
-        {
-            out.push(Action::Swap(expected, wanted));
+        if wanted != *known {
+            self.swap(wanted, out);
         }
     }
 

@@ -11,7 +11,8 @@ use crate::units::{Epoch, Sequence};
 /// The role of a node, with what it knows in it.
 pub(super) enum Role {
     Replica(Replica),
-    Claiming(Claim),
+    /// It has won the group with this value of the register, and its promise is not durable yet.
+    Claiming(Register),
     Leading(Primary),
 }
 
@@ -74,12 +75,6 @@ impl Replica {
             cut: None,
         }
     }
-}
-
-/// A node that has won the group, and whose promise is not durable yet.
-pub(super) struct Claim {
-    /// The value of the register.
-    pub(super) won: Register,
 }
 
 /// A node that leads.

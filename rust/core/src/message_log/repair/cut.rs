@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::message_log::append::preparing::TEMPORARY_SUFFIX;
 use crate::message_log::holes::Holes;
 use crate::message_log::position::LogPosition;
+use crate::message_log::read::batch_check::Cursor;
 use crate::message_log::read::reader::BatchReader;
 use crate::message_log::segment::{ASIDE_FOLDER, LOG_FOLDER, Stream, list_segments};
 use crate::planted::{Planted, is_on};
-use crate::record::batch::BatchHeader;
 use crate::storage::Storage;
-use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+use crate::units::{Epoch, SegmentNumber, Sequence};
 
 /// The last fact that stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,35 +78,20 @@ fn committed(point: &CutPoint, found: String) -> Error {
 
 /// Reads to the end of the batch that ends with the last fact that stays.
 fn find(reader: &mut BatchReader, start: &ScanStart, point: &CutPoint) -> Result<LogPosition> {
-    let mut position = LogPosition {
-        end: start.location,
-        chain: start.chain,
-        next_sequence: start.next_sequence,
-        epoch: start.epoch,
-        trusted: start.trusted,
-    };
-    while position.next_sequence <= point.sequence
-        && let Some((place, header)) = reader.next_header()?
+    let mut cursor = start.cursor();
+    while cursor.next_sequence <= point.sequence
+        && let Some((location, header)) = reader.next_header()?
     {
-        position = behind(place, &header);
+        cursor = Cursor { location, ..cursor }.after(&header);
     }
-    if (position.epoch, position.next_sequence) == (point.epoch, point.sequence.next()) {
-        return Ok(position);
+    let Cursor { location: end, chain, next_sequence, epoch, trusted } = cursor;
+    if (epoch, next_sequence) == (point.epoch, point.sequence.next()) {
+        return Ok(LogPosition { end, chain, next_sequence, epoch, trusted });
     }
     let expected = format!("the last sequence of a batch of epoch {}", point.epoch);
-    let last = position.next_sequence.0.saturating_sub(1);
-    let found = format!("{}, where a batch of epoch {} ends with {last}", point.sequence, position.epoch);
+    let last = next_sequence.0.saturating_sub(1);
+    let found = format!("{}, where a batch of epoch {epoch} ends with {last}", point.sequence);
     Err(Error::InvalidArgument { argument: "sequence", expected, found })
-}
-
-fn behind(place: Location, header: &BatchHeader) -> LogPosition {
-    LogPosition {
-        end: Location(place.0.saturating_add(u64::from(header.length.get()))),
-        chain: header.chain.get(),
-        next_sequence: Sequence(header.base_sequence.get()).plus(u64::from(header.count.get())),
-        epoch: Epoch(header.epoch.get()),
-        trusted: Millis(header.trusted_ms.get()),
-    }
 }
 
 /// Copies the batches behind a position into a file. Its name says what is in it, so a file that has the name already,

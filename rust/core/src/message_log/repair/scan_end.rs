@@ -1,5 +1,6 @@
 //! The start of a scan of the log, and the end that the scan found.
 
+use crate::message_log::read::batch_check::Cursor;
 use crate::message_log::segment::SEGMENT_HEADER_BYTES;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
@@ -22,6 +23,17 @@ pub struct ScanStart {
 }
 
 impl ScanStart {
+    /// The values that the first batch must continue.
+    pub(in crate::message_log) fn cursor(&self) -> Cursor {
+        Cursor {
+            location: self.location,
+            chain: self.chain,
+            next_sequence: self.next_sequence,
+            epoch: self.epoch,
+            trusted: self.trusted,
+        }
+    }
+
     /// The start of a log that still has its first segment.
     pub const BEGINNING: Self = Self {
         location: Location::in_segment(SegmentNumber(1), SEGMENT_HEADER_BYTES),

@@ -81,14 +81,7 @@ impl Survey {
             let (expected, found) = (format!("{} bytes", start.location.offset()), "the end of the file");
             return Err(Error::corrupt(&segment_path(first), u64::from(window.end()), expected, found));
         }
-        let cursor = Cursor {
-            location: start.location,
-            chain: start.chain,
-            next_sequence: start.next_sequence,
-            epoch: start.epoch,
-            trusted: start.trusted,
-        };
-        let vouched = start.vouched;
+        let (cursor, vouched) = (start.cursor(), start.vouched);
         let (scratch, suspects, committed) = (Scratch::new(), VecDeque::new(), start.location);
         Ok(Self { window, scratch, cursor, sealed: None, vouched, committed, suspects, damaged_payloads: 0, bytes: 0 })
     }
