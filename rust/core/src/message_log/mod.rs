@@ -18,7 +18,8 @@ mod segment;
 mod tests;
 
 pub use append::appender::SegmentAppender;
-pub use append::commit::{Commit, GroupCommit, GroupCommitOptions, Mark};
+pub use append::commit::{Commit, GroupCommit};
+pub use append::commit_options::{GroupCommitOptions, Mark, VisibleOnce};
 pub use append::durability::Durability;
 pub use append::free_room::{FreeMarks, FreeRoom, RoomChange};
 pub use append::interface::{AppendMarks, Appended, AppenderStart};

@@ -2,6 +2,7 @@
 
 mod apply;
 mod checkpoint;
+mod copies;
 mod history;
 mod inspect;
 mod names;
@@ -20,6 +21,9 @@ pub use checkpoint::file::CHECKPOINT_HEADER_BYTES;
 pub use checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
+pub use copies::follower::{Follower, FollowerParts, UncommittedBatch};
+pub use copies::log_ends::LogEnds;
+pub use copies::shipment::shipment;
 pub use history::start::{Since, StartAt};
 pub use history::start_search::{GroupStarts, StartPiece, StartPlan, StartSearch};
 pub use inspect::damaged::inspect_damaged;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::commit::Mark;
+use super::commit_options::Mark;
 use super::durability::Durability;
 use super::foreign::{check_foreign, not_begun};
 use super::growth::SegmentGrowth;

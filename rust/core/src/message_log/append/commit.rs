@@ -13,8 +13,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::commit_options::{GroupCommitOptions, Mark, VisibleOnce};
 use super::durability::Durability;
-use super::free_room::{FreeMarks, FreeRoom, RoomChange};
+use super::free_room::{FreeRoom, RoomChange};
 use super::room::{Place, Room};
 use super::submission::{Class, Submission, Submitted};
 use crate::error::{Error, Result};
@@ -25,15 +26,6 @@ use crate::units::{Location, Sequence};
 
 /// The most bytes of used buffers that are kept for later batches.
 const SPARE_BYTES: usize = 4 << 20;
-
-/// A point between two batches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Mark {
-    /// Where the next batch may start.
-    pub location: Location,
-    /// The sequence of its first fact.
-    pub sequence: Sequence,
-}
 
 /// One batch to write.
 #[derive(Debug)]
@@ -52,32 +44,6 @@ pub struct Commit {
     pub must_sync: bool,
     /// The end of the visible log when the batch was taken.
     pub committed: Location,
-}
-
-/// The options, which do not change while a log is open.
-#[derive(Clone, Copy, Debug)]
-pub struct GroupCommitOptions {
-    /// The durability that an answer waits for.
-    pub durability: Durability,
-    /// Where the log continues.
-    pub start: Mark,
-    /// Bytes of a segment. This limits the size of one submission.
-    pub segment_bytes: u32,
-    /// A submission does not join a batch that would then exceed this many bytes.
-    pub batch_bytes_max: usize,
-    /// Growing submissions wait while more bytes than this are queued.
-    pub queue_bytes_max: usize,
-    /// The free-room marks of the disk.
-    pub marks: FreeMarks,
-}
-
-impl GroupCommitOptions {
-    /// The usual limits: batches of 1 MiB, which stay in the processor's caches from the copy to the write,
-    /// 64 MiB queued, and no free-room marks.
-    pub fn new(durability: Durability, start: Mark, segment_bytes: u32) -> Self {
-        let marks = FreeMarks::default();
-        Self { durability, start, segment_bytes, batch_bytes_max: 1 << 20, queue_bytes_max: 64 << 20, marks }
-    }
 }
 
 /// A batch that is queued or being written.
@@ -99,6 +65,8 @@ pub struct GroupCommit {
     written: Mark,
     synced: Mark,
     visible: Mark,
+    /// The ends of batches that are written and not committed, in order. Only where copies commit.
+    uncommitted: VecDeque<Mark>,
     sync_until: Option<Sequence>,
     room: Room,
     disk_full: bool,
@@ -121,6 +89,7 @@ impl GroupCommit {
             written: options.start,
             synced: options.start,
             visible: options.start,
+            uncommitted: VecDeque::new(),
             sync_until: None,
             room: Room::default(),
             disk_full: false,
@@ -209,13 +178,18 @@ impl GroupCommit {
     }
 
     /// Notes that the oldest batch taken was written and ends at `mark`. Call it before `synced` for the same
-    /// batch.
+    /// batch. A copy that becomes primary first calls it for each batch that it has and that is not committed.
     pub fn written(&mut self, mark: Mark) {
         if self.poison.is_some() {
             return;
         }
         self.in_flight.pop_front();
         self.written = self.written.max(mark);
+        self.next = self.next.max(mark.sequence);
+        if self.options.visible_once == VisibleOnce::Committed {
+            self.uncommitted.push_back(mark);
+            return;
+        }
         let unsynced_matters = self.options.durability == Durability::Disk || self.sync_until.is_some();
         if !unsynced_matters || planted::is_on(Planted::AckBeforeSync) {
             self.visible = self.written;
@@ -228,12 +202,28 @@ impl GroupCommit {
             return;
         }
         self.synced = self.synced.max(mark);
+        if self.options.visible_once == VisibleOnce::Committed {
+            if planted::is_on(Planted::UncommittedVisible) {
+                self.committed(mark.sequence);
+            }
+            return;
+        }
         self.visible = self.visible.max(self.synced);
         if self.sync_until.is_some_and(|until| until <= self.synced.sequence) {
             self.sync_until = None;
             if self.options.durability == Durability::Os {
                 self.visible = self.visible.max(self.written);
             }
+        }
+    }
+
+    /// Notes that the copies have everything before `end`.
+    pub fn committed(&mut self, end: Sequence) {
+        while self.poison.is_none()
+            && let Some(mark) = self.uncommitted.front().copied().filter(|mark| mark.sequence <= end)
+        {
+            self.visible = mark;
+            self.uncommitted.pop_front();
         }
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::message_log::append::free_room::FreeMarks;
 use crate::message_log::segment::{SEGMENT_BYTES_MIN, fresh_room};
 use crate::record::header::{encode_record, seal_record};
 use crate::units::SegmentNumber;
@@ -74,6 +75,45 @@ fn on_disk_only_what_is_synced_is_visible() {
     group.synced(at(5000, 2));
     assert_eq!(group.visible(), at(5000, 2));
     assert!(group.is_idle());
+}
+
+fn of_copies() -> GroupCommit {
+    let options = GroupCommitOptions::new(Durability::Disk, at(4096, 1), SEGMENT);
+    let mut group = GroupCommit::new(GroupCommitOptions { visible_once: VisibleOnce::Committed, ..options });
+    group.room(1 << 20, [1 << 20, 1 << 20]);
+    group
+}
+
+#[test]
+fn with_copies_only_what_is_committed_is_visible_and_only_whole_batches() {
+    let mut group = of_copies();
+    for (base, end, offset) in [(1, 3, 5000), (3, 5, 6000)] {
+        assert_eq!(group.submit(growing(&records(2, 8), 2)), Ok(accepted(base, end)));
+        group.take().unwrap();
+        group.written(at(offset, end));
+        group.synced(at(offset, end));
+    }
+    assert_eq!((group.visible(), group.synced_mark()), (at(4096, 1), at(6000, 5)));
+    for (end, visible) in [(1, at(4096, 1)), (4, at(5000, 3)), (3, at(5000, 3)), (5, at(6000, 5)), (9, at(6000, 5))] {
+        group.committed(Sequence(end));
+        assert_eq!(group.visible(), visible, "committed to {end}");
+    }
+    group.submit(growing(&records(1, 8), 1)).unwrap();
+    assert_eq!(group.take().unwrap().committed, at(6000, 5).location);
+}
+
+#[test]
+fn a_copy_that_becomes_primary_goes_on_behind_what_it_has() {
+    let mut group = of_copies();
+    group.written(at(5000, 3));
+    group.written(at(6000, 6));
+    group.synced(at(6000, 6));
+    assert_eq!(group.submit(finishing(&records(1, 8), 1)), Ok(accepted(6, 7)));
+    group.take().unwrap();
+    group.written(at(7000, 7));
+    group.failed("the disk is gone");
+    group.committed(Sequence(7));
+    assert_eq!(group.visible(), at(4096, 1), "a poisoned log makes nothing visible");
 }
 
 #[test]

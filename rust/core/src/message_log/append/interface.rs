@@ -1,6 +1,6 @@
 //! The arguments and the results of the appender.
 
-use super::commit::Mark;
+use super::commit_options::Mark;
 use super::durability::Durability;
 use crate::message_log::segment::Stream;
 use crate::record::batch::BatchHeader;

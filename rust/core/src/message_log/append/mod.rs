@@ -7,6 +7,7 @@
 
 pub(super) mod appender;
 pub(super) mod commit;
+pub(super) mod commit_options;
 pub(super) mod durability;
 mod foreign;
 pub(super) mod free_room;

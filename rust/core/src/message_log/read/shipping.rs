@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reader::BatchReader;
 use crate::error::{Error, Result};
-use crate::message_log::append::commit::Mark;
+use crate::message_log::append::commit_options::Mark;
 use crate::message_log::holes::Holes;
 use crate::message_log::position::LogPosition;
 use crate::message_log::segment::Stream;

@@ -31,8 +31,8 @@ use super::retention::stale_loads::Sweep;
 use super::state::{LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
-    EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, Scanner, SegmentHeader, Stream, list_segments,
-    records_max, repair, segment_path,
+    EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanEnd, ScannedBatch, Scanner, SegmentHeader, Stream,
+    list_segments, records_max, repair, segment_path,
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
@@ -94,6 +94,15 @@ struct Chosen {
     refused: Vec<(String, String)>,
 }
 
+/// A copy of a log that another node continues: an owner as of what is known to be committed, and the rest of the log.
+pub(super) struct RecoveredCopy {
+    pub(super) recovered: Recovered,
+    /// The end of the log. The owner may be before it.
+    pub(super) end: LogPosition,
+    /// The batches of the log that the owner has not applied.
+    pub(super) tail: Vec<ScannedBatch>,
+}
+
 /// Recovers the store with this identity. The epoch is raised after all checks that can refuse the open, and before
 /// the first file is changed.
 ///
@@ -106,15 +115,47 @@ pub fn recover(
     options: OwnerOptions,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Recovered> {
+    let all = |_: &ScanEnd| Location(u64::MAX);
+    recover_to(storage, identity, epochs, options, all, progress).map(|copy| copy.recovered)
+}
+
+/// Recovers a copy: applies what its log calls committed, and no more. No epoch is raised.
+///
+/// # Errors
+/// As [`recover`].
+pub(super) fn recover_copy(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    options: OwnerOptions,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<RecoveredCopy> {
+    let mut promised = PromisedEpoch(identity.promised_epoch);
+    let all = is_on(Planted::UncommittedApplied);
+    let limit = |ending: &ScanEnd| if all { Location(u64::MAX) } else { ending.committed };
+    recover_to(storage, identity, &mut promised, options, limit, progress)
+}
+
+/// The epoch of an opening that begins none.
+struct PromisedEpoch(Epoch);
+
+impl EpochSource for PromisedEpoch {
+    fn raise(&mut self) -> Result<Epoch> {
+        Ok(self.0)
+    }
+}
+
+/// Recovers, and applies the batches that end at or before the location which `limit` finds.
+fn recover_to(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    epochs: &mut dyn EpochSource,
+    options: OwnerOptions,
+    limit: impl FnOnce(&ScanEnd) -> Location,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<RecoveredCopy> {
     let stream = identity.stream;
     let options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options };
-    // A killed process may have renamed or removed files without a sync, and recovery is about to trust the folders.
-    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
-        if !is_on(Planted::FoldersTrustedUnsynced) {
-            storage.sync_folder(folder)?;
-        }
-    }
-    reached(Failpoint::FoldersSynced);
+    sync_folders(storage.as_ref())?;
     let chosen = choose_checkpoint(storage.as_ref(), &stream)?;
     let mut report = RecoveryReport {
         checkpoint: chosen.used.as_ref().map(|used| used.number),
@@ -138,16 +179,35 @@ pub fn recover(
     report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
     let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
-    apply_log(&mut scanner, &mut owner, &mut report, progress)?;
+    let limit = limit(scanner.ending());
+    let tail = apply_log(&mut scanner, &mut owner, limit, &mut report, progress)?;
     if !pinned {
         Sweep::of(&owner.state, &owner.kept).sweep(storage.as_ref())?;
     }
     reached(Failpoint::LogApplied);
-    let position = owner.state().position;
-    let known = position.trusted.max(scanner.ending().trusted);
+    let (position, end) = (owner.state().position, end_of(scanner.ending()));
+    let known = position.trusted.max(end.trusted);
     let trusted = if is_on(Planted::ClockFloorForgotten) { Millis(0) } else { known };
-    let given_bytes = recent_bytes(storage.as_ref(), scanner.ending().end);
-    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, given_bytes, report })
+    let given_bytes = recent_bytes(storage.as_ref(), end.end);
+    let next_segment = repaired.next_segment;
+    let recovered = Recovered { owner, epoch, position, trusted, next_segment, given_bytes, report };
+    Ok(RecoveredCopy { recovered, end, tail })
+}
+
+/// A killed process may have renamed or removed files without a sync, and recovery is about to trust the folders.
+fn sync_folders(storage: &dyn Storage) -> Result<()> {
+    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
+        if !is_on(Planted::FoldersTrustedUnsynced) {
+            storage.sync_folder(folder)?;
+        }
+    }
+    reached(Failpoint::FoldersSynced);
+    Ok(())
+}
+
+fn end_of(ending: &ScanEnd) -> LogPosition {
+    let ScanEnd { end, chain, next_sequence, epoch, trusted, .. } = *ending;
+    LogPosition { end, chain, next_sequence, epoch, trusted }
 }
 
 /// Bytes of the last two segments that are in use. The one before the last counts as none if it is not there, or
@@ -198,21 +258,30 @@ fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadChec
     Ok(())
 }
 
+/// Applies the batches that end at or before `limit`, and returns the others.
 fn apply_log(
     scanner: &mut Scanner,
     owner: &mut Owner,
+    limit: Location,
     report: &mut RecoveryReport,
     progress: &mut dyn FnMut(RecoveryProgress),
-) -> Result<()> {
+) -> Result<Vec<ScannedBatch>> {
     let bytes_whole = scanner.ending().bytes;
+    let mut tail = Vec::new();
     while let Some(batch) = scanner.next_batch()? {
+        let length = u64::from(batch.header.length.get());
+        if !tail.is_empty() || batch.start.0.saturating_add(length) > limit.0 {
+            tail.push(batch);
+            continue;
+        }
         owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
-        report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
+        report.bytes = report.bytes.saturating_add(length);
         progress(RecoveryProgress { facts: report.facts, bytes: report.bytes, bytes_whole });
         owner.take_outcomes();
         owner.take_woken();
         scanner.recycle(batch.bytes);
     }
-    owner.settle_at_open()
+    owner.settle_at_open()?;
+    Ok(tail)
 }

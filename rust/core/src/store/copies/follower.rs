@@ -1,0 +1,249 @@
+//! A copy that follows a primary.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::log_ends::LogEnds;
+use super::shipment::shipment;
+use crate::error::{Error, Result};
+use crate::message_log::{
+    AppenderStart, CutPoint, Identity, LogPosition, Mark, SegmentAppender, Stream, cut_after, note_epoch,
+};
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use crate::storage::Storage;
+use crate::store::options::OwnerOptions;
+use crate::store::owner::{Owner, VisibleBatch};
+use crate::store::recovery::restoration::scan_start;
+use crate::store::recovery::{RecoveredCopy, RecoveryProgress, RecoveryReport, recover_copy};
+use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+
+/// A batch of the log that is not applied yet, because it is not known to be committed.
+#[derive(Clone, Debug)]
+pub struct UncommittedBatch {
+    /// Its header.
+    pub header: BatchHeader,
+    /// Where its header starts.
+    pub start: Location,
+    /// Header and records.
+    pub bytes: Vec<u8>,
+}
+
+impl UncommittedBatch {
+    /// The point after it.
+    pub fn end(&self) -> Mark {
+        let Self { header, start, .. } = self;
+        let sequence = Sequence(header.base_sequence.get()).plus(u64::from(header.count.get()));
+        Mark { location: Location(start.0.saturating_add(u64::from(header.length.get()))), sequence }
+    }
+
+    /// The batch as an owner takes it.
+    pub fn visible(&self) -> VisibleBatch<'_> {
+        let records = self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+        VisibleBatch { header: self.header, start: self.start, records }
+    }
+}
+
+/// The parts of a copy whose node becomes primary.
+pub struct FollowerParts {
+    /// The owner, which has applied what is known to be committed.
+    pub owner: Owner,
+    /// The writer of the log.
+    pub appender: SegmentAppender,
+    /// The batches behind what was applied.
+    pub tail: VecDeque<UncommittedBatch>,
+    /// The log, as the protocol looks at it.
+    pub ends: LogEnds,
+    /// The end of the log.
+    pub end: LogPosition,
+}
+
+/// See the module.
+pub struct Follower {
+    storage: Arc<dyn Storage>,
+    stream: Stream,
+    segment_bytes: u32,
+    opening_bytes: u32,
+    report: RecoveryReport,
+    parts: FollowerParts,
+}
+
+impl Follower {
+    /// Opens the copy with this identity. It applies what its log calls committed. A segment has at least `opening_bytes` at
+    /// first.
+    ///
+    /// # Errors
+    /// As [`crate::store::recover`].
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        identity: &Identity,
+        options: OwnerOptions,
+        opening_bytes: u32,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<Self> {
+        let (stream, segment_bytes) = (identity.stream, identity.segment_bytes);
+        let RecoveredCopy { recovered, end, tail } = recover_copy(&storage, identity, options, progress)?;
+        let next =
+            Next { number: recovered.next_segment, given_bytes: recovered.given_bytes, segment_bytes, opening_bytes };
+        let appender = next.segment(&storage, stream, &end)?;
+        let owner = recovered.owner;
+        let mut epochs = owner.state().epoch_table();
+        for batch in &tail {
+            note_epoch(&mut epochs, &batch.header);
+        }
+        let ends = LogEnds::new(epochs, &end);
+        let tail = tail.into_iter().map(|batch| {
+            let (header, start, bytes) = (batch.header, batch.start, batch.bytes);
+            UncommittedBatch { header, start, bytes }
+        });
+        let parts = FollowerParts { owner, appender, tail: tail.collect(), ends, end };
+        Ok(Self { storage, stream, segment_bytes, opening_bytes, report: recovered.report, parts })
+    }
+
+    /// Appends batches of the primary, which stand one after the other, without syncing them.
+    ///
+    /// # Errors
+    /// Those of [`SegmentAppender::append_foreign`]. The batches before the one that is refused are in the log.
+    pub fn append(&mut self, batches: &[u8]) -> Result<()> {
+        let mut rest = batches;
+        while !rest.is_empty() {
+            let length = BatchHeader::read(rest).map(|header| header.length.get() as usize);
+            let Some((batch, behind)) = length.and_then(|length| rest.split_at_checked(length)) else {
+                return Err(Error::InvalidArgument {
+                    argument: "batch",
+                    expected: "whole batches".to_owned(),
+                    found: format!("{} bytes that hold none", rest.len()),
+                });
+            };
+            self.append_one(batch.to_vec())?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn append_one(&mut self, mut bytes: Vec<u8>) -> Result<()> {
+        let committed = self.parts.owner.state().position.end;
+        let appended = self.parts.appender.append_foreign(&mut bytes, committed)?;
+        let header = appended.header;
+        self.parts.ends.appended(&header);
+        self.parts.ends.synced(appended.synced.sequence);
+        self.parts.end = LogPosition {
+            end: appended.end.location,
+            chain: header.chain.get(),
+            next_sequence: appended.end.sequence,
+            epoch: Epoch(header.epoch.get()),
+            trusted: Millis(header.trusted_ms.get()),
+        };
+        self.parts.tail.push_back(UncommittedBatch { header, start: appended.start, bytes });
+        Ok(())
+    }
+
+    /// Makes everything durable that was appended.
+    ///
+    /// # Errors
+    /// Those of the storage. The copy must be opened again then.
+    pub fn sync(&mut self) -> Result<()> {
+        let synced = self.parts.appender.sync()?;
+        self.parts.ends.synced(synced.sequence);
+        Ok(())
+    }
+
+    /// Applies everything before `end`, which is committed.
+    ///
+    /// # Errors
+    /// As [`Owner::apply`]: the copy must stop.
+    pub fn commit(&mut self, end: Sequence) -> Result<()> {
+        while let Some(batch) = self.parts.tail.front().filter(|batch| batch.end().sequence <= end) {
+            let owner = &mut self.parts.owner;
+            owner.apply(&batch.visible())?;
+            // No caller of this node waits for an outcome, and no pull is parked here.
+            owner.take_outcomes();
+            owner.take_woken();
+            owner.take_named();
+            self.parts.tail.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Cuts everything behind the last fact before `end`, which has this epoch, and returns the file that keeps it. The log was
+    /// cut in any case if the copy is given back.
+    ///
+    /// # Errors
+    /// As [`cut_after`], of which `committed` means that the logs are not of one history. The copy must be opened again.
+    pub fn cut_after(self, epoch: Epoch, end: Sequence) -> Result<(Self, Option<String>)> {
+        let Self { storage, stream, segment_bytes, opening_bytes, report, parts } = self;
+        let FollowerParts { owner, appender, mut tail, mut ends, .. } = parts;
+        drop(appender);
+        let last = |next: Sequence| Sequence(next.0.saturating_sub(1));
+        let point = CutPoint { epoch, sequence: last(end), committed: last(owner.applied()) };
+        let cut = cut_after(&storage, stream, &scan_start(&owner.state().position), &point)?;
+        tail.retain(|batch| batch.end().sequence <= end);
+        ends.cut(&cut.position);
+        let next = Next { number: cut.next_segment, given_bytes: 0, segment_bytes, opening_bytes };
+        let appender = next.segment(&storage, stream, &cut.position)?;
+        let parts = FollowerParts { owner, appender, tail, ends, end: cut.position };
+        Ok((Self { storage, stream, segment_bytes, opening_bytes, report, parts }, cut.evidence))
+    }
+
+    /// The log, as the protocol looks at it.
+    pub fn ends(&self) -> &LogEnds {
+        &self.parts.ends
+    }
+
+    /// The owner, as of what is known to be committed.
+    pub fn owner(&self) -> &Owner {
+        &self.parts.owner
+    }
+
+    /// The owner, for checkpoints: it must decide nothing.
+    pub fn owner_mut(&mut self) -> &mut Owner {
+        &mut self.parts.owner
+    }
+
+    /// The end of the durable log.
+    pub fn synced(&self) -> Mark {
+        self.parts.appender.synced()
+    }
+
+    /// The batches from this sequence on.
+    ///
+    /// # Errors
+    /// As [`shipment`].
+    pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
+        shipment(&self.storage, self.parts.owner.state(), first, self.parts.appender.written(), bytes_max)
+    }
+
+    /// The report of the opening.
+    pub fn report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Takes the copy apart, for a store that decides.
+    pub fn lead(self) -> FollowerParts {
+        self.parts
+    }
+}
+
+/// The segment that an opening or a cut begins.
+struct Next {
+    number: SegmentNumber,
+    given_bytes: u64,
+    segment_bytes: u32,
+    opening_bytes: u32,
+}
+
+impl Next {
+    fn segment(&self, storage: &Arc<dyn Storage>, stream: Stream, end: &LogPosition) -> Result<SegmentAppender> {
+        let start = AppenderStart {
+            stream,
+            epoch: end.epoch,
+            number: self.number,
+            chain: end.chain,
+            next_sequence: end.next_sequence,
+            trusted: end.trusted,
+            segment_bytes: self.segment_bytes,
+            opening_bytes: self.opening_bytes,
+            given_bytes: self.given_bytes,
+        };
+        SegmentAppender::open(Arc::clone(storage), &start)
+    }
+}
