@@ -288,6 +288,7 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
 	  part "simulation$$turn" quietly "seeds|^over connections" $(SIMULATION) --seeds $(SOAK_SEEDS) --start $$first; \
 	  part "copies$$turn" quietly "seeds|^of copies" $(SIMULATION) --histories copies --seeds $(SOAK_COPIES) --start $$first; \
+	  part "cluster$$turn" quietly "seeds|^of copies" $(SIMULATION) --histories cluster --seeds $$(( $(SOAK_COPIES) / 20 )) --start $$first; \
 	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
 	  part "torture$$turn" quietly "^torture:|^\{|^never reached" target torture KILLS=$(SOAK_KILLS); \
 	  part "power cuts$$turn" quietly "^power cuts:" target power-cuts CUTS=$(SOAK_POWER_CUTS); \
@@ -366,7 +367,8 @@ ci-computing:
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
 	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),2000); \
 	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"; \
-	part "simulation of copies" logged copies simulate SEEDS=$(or $(SEEDS),200000) ARGS="--histories copies"
+	part "simulation of copies" logged copies simulate SEEDS=$(or $(SEEDS),200000) ARGS="--histories copies"; \
+	part "simulation of a cluster" logged cluster simulate SEEDS=$(or $(SEEDS),20000) ARGS="--histories cluster"
 
 ci-waiting:
 	@$(PARTS) \

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::connected::Connected;
-use delaymq_simulation::copies::Copies;
+use delaymq_simulation::copies::{self, Copies, Numbers, StoreMachine};
 use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::{Plant, names};
 use delaymq_simulation::seeds::{Broken, Failed, Found, Histories, Plans, run_seeds};
@@ -68,7 +68,7 @@ fn arguments() -> Result<Arguments, String> {
             match found.histories {
                 Histories::All => check_set(World::plan_of(1), &found.set)?,
                 Histories::Connected => check_set(Connected::plan_of(1), &found.set)?,
-                Histories::Copies => check_set(Copies::plan_of(1), &found.set)?,
+                Histories::Copies | Histories::Cluster => check_set(copies::Plan::of_seed(1), &found.set)?,
             }
             Ok(found)
         }
@@ -124,8 +124,12 @@ fn tell(broken: &Broken, arguments: &Arguments) {
             tell_smallest(broken, Histories::Connected, (Connected::plan_of(seed), plan), lived, live, arguments);
         }
         Some(Failed::Copies(plan, lived)) => {
-            let live = |plan| Copies::of(seed, plan, false).run().violations;
-            tell_smallest(broken, Histories::Copies, (Copies::plan_of(seed), plan), lived, live, arguments);
+            let live = |plan| Copies::<Numbers>::of(seed, plan, false).run().violations;
+            tell_smallest(broken, Histories::Copies, (copies::Plan::of_seed(seed), plan), lived, live, arguments);
+        }
+        Some(Failed::Cluster(plan, lived)) => {
+            let live = |plan| Copies::<StoreMachine>::of(seed, plan, false).run().violations;
+            tell_smallest(broken, Histories::Cluster, (copies::Plan::of_stores(seed), plan), lived, live, arguments);
         }
         None => {}
     }
@@ -177,12 +181,10 @@ fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
         // `--set` sets the options of one kind of history.
         connected: &|seed| match arguments.histories {
             Histories::Connected => with_set(Connected::plan_of(seed), &arguments.set),
-            Histories::All | Histories::Copies => Connected::plan_of(seed),
+            Histories::All | Histories::Copies | Histories::Cluster => Connected::plan_of(seed),
         },
-        copies: &|seed| match arguments.histories {
-            Histories::Copies => with_set(Copies::plan_of(seed), &arguments.set),
-            Histories::All | Histories::Connected => Copies::plan_of(seed),
-        },
+        copies: &|seed| with_set(copies::Plan::of_seed(seed), &arguments.set),
+        cluster: &|seed| with_set(copies::Plan::of_stores(seed), &arguments.set),
     };
     let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);
     let found = run_seeds(seeds, arguments.histories, arguments.threads, arguments.tells, fault, &plans);

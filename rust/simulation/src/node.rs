@@ -13,9 +13,11 @@ mod background;
 mod by_key;
 mod clock;
 mod consumers;
+mod copies;
 mod draft;
 mod loads;
 mod log;
+mod options;
 mod pace_model;
 mod pending_list;
 mod qmq_calls;
@@ -28,14 +30,14 @@ use std::sync::Arc;
 use delaymq_core::clock::{Reading, TrustedClock};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
-    AppenderStart, Class, Durability, FileEpochSource, FreeMarks, GroupCommit, GroupCommitOptions, Identity,
-    SegmentAppender, records_max,
+    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, LogPosition, SegmentAppender,
+    records_max,
 };
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::record::written_format;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointWork, Delivery, HotMinute, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook,
+    CheckpointWork, Delivery, HotMinute, LogEnds, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook,
     RecoveryReport, Removable, Rescue, SubjectDirectory, open_identity, recover,
 };
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Millis, Sequence};
@@ -46,77 +48,13 @@ pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerm
 pub use self::consumers::{Expired, Handed, Pulled};
 pub use self::loads::{NewRow, stage};
 pub use self::log::{AppliedBatch, Label, SentFact};
+pub use self::options::{KeptApart, NodeOptions};
 use self::pace_model::PaceModel;
 pub use self::qmq_calls::{QmqMessage, Settled};
 pub use self::recurring::{NewRecurring, ProposedOccurrence};
 pub use self::submissions::{Due, NewMessage, Published};
 use crate::chance::Chance;
 use crate::clock::ClockReading;
-
-/// What a node is opened with.
-#[derive(Clone, Copy, Debug)]
-pub struct NodeOptions {
-    /// Whether an answer waits for the disk.
-    pub durability: Durability,
-    /// Bytes of a segment.
-    pub segment_bytes: u32,
-    /// Bytes of the smallest segment, with which each opening begins. Segments do not grow if it is as large as
-    /// `segment_bytes`, or larger.
-    pub opening_bytes: u32,
-    /// The furthest due time ahead that is accepted, in milliseconds.
-    pub delay_ms_max: u64,
-    /// True where consumers outlive their process, as those of a server do.
-    pub keeps_consumers: bool,
-    /// Marks of free disk space.
-    pub marks: FreeMarks,
-    /// Options of the owner.
-    pub owner: OwnerOptions,
-    /// A subject with a retention time of its own.
-    pub kept_apart: KeptApart,
-    /// A step of the wall clock is accepted once the wall clock has kept its pace for so many milliseconds; 0 for never.
-    pub clock_accept_after_ms: u64,
-}
-
-impl NodeOptions {
-    /// The clock of a node whose log knows `floor`.
-    fn clock(&self, floor: Millis, now: ClockReading) -> TrustedClock {
-        let accept_after_ms = Some(self.clock_accept_after_ms).filter(|after_ms| *after_ms > 0);
-        TrustedClock::new(floor, now.wall, now.boot_ns).accepting_after(accept_after_ms)
-    }
-}
-
-/// A subject whose finished messages have a retention time of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KeptApart {
-    /// False if the subject is kept like all others.
-    pub is_on: bool,
-    /// The subject.
-    pub subject: &'static str,
-    /// The retention time in milliseconds.
-    pub keep_ms: u64,
-}
-
-impl KeptApart {
-    fn times(self) -> BTreeMap<String, u64> {
-        self.is_on.then(|| (self.subject.to_owned(), self.keep_ms)).into_iter().collect()
-    }
-}
-
-impl Default for NodeOptions {
-    fn default() -> Self {
-        Self {
-            durability: Durability::Disk,
-            segment_bytes: 8 << 10,
-            opening_bytes: u32::MAX,
-            delay_ms_max: 315_360_000_000,
-            keeps_consumers: false,
-            marks: FreeMarks::default(),
-            owner: OwnerOptions::default(),
-            kept_apart: KeptApart::default(),
-            clock_accept_after_ms: 0,
-        }
-    }
-}
 
 /// A consumer of a group.
 pub type Place = (GroupNumber, ConsumerNumber);
@@ -132,6 +70,8 @@ pub struct Node {
     pace: PaceModel,
     reading: Reading,
     appender: SegmentAppender,
+    /// The log, as the protocol of copies looks at it.
+    ends: LogEnds,
     commits: GroupCommit,
     /// Bytes of a submission that waits for a segment; 0 if none waits.
     awaited_bytes: u64,
@@ -161,6 +101,17 @@ pub struct Node {
     merge_failures: Vec<Error>,
     recovered: RecoveryReport,
     first_sequence: Sequence,
+}
+
+/// What an opening has found.
+struct Opened {
+    epoch: Epoch,
+    trusted: Millis,
+    end: LogPosition,
+    ends: LogEnds,
+    owner: Owner,
+    appender: SegmentAppender,
+    report: RecoveryReport,
 }
 
 fn names_of(owner: &Owner) -> (SubjectDirectory, ReceiptBook) {
@@ -195,28 +146,53 @@ impl Node {
             given_bytes: recovered.given_bytes,
         };
         let appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
-        let mut commit_options =
-            GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
-        commit_options.marks = options.marks;
-        let mut clock = options.clock(recovered.trusted, now);
+        let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+        let opened = Opened {
+            epoch: recovered.epoch,
+            trusted: recovered.trusted,
+            end: position,
+            ends: LogEnds::new(recovered.owner.state().epoch_table(), &position),
+            owner: recovered.owner,
+            appender,
+            report: recovered.report,
+        };
+        let mut node = Self::assemble(storage, options, identity, opened, commit_options, (now, random));
+        node.keep_room()?;
+        node.begin_epoch(&position)?;
+        node.commit()?;
+        node.apply(usize::MAX)?;
+        node.epoch_begun()?;
+        Ok(node)
+    }
+
+    fn assemble(
+        storage: Arc<dyn Storage>,
+        options: NodeOptions,
+        identity: Identity,
+        opened: Opened,
+        commit_options: GroupCommitOptions,
+        (now, random): (ClockReading, &mut Chance),
+    ) -> Self {
+        let mut clock = options.clock(opened.trusted, now);
         let reading = clock.read(now.wall, now.boot_ns);
-        let (names, receipts) = names_of(&recovered.owner);
-        let mut node = Self {
+        let (names, receipts) = names_of(&opened.owner);
+        Self {
             storage,
             options,
             identity,
-            epoch: recovered.epoch,
+            epoch: opened.epoch,
             nonce: random.bytes16(),
             clock,
             pace: PaceModel::new(now),
             reading,
-            appender,
-            commits: GroupCommit::new(commit_options),
+            appender: opened.appender,
+            ends: opened.ends,
+            commits: GroupCommit::new(GroupCommitOptions { marks: options.marks, ..commit_options }),
             awaited_bytes: 0,
             unreleased: VecDeque::new(),
             inbox: VecDeque::new(),
             applied: Vec::new(),
-            owner: recovered.owner,
+            owner: opened.owner,
             proposals: Proposals::default(),
             labels: VecDeque::new(),
             accepted: 0,
@@ -232,12 +208,9 @@ impl Node {
             retired: Removable::default(),
             punched: Punched::default(),
             merge_failures: Vec::new(),
-            recovered: recovered.report,
-            first_sequence: position.next_sequence,
-        };
-        node.keep_room()?;
-        node.begin_epoch(position.epoch, position.chain)?;
-        Ok(node)
+            recovered: opened.report,
+            first_sequence: opened.end.next_sequence,
+        }
     }
 
     /// Prepares the room that facts of finishing need. A full disk does not stop an opening.
@@ -249,24 +222,26 @@ impl Node {
         }
     }
 
-    /// Writes the epoch's first fact, durably, and what follows from the end of the last process.
-    fn begin_epoch(&mut self, previous_epoch: Epoch, previous_chain: u32) -> Result<()> {
+    /// Queues the first fact of the epoch, behind the end of the log.
+    fn begin_epoch(&mut self, end: &LogPosition) -> Result<()> {
         let mut records = Vec::new();
         let start = EpochStart {
             epoch: self.epoch,
             format_version: written_format(),
             nonce: self.nonce,
             node: self.identity.node,
-            previous_epoch,
-            previous_chain,
+            previous_epoch: end.epoch,
+            previous_chain: end.chain,
             previous_sequence: Sequence(self.first_sequence.0.saturating_sub(1)),
             delay_ms_max: self.options.delay_ms_max,
         };
         encode_epoch_start(&mut records, &start);
-        self.submit(&records, 1, Class::Finishing, true)?.ok_or(Error::DiskFull)?;
-        self.commit()?;
-        self.apply(usize::MAX)?;
-        self.receipts = self.owner.receipt_book();
+        self.submit(&records, 1, Class::Finishing, true)?.ok_or(Error::DiskFull).map(drop)
+    }
+
+    /// Proposes what follows from the end of the last process, once the first fact of the epoch is applied.
+    fn epoch_begun(&mut self) -> Result<()> {
+        (self.names, self.receipts) = names_of(&self.owner);
         self.owner.end_passing_consumers(&mut self.proposals);
         self.label(Label::Other);
         self.send().map(drop)

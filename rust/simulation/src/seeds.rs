@@ -7,7 +7,7 @@ use delaymq_core::planted::Planted;
 use crate::chance::TraceHash;
 use crate::checker::Counts;
 use crate::connected::{self, Connected};
-use crate::copies::{self, Copies};
+use crate::copies::{self, Copies, Machine, Numbers, StoreMachine};
 use crate::parallel::in_parallel;
 use crate::world::{Plan, World};
 
@@ -25,8 +25,10 @@ pub enum Histories {
     All,
     /// A history over connections from each seed.
     Connected,
-    /// A history of copies from each seed.
+    /// A history of copies from each seed, whose logs are lists of numbers.
     Copies,
+    /// A history of copies from each seed, which are stores.
+    Cluster,
 }
 
 impl Histories {
@@ -36,6 +38,7 @@ impl Histories {
             "all" => Some(Self::All),
             "connected" => Some(Self::Connected),
             "copies" => Some(Self::Copies),
+            "cluster" => Some(Self::Cluster),
             _ => None,
         }
     }
@@ -46,6 +49,7 @@ impl Histories {
             Self::All => "",
             Self::Connected => " --histories connected",
             Self::Copies => " --histories copies",
+            Self::Cluster => " --histories cluster",
         }
     }
 }
@@ -72,6 +76,8 @@ pub enum Failed {
     Connected(connected::Plan, u64),
     /// One of copies, after so many turns.
     Copies(copies::Plan, u64),
+    /// One of copies that are stores, after so many turns.
+    Cluster(copies::Plan, u64),
 }
 
 /// The plans of the histories of a seed.
@@ -82,12 +88,18 @@ pub struct Plans<'a> {
     pub connected: &'a (dyn Fn(u64) -> connected::Plan + Sync),
     /// Of copies.
     pub copies: &'a (dyn Fn(u64) -> copies::Plan + Sync),
+    /// Of copies that are stores.
+    pub cluster: &'a (dyn Fn(u64) -> copies::Plan + Sync),
 }
 
 impl Plans<'static> {
     /// Those that the seeds have of their own.
-    pub const OF_SEEDS: Self =
-        Self { world: &World::plan_of, connected: &Connected::plan_of, copies: &Copies::plan_of };
+    pub const OF_SEEDS: Self = Self {
+        world: &World::plan_of,
+        connected: &Connected::plan_of,
+        copies: &copies::Plan::of_seed,
+        cluster: &copies::Plan::of_stores,
+    };
 }
 
 /// What histories came to.
@@ -138,9 +150,14 @@ impl Found {
     }
 
     fn live(&mut self, seed: u64, histories: Histories, plans: &Plans<'_>, tells: bool) {
-        if histories == Histories::Copies {
-            self.live_in_copies(seed, &(plans.copies)(seed), tells);
-            return;
+        match histories {
+            Histories::Copies => {
+                return self.live_in_copies::<Numbers>(seed, &(plans.copies)(seed), tells, Failed::Copies);
+            }
+            Histories::Cluster => {
+                return self.live_in_copies::<StoreMachine>(seed, &(plans.cluster)(seed), tells, Failed::Cluster);
+            }
+            Histories::All | Histories::Connected => {}
         }
         if histories == Histories::All {
             self.live_in_a_world(seed, &(plans.world)(seed), tells);
@@ -180,15 +197,22 @@ impl Found {
         }
     }
 
-    fn live_in_copies(&mut self, seed: u64, plan: &copies::Plan, tells: bool) {
-        let copies::Ending { hash, turns, counts, violations, plan, trace } = Copies::of(seed, *plan, tells).run();
+    fn live_in_copies<M: Machine>(
+        &mut self,
+        seed: u64,
+        plan: &copies::Plan,
+        tells: bool,
+        failed: fn(copies::Plan, u64) -> Failed,
+    ) {
+        let ending = Copies::<M>::of(seed, *plan, tells).run();
+        let copies::Ending { hash, turns, counts, violations, plan, trace } = ending;
         self.trace.extend(trace);
         self.hash.add_number(hash);
         self.operations += turns;
         self.crashes += counts.crashes;
         self.of_copies.add(counts);
         if !violations.is_empty() {
-            let failed = Some(Failed::Copies(plan, turns));
+            let failed = Some(failed(plan, turns));
             self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, failed });
         }
     }

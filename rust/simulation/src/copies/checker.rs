@@ -1,10 +1,10 @@
 //! Judges copies by what was committed, and by nothing that a node says of itself.
 
-use delaymq_core::replication::{LogView, NodeId, Register, RoleName};
+use delaymq_core::replication::{NodeId, Register, RoleName};
 use delaymq_core::units::Sequence;
 
 use super::host::Host;
-use super::log::{Log, Record};
+use super::machine::{Answered, Machine, Marks};
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Counts {
     pub crashes: u64,
     /// Histories that came to rest at their end.
     pub rested: u64,
+    /// What users were answered.
+    pub answered: Answered,
 }
 
 impl Counts {
@@ -29,13 +31,14 @@ impl Counts {
         self.changes += more.changes;
         self.crashes += more.crashes;
         self.rested += more.rested;
+        self.answered.add(more.answered);
     }
 }
 
 /// See the module.
 pub(super) struct Checker {
-    /// Everything that was committed, once.
-    truth: Log,
+    /// Where the log of everything that was committed may end.
+    truth: Marks,
     /// The sequence after the last fact that was answered as stored.
     answered: Sequence,
     min_copies: usize,
@@ -45,7 +48,7 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn new(min_copies: usize) -> Self {
-        let (truth, answered, violations) = (Log::default(), Sequence(1), Vec::new());
+        let (truth, answered, violations) = (Marks::default(), Sequence(1), Vec::new());
         Self { truth, answered, min_copies, counts: Counts::default(), violations }
     }
 
@@ -68,46 +71,37 @@ impl Checker {
     }
 
     /// A node says that everything before `end` is committed. Of a replica, `copies` is 0: it may only repeat it.
-    pub(super) fn committed(&mut self, host: &Host, end: Sequence, copies: usize) {
-        let known = self.truth.end();
-        if host.log.chain_at(end.min(known)) != self.truth.chain_at(end.min(known)) {
-            let id = host.id.0[7];
+    pub(super) fn committed<M: Machine>(&mut self, host: &Host<M>, end: Sequence, copies: usize) {
+        let (known, id, marks) = (self.truth.end(), host.id.0[7], host.machine.marks());
+        if marks.chain_at(end.min(known)) != self.truth.chain_at(end.min(known)) {
             self.blame(format!("{id} commits other facts before {end} than were committed"));
-            return;
-        }
-        if end > known && copies == 0 {
-            self.blame(format!("{} follows to {end} what nobody committed", host.id.0[7]));
-            return;
-        }
-        while self.truth.end() < end {
-            let Some(record) = host.log.record(self.truth.end()) else {
-                let id = host.id.0[7];
-                self.blame(format!("{id} commits to {end} what is not in its log"));
-                return;
-            };
-            self.take(record, copies);
-        }
-    }
-
-    fn take(&mut self, record: Record, copies: usize) {
-        self.truth.append(record);
-        self.counts.committed += 1;
-        if copies >= self.min_copies && record.content > 0 {
-            self.answered = self.truth.end();
+        } else if end > known && copies == 0 {
+            self.blame(format!("{id} follows to {end} what nobody committed"));
+        } else if end > marks.end() {
+            self.blame(format!("{id} commits to {end} what is not in its log"));
+        } else {
+            for mark in marks.between(known, end) {
+                self.truth.push(*mark);
+                self.counts.committed += 1;
+                if copies >= self.min_copies && mark.is_awaited {
+                    self.answered = mark.end;
+                }
+            }
         }
     }
 
     /// Each node of the set has what was committed on its disk, and each complete node what was answered as stored.
-    pub(super) fn judge(&mut self, value: &Register, hosts: &[Host]) {
+    pub(super) fn judge<M: Machine>(&mut self, value: &Register, hosts: &[Host<M>]) {
         for host in hosts {
             let end = match (value.sync.contains(&host.id), value.complete.contains(&host.id)) {
                 (true, _) => self.truth.end(),
                 (false, true) => self.answered,
                 (false, false) => continue,
             };
-            let has_all = host.log.durable() >= end && host.log.chain_at(end) == self.truth.chain_at(end);
+            let (durable, marks) = (host.machine.durable(), host.machine.marks());
+            let has_all = durable >= end && marks.chain_at(end) == self.truth.chain_at(end);
             if !has_all {
-                let (id, durable) = (host.id.0[7], host.log.durable());
+                let id = host.id.0[7];
                 self.blame(format!("{id} is in the set and lacks something committed before {end}, it has {durable}"));
                 return;
             }
@@ -115,10 +109,18 @@ impl Checker {
     }
 
     /// True if one node serves, and all have the same log, which is committed.
-    pub(super) fn are_equal(&self, hosts: &[Host]) -> bool {
-        let serves = |host: &&Host| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
-        let end = self.truth.end();
-        let is_equal = |host: &Host| host.log.end() == end && host.log.chain_at(end) == self.truth.chain_at(end);
+    pub(super) fn are_equal<M: Machine>(&self, hosts: &[Host<M>]) -> bool {
+        let serves = |host: &&Host<M>| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
+        let (end, chain) = (self.truth.end(), self.truth.chain_at(self.truth.end()));
+        let is_equal = |host: &Host<M>| {
+            let marks = host.machine.marks();
+            (marks.end(), marks.chain_at(end)) == (end, chain)
+        };
         hosts.iter().filter(serves).count() == 1 && hosts.iter().all(is_equal)
+    }
+
+    /// True if each node knows that all of it is committed.
+    pub(super) fn all_know<M: Machine>(&self, hosts: &[Host<M>]) -> bool {
+        hosts.iter().all(|host| host.committed() == self.truth.end() && host.machine.is_at_rest())
     }
 }

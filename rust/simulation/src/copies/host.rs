@@ -1,20 +1,21 @@
-//! One node with its disk: the log, the promise, and what is lost with a crash.
+//! One node with its machine, its promise, and the protocol while its process runs.
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::{Action, Event, LogView, Node, NodeId, NodeOptions, Promise, Timing};
+use delaymq_core::replication::{Action, Event, Node, NodeId, NodeOptions, Promise, Timing};
 use delaymq_core::units::{Epoch, Sequence};
 
-use super::log::{Log, Record};
+use super::machine::Machine;
+use crate::chance::Chance;
 
 /// The stream and the timeline of the group.
 pub(super) const GROUP: ([u8; 16], u32) = ([7; 16], 0);
 
 /// See the module.
-pub(super) struct Host {
+pub(super) struct Host<M> {
     pub(super) id: NodeId,
     pub(super) peers: BTreeSet<NodeId>,
-    pub(super) log: Log,
+    pub(super) machine: M,
     /// `None` while the process does not run.
     pub(super) node: Option<Node>,
     /// The number of the process, so that no answer reaches a later one.
@@ -23,15 +24,14 @@ pub(super) struct Host {
     /// The promise that is being made durable.
     pub(super) wanted: Option<Promise>,
     promise: Promise,
-    epoch: Epoch,
 }
 
-impl Host {
+impl<M: Machine> Host<M> {
     /// A new node with an empty disk, which runs.
-    pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>) -> Self {
+    pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>, seed: u64) -> Self {
         let peers = ids.iter().copied().filter(|other| *other != id).collect();
-        let (log, promise, epoch) = (Log::default(), Promise::default(), Epoch(0));
-        let mut host = Self { id, peers, log, node: None, life: 0, now_ms: 0, wanted: None, promise, epoch };
+        let (machine, promise) = (M::new(id, seed), Promise::default());
+        let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, wanted: None, promise };
         host.start();
         host
     }
@@ -47,7 +47,7 @@ impl Host {
             group: GROUP,
             random: (self.life + 1) << 32,
             promise: self.promise,
-            committed: Sequence(1),
+            committed: self.machine.start(),
             peers: self.peers.clone(),
             timing: Timing::default(),
         };
@@ -55,10 +55,10 @@ impl Host {
         self.node = Some(Node::new(options, self.now_ms));
     }
 
-    /// Ends the process and the machine: of what is not durable, `kept` records remain.
-    pub(super) fn crash(&mut self, kept: usize) {
+    /// Ends the process, or the machine.
+    pub(super) fn crash(&mut self, chance: &mut Chance) {
         (self.node, self.wanted) = (None, None);
-        self.log.crash(kept);
+        self.machine.crash(chance);
     }
 
     /// The promise under way is durable now.
@@ -71,19 +71,9 @@ impl Host {
     pub(super) fn step(&mut self, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Some(node) = &mut self.node {
-            node.step(self.now_ms, &self.log, event, &mut actions);
+            node.step(self.now_ms, &self.machine, event, &mut actions);
         }
         actions
-    }
-
-    pub(super) fn begin(&mut self, epoch: Epoch) {
-        self.epoch = epoch;
-        self.append_own(0);
-    }
-
-    /// Appends what this node decides.
-    pub(super) fn append_own(&mut self, content: u64) {
-        self.log.append(Record { epoch: self.epoch, content });
     }
 
     pub(super) fn committed(&self) -> Sequence {
@@ -93,6 +83,6 @@ impl Host {
     /// In words.
     pub(super) fn summary(&self) -> String {
         let role = self.node.as_ref().map(Node::role);
-        format!("{} {role:?} to {} of {}", self.id.0[7], self.committed(), self.log.end())
+        format!("{} {role:?} to {} of {}", self.id.0[7], self.committed(), self.machine.end())
     }
 }

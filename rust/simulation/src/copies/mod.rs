@@ -1,12 +1,18 @@
 //! A history of copies: two or three nodes with the real state machine of the core, over a network, a register and
-//! disks that fail. A log is a list of numbers, so that a history is short and many are lived. One seed is one history.
-//! It begins with any trouble and ends with none: then the group must serve, and all copies must be equal.
+//! disks that fail. One seed is one history. It begins with any trouble and ends with none: then the group must serve, and all
+//! copies must be equal.
+//!
+//! A node has a machine, of which there are two kinds: `numbers` has a log that is a list of numbers, so that a history is short and many
+//! are lived, and `stores` has the store of the core, with users.
 
 mod checker;
 mod host;
-mod log;
+mod machine;
+mod numbers;
 mod plan;
 mod register;
+mod rest;
+mod stores;
 mod troubles;
 
 use std::collections::BTreeSet;
@@ -17,14 +23,12 @@ use delaymq_core::units::Epoch;
 use self::checker::Checker;
 pub use self::checker::Counts;
 use self::host::{GROUP, Host};
+pub use self::machine::{Answered, Machine, Mark, Marks};
+pub use self::numbers::Numbers;
 pub use self::plan::Plan;
 use self::register::{Answer, SimulatedRegister};
+pub use self::stores::StoreMachine;
 use crate::chance::{Chance, TraceHash};
-
-/// Turns of the end in which everything must come to rest.
-const REST_TURNS: u64 = 600;
-/// The time that passes in each of them.
-const REST_TICK_MS: u64 = 50;
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -50,10 +54,10 @@ struct Letter {
 }
 
 /// See the module.
-pub struct Copies {
+pub struct Copies<M> {
     plan: Plan,
     chance: Chance,
-    hosts: Vec<Host>,
+    hosts: Vec<Host<M>>,
     letters: Vec<Letter>,
     register: SimulatedRegister,
     /// Answers on their way, to one life of a node.
@@ -62,7 +66,6 @@ pub struct Copies {
     cut: BTreeSet<(NodeId, NodeId)>,
     has_wiped: bool,
     has_restored: bool,
-    next_content: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -74,26 +77,17 @@ fn node_id(number: u64) -> NodeId {
     NodeId(bytes)
 }
 
-impl Copies {
-    /// The history of a seed before its first turn. With `tells` it keeps what happens, in words.
-    pub fn new(seed: u64, tells: bool) -> Self {
-        Self::of(seed, Self::plan_of(seed), tells)
-    }
-
-    /// The plan of a seed.
-    pub fn plan_of(seed: u64) -> Plan {
-        Plan::of(&mut Chance::new(seed ^ u64::from_be_bytes(*b"CopyPlan")))
-    }
-
-    /// As [`Self::new`], with another plan than the seed has.
+impl<M: Machine> Copies<M> {
+    /// The history of a seed with this plan, before its first turn. With `tells` it keeps what happens, in words.
     pub fn of(seed: u64, plan: Plan, tells: bool) -> Self {
         let ids: BTreeSet<NodeId> = (1..=plan.nodes).map(node_id).collect();
         let min_copies = usize::try_from(plan.min_copies).unwrap_or(1);
         let first = Register::first(GROUP.0, node_id(1), Epoch(1), min_copies);
-        let hosts = ids.iter().map(|id| Host::new(*id, &ids)).collect();
+        let mut chance = Chance::new(seed ^ u64::from_be_bytes(*b"Copies!!"));
+        let hosts = ids.iter().map(|id| Host::new(*id, &ids, chance.next_number())).collect();
         Self {
             plan,
-            chance: Chance::new(seed ^ u64::from_be_bytes(*b"Copies!!")),
+            chance,
             hosts,
             letters: Vec::new(),
             register: SimulatedRegister::new(first),
@@ -102,7 +96,6 @@ impl Copies {
             cut: BTreeSet::new(),
             has_wiped: false,
             has_restored: false,
-            next_content: 1,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
@@ -119,6 +112,7 @@ impl Copies {
         if self.checker.is_sound() {
             self.come_to_rest();
         }
+        self.hosts.iter().for_each(|host| self.checker.counts.answered.add(host.machine.answered()));
         Ending {
             hash: self.trace.value(),
             turns,
@@ -156,12 +150,13 @@ impl Copies {
             580..600 => {
                 let place = self.pick_host();
                 self.keep_promise(place);
+                self.tend(place);
             }
             600..700 => {
                 let place = self.pick_host();
                 self.sync(place);
             }
-            700..760 => self.publish(),
+            700..760 => self.work(),
             760..870 => self.ask_register(self.plan.register_percent),
             870..975 => self.hear_register(),
             975..982 => self.tell_of_register(),
@@ -205,21 +200,29 @@ impl Copies {
     }
 
     fn sync(&mut self, place: usize) {
-        if let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up() && host.log.undurable() > 0) {
-            host.log.sync();
+        let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up()) else { return };
+        if host.machine.sync() {
             self.give(place, Event::LogChanged);
         }
     }
 
-    fn publish(&mut self) {
-        let leads = |host: &Host| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
+    /// A machine does a piece of what it does beside everything else.
+    fn tend(&mut self, place: usize) {
+        if let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up()) {
+            host.machine.tend(&mut self.chance);
+        }
+    }
+
+    /// Users of a primary, and its clock, demand something of it.
+    fn work(&mut self) {
+        let leads = |host: &Host<M>| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
         let leading: Vec<usize> =
             (0..self.hosts.len()).filter(|place| self.hosts.get(*place).is_some_and(leads)).collect();
         let Some(place) = self.chance.pick(&leading).copied() else { return };
-        let content = self.next_content;
-        self.next_content += 1;
+        let now_ms = self.hosts.iter().map(|host| host.now_ms).max().unwrap_or(0);
+        let calls = self.chance.between(1, self.plan.calls);
         if let Some(host) = self.hosts.get_mut(place) {
-            host.append_own(content);
+            host.machine.work(now_ms, calls, &mut self.chance);
             self.give(place, Event::LogChanged);
         }
     }
@@ -276,14 +279,24 @@ impl Copies {
         }
     }
 
-    /// Gives a node one event, and does what it asks for.
+    /// Gives a node one event, and does what it asks for, as long as its machine runs.
     fn give(&mut self, place: usize, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            let Some(host) = self.hosts.get_mut(place) else { return };
+            let Some(host) = self.hosts.get_mut(place).filter(|host| !host.machine.has_stopped()) else { break };
             for action in host.step(event) {
                 self.act(place, action, &mut events);
+                if self.hosts.get(place).is_none_or(|host| host.machine.has_stopped()) {
+                    break;
+                }
             }
+        }
+        let Some(host) = self.hosts.get_mut(place) else { return };
+        for words in host.machine.take_violations() {
+            self.checker.blame(format!("{}: {words}", host.id.0[7]));
+        }
+        if host.machine.has_stopped() {
+            self.end(place);
         }
     }
 
@@ -297,21 +310,21 @@ impl Copies {
             Action::KeepPromise(promise) => host.wanted = Some(promise),
             Action::BeginEpoch(epoch) => {
                 self.trace.add_number(u64::from(epoch.0));
-                host.begin(epoch);
+                host.machine.begin(epoch);
                 events.push(Event::LogChanged);
                 self.note(|| format!("{} begins epoch {epoch}", from.0[7]));
             }
             Action::Ship(to, epoch, attempt, first) => {
-                let (bytes, committed) = (host.log.bytes_from(first), host.committed());
+                let (bytes, committed) = (host.machine.ship(first), host.committed());
                 let message = Message::Batches { epoch, attempt, from: first, committed, bytes };
                 self.letters.push(Letter { from, to, message });
             }
             Action::Append(bytes) => {
-                let is_whole = host.log.append_foreign(&bytes);
+                let is_whole = host.machine.append(&bytes);
                 events.push(if is_whole { Event::LogChanged } else { Event::AppendRefused });
             }
-            Action::CutAfter(_, end) => {
-                host.log.cut(end);
+            Action::CutAfter(epoch, end) => {
+                host.machine.cut(epoch, end);
                 events.push(Event::Cut(end));
                 self.note(|| format!("{} cuts its log before {end}", from.0[7]));
                 self.judge();
@@ -319,54 +332,19 @@ impl Copies {
             Action::Commit { end, copies } => {
                 self.trace.add_number(end.0);
                 self.note(|| format!("{} commits to {end} on {copies}", from.0[7]));
-                if let Some(host) = self.hosts.get(place) {
+                if let Some(host) = self.hosts.get_mut(place) {
                     self.checker.committed(host, end, copies);
+                    host.machine.commit(end);
                 }
                 self.judge();
             }
-            Action::Became(role) => self.note(|| format!("{} is {role:?}", from.0[7])),
+            Action::Became(role) => {
+                if role == RoleName::Replica {
+                    host.machine.follow();
+                }
+                self.note(|| format!("{} is {role:?}", from.0[7]));
+            }
             Action::Alarm(of) => self.checker.alarm(from, of),
         }
-    }
-
-    /// All trouble ends: the group serves again, takes one more message, and its copies are equal.
-    fn come_to_rest(&mut self) {
-        self.cut.clear();
-        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
-        for place in 0..self.hosts.len() {
-            if let Some(host) = self.hosts.get_mut(place).filter(|host| !host.is_up()) {
-                host.start();
-            }
-        }
-        if self.has_restored {
-            return;
-        }
-        for turn in 0..REST_TURNS {
-            self.turn += 1;
-            for place in 0..self.hosts.len() {
-                self.pass(place, REST_TICK_MS);
-                self.keep_promise(place);
-                self.sync(place);
-            }
-            // Messages are published meanwhile, and come when the nodes have synced: a copy must join under load as well.
-            if self.turn.is_multiple_of(2) && turn < REST_TURNS / 2 {
-                self.publish();
-            }
-            for _ in 0..self.letters.len() {
-                self.deliver(0);
-            }
-            while !self.register.is_idle() || !self.answers.is_empty() {
-                self.ask_register(0);
-                self.hear_register();
-            }
-            if self.register.value().sync == ids && self.checker.are_equal(&self.hosts) && self.checker.is_sound() {
-                self.publish();
-                self.checker.counts.rested += 1;
-                return;
-            }
-        }
-        let value = self.register.value();
-        let ends: Vec<String> = self.hosts.iter().map(Host::summary).collect();
-        self.checker.blame(format!("the group does not come to rest: {value:?}, {ends:?}"));
     }
 }

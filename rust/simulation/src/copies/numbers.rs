@@ -1,26 +1,29 @@
-//! The log of one node: records that are an epoch and a number, of which a beginning is durable.
+//! A machine whose log is a list of numbers, of which a beginning is durable. Many short histories can be lived with it.
 
 use delaymq_core::message_log::{EpochEntry, HistoryEnd};
-use delaymq_core::replication::{History, LogView};
+use delaymq_core::replication::{History, LogView, NodeId};
 use delaymq_core::units::{Epoch, Sequence};
 
-/// A fact: the epoch that wrote it, and its content.
+use super::machine::{Machine, Mark, Marks};
+use crate::chance::Chance;
+
+/// A fact: the epoch that wrote it, and a number that no other fact has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Record {
-    pub(super) epoch: Epoch,
-    pub(super) content: u64,
+struct Record {
+    epoch: Epoch,
+    content: u64,
 }
 
 /// Bytes of a record in a message.
 const RECORD_BYTES: usize = 12;
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Log {
+#[derive(Clone, Debug)]
+pub struct Numbers {
     records: Vec<Record>,
-    /// The chain after each record.
-    chains: Vec<u32>,
+    marks: Marks,
     durable: usize,
+    epoch: Epoch,
 }
 
 fn number(sequence: Sequence) -> usize {
@@ -36,42 +39,58 @@ fn chain_of(before: u32, record: Record) -> u32 {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 31) as u32
 }
 
-impl Log {
-    pub(super) fn append(&mut self, record: Record) {
-        self.chains.push(chain_of(self.chain(), record));
+impl Numbers {
+    fn append_one(&mut self, record: Record) {
+        let chain = chain_of(self.chain(), record);
         self.records.push(record);
+        self.marks.push(Mark { end: self.end(), chain, is_awaited: record.content > 0 });
     }
 
     /// The chain after the last record.
     fn chain(&self) -> u32 {
-        self.chains.last().copied().unwrap_or_default()
+        self.marks.chain_at(self.end()).unwrap_or_default()
+    }
+}
+
+impl Machine for Numbers {
+    fn new(_id: NodeId, _seed: u64) -> Self {
+        Self { records: Vec::new(), marks: Marks::default(), durable: 0, epoch: Epoch(0) }
     }
 
-    /// The chain after the record before `end`. `None` if the log is shorter.
-    pub(super) fn chain_at(&self, end: Sequence) -> Option<u32> {
-        match number(end) {
-            0 => Some(0),
-            records => self.chains.get(records - 1).copied(),
+    fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    fn start(&mut self) -> Sequence {
+        Sequence(1)
+    }
+
+    fn crash(&mut self, chance: &mut Chance) {
+        let undurable = self.records.len().saturating_sub(self.durable);
+        let kept = usize::try_from(chance.below(undurable as u64 + 1)).unwrap_or(0);
+        self.cut(Epoch(0), sequence(self.durable.saturating_add(kept)));
+    }
+
+    fn sync(&mut self) -> bool {
+        let has_synced = self.durable < self.records.len();
+        self.durable = self.records.len();
+        has_synced
+    }
+
+    fn follow(&mut self) {}
+
+    fn begin(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.append_one(Record { epoch, content: 0 });
+    }
+
+    fn work(&mut self, _now_ms: u64, calls: u64, chance: &mut Chance) {
+        for _ in 0..calls {
+            self.append_one(Record { epoch: self.epoch, content: chance.next_number() | 1 });
         }
     }
 
-    /// The record with this sequence.
-    pub(super) fn record(&self, sequence: Sequence) -> Option<Record> {
-        self.records.get(number(sequence)).copied()
-    }
-
-    /// The records from `from` on, and the chain before them, as a message carries them.
-    pub(super) fn bytes_from(&self, from: Sequence) -> Vec<u8> {
-        let mut bytes = self.chain_at(from).unwrap_or_default().to_le_bytes().to_vec();
-        for record in self.records.iter().skip(number(from)) {
-            bytes.extend_from_slice(&record.epoch.0.to_le_bytes());
-            bytes.extend_from_slice(&record.content.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// Appends what another node sent. False if it does not follow.
-    pub(super) fn append_foreign(&mut self, bytes: &[u8]) -> bool {
+    fn append(&mut self, bytes: &[u8]) -> bool {
         let Some((before, records)) = bytes.split_first_chunk::<4>() else { return false };
         if u32::from_le_bytes(*before) != self.chain() {
             return false;
@@ -79,44 +98,38 @@ impl Log {
         for record in records.chunks_exact(RECORD_BYTES) {
             let Some((epoch, content)) = record.split_first_chunk::<4>() else { return false };
             let content = u64::from_le_bytes(content.try_into().unwrap_or_default());
-            self.append(Record { epoch: Epoch(u32::from_le_bytes(*epoch)), content });
+            self.append_one(Record { epoch: Epoch(u32::from_le_bytes(*epoch)), content });
         }
         true
     }
 
-    /// Makes everything durable, as a sync does.
-    pub(super) fn sync(&mut self) {
+    fn cut(&mut self, _epoch: Epoch, end: Sequence) {
+        self.records.truncate(number(end));
+        self.marks.cut(end);
         self.durable = self.records.len();
     }
 
-    /// Removes everything from `end` on, durably.
-    pub(super) fn cut(&mut self, end: Sequence) {
-        self.records.truncate(number(end));
-        self.chains.truncate(number(end));
-        self.sync();
-    }
+    fn commit(&mut self, _end: Sequence) {}
 
-    /// A crash: of what is not durable, `kept` records remain.
-    pub(super) fn crash(&mut self, kept: usize) {
-        let end = self.durable.saturating_add(kept).min(self.records.len());
-        self.cut(sequence(end));
-    }
-
-    /// How many records a crash may lose.
-    pub(super) fn undurable(&self) -> usize {
-        self.records.len() - self.durable
+    fn ship(&mut self, first: Sequence) -> Vec<u8> {
+        let mut bytes = self.marks.chain_at(first).unwrap_or_default().to_le_bytes().to_vec();
+        for record in self.records.iter().skip(number(first)) {
+            bytes.extend_from_slice(&record.epoch.0.to_le_bytes());
+            bytes.extend_from_slice(&record.content.to_le_bytes());
+        }
+        bytes
     }
 }
 
-impl LogView for Log {
+impl LogView for Numbers {
     fn history(&self) -> History {
         let mut epochs: Vec<EpochEntry> = Vec::new();
         let mut chain_before = 0;
-        for (place, (record, chain)) in self.records.iter().zip(&self.chains).enumerate() {
+        for (place, record) in self.records.iter().enumerate() {
             if epochs.last().is_none_or(|last| last.epoch != record.epoch) {
                 epochs.push(EpochEntry { epoch: record.epoch, first_sequence: sequence(place), chain_before });
             }
-            chain_before = *chain;
+            chain_before = self.marks.chain_at(sequence(place + 1)).unwrap_or_default();
         }
         History { epochs, end: HistoryEnd { sequence: Sequence(self.records.len() as u64), chain: self.chain() } }
     }

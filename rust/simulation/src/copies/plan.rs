@@ -3,6 +3,9 @@
 use crate::chance::Chance;
 use crate::options::{Options, Slots, slots};
 
+/// A history of stores is so many times as long as one of numbers.
+const STORES_TURNS: u64 = 5;
+
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -24,11 +27,14 @@ pub struct Plan {
     pub wipes: bool,
     /// True if a backup of the register may be restored.
     pub restores: bool,
+    /// The most calls of users in a turn of theirs.
+    pub calls: u64,
 }
 
 impl Plan {
     /// The plan of a seed.
-    pub(super) fn of(chance: &mut Chance) -> Self {
+    pub fn of_seed(seed: u64) -> Self {
+        let chance = &mut Chance::new(seed ^ u64::from_be_bytes(*b"CopyPlan"));
         Self {
             turns: chance.between(200, 900),
             nodes: chance.between(2, 3),
@@ -39,7 +45,15 @@ impl Plan {
             cut_permille: chance.one_of(&[0, 10, 30]),
             wipes: chance.percent(20),
             restores: chance.percent(25),
+            calls: 1,
         }
+    }
+
+    /// The plan of a seed whose copies are stores: a longer one, with more users.
+    pub fn of_stores(seed: u64) -> Self {
+        let plan = Self::of_seed(seed);
+        let calls = Chance::new(seed ^ u64::from_be_bytes(*b"Callings")).between(1, 6);
+        Self { turns: plan.turns * STORES_TURNS, calls, ..plan }
     }
 }
 
@@ -48,14 +62,14 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         slots![
-            self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores
+            self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, calls
         ]
     }
 
     fn simpler(name: &str) -> Vec<u64> {
         match name {
             "nodes" => vec![2],
-            "min_copies" => vec![1],
+            "min_copies" | "calls" => vec![1],
             _ => vec![0],
         }
     }

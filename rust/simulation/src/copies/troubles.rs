@@ -6,20 +6,33 @@ use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::replication::{Event, NodeId};
 
 use super::host::Host;
+use super::machine::Machine;
 use super::{Copies, node_id};
 
-impl Copies {
+impl<M: Machine> Copies<M> {
     pub(super) fn crash_or_start(&mut self) {
         let place = self.pick_host();
         let Some(host) = self.hosts.get_mut(place) else { return };
-        if host.is_up() {
-            let kept = usize::try_from(self.chance.below(host.log.undurable() as u64 + 1)).unwrap_or(0);
-            host.crash(kept);
-            self.checker.counts.crashes += 1;
+        if host.is_up() && self.chance.percent(30) {
+            host.machine.stop_soon(&mut self.chance);
+        } else if host.is_up() {
+            self.end(place);
         } else {
             host.start();
+            self.note_start(place);
         }
-        let (id, is_up) = (host.id, host.is_up());
+    }
+
+    /// Ends a process, or its machine.
+    pub(super) fn end(&mut self, place: usize) {
+        let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up()) else { return };
+        host.crash(&mut self.chance);
+        self.checker.counts.crashes += 1;
+        self.note_start(place);
+    }
+
+    fn note_start(&mut self, place: usize) {
+        let Some((id, is_up)) = self.hosts.get(place).map(|host| (host.id, host.is_up())) else { return };
         self.note(|| format!("{} is up: {is_up}", id.0[7]));
         self.judge();
     }
@@ -47,7 +60,7 @@ impl Copies {
         let kept = self.hosts.get(place).map(|host| host.id).filter(|_| is_on(Planted::WipedNodeKeepsId));
         let id = kept.unwrap_or_else(|| node_id(self.plan.nodes + 1));
         if let Some(host) = self.hosts.get_mut(place) {
-            *host = Host::new(id, &BTreeSet::new());
+            *host = Host::new(id, &BTreeSet::new(), self.chance.next_number());
         }
         let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
         for place in 0..self.hosts.len() {

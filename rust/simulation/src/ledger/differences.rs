@@ -16,6 +16,16 @@ impl Ledger {
         self.commands.get(&command).copied()
     }
 
+    /// True if the log has a message with this sequence.
+    pub(crate) fn has_message(&self, sequence: Sequence) -> bool {
+        self.lines.contains_key(&sequence)
+    }
+
+    /// True if the message was ready once.
+    pub(crate) fn was_ready(&self, sequence: Sequence) -> bool {
+        self.lines.get(&sequence).is_some_and(|line| line.fate == Fate::Ready)
+    }
+
     /// The differences of an owner that has forgotten nothing, in words.
     pub(crate) fn differences(&self, owner: &Owner) -> Vec<String> {
         self.differences_but(owner, Sequence(0))

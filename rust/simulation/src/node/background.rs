@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
-use delaymq_core::store::{CheckpointProgress, Removable, archived_below, punch};
+use delaymq_core::store::{CheckpointProgress, Removable, archived_below, is_pinned, punch};
 
 use super::Node;
 
@@ -107,8 +107,11 @@ impl Node {
         self.punched
     }
 
-    /// Removes retired files and punches holes. After an error the next checkpoint tries again.
+    /// Removes retired files and punches holes, unless a reader holds them. After an error the next checkpoint tries again.
     fn remove_retired(&mut self) -> Result<()> {
+        if is_pinned(self.storage.as_ref(), self.reading.now)? {
+            return Ok(());
+        }
         self.retired.remove(self.storage.as_ref())?;
         let block_bytes = self.options.owner.hole_block_bytes;
         let Removable { holes, run_holes, .. } = &self.retired;

@@ -138,6 +138,8 @@ impl Node {
                 return Err(error);
             }
         };
+        self.ends.appended(&appended.header);
+        self.ends.synced(appended.synced.sequence);
         let batch = AppliedBatch { header: appended.header, start: appended.start, bytes: commit.bytes };
         self.unreleased.push_back(batch);
         self.commits.written(appended.end);
@@ -151,6 +153,7 @@ impl Node {
     pub fn sync(&mut self) -> Result<()> {
         match self.appender.sync() {
             Ok(mark) => {
+                self.ends.synced(mark.sequence);
                 self.commits.synced(mark);
                 self.release();
                 Ok(())
@@ -192,7 +195,7 @@ impl Node {
     }
 
     /// Hands visible batches on to `apply`. The planted fault also hands on batches that are only written.
-    fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         let hasty = planted::is_on(Planted::ReadyVisibleBeforeDurable);
         let visible = if hasty { self.commits.written_mark() } else { self.commits.visible() };
         while let Some(front) = self.unreleased.pop_front() {

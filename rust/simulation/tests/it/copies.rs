@@ -2,24 +2,28 @@
 #![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
 
 use delaymq_core::planted::Planted;
-use delaymq_simulation::copies::{Copies, Counts};
+use delaymq_simulation::copies::{Copies, Counts, Ending, Numbers, Plan};
 use delaymq_simulation::planted::Plant;
 
 /// The most seeds that any fault needs. `make ci` runs more than three times as many.
 const SEEDS_MAX: u64 = 20_000;
 
+fn live(seed: u64, tells: bool) -> Ending {
+    Copies::<Numbers>::of(seed, Plan::of_seed(seed), tells).run()
+}
+
 /// The fault is found within so many seeds, by a finding with one of these words.
 fn is_found_by(fault: Planted, words: &[&str]) {
     let plant = Plant::new(Some(fault));
     let found = (1..=SEEDS_MAX).find_map(|seed| {
-        let violations = Copies::new(seed, false).run().violations;
+        let violations = live(seed, false).violations;
         violations.into_iter().next().map(|first| (seed, first))
     });
     drop(plant);
     let Some((seed, what)) = found else { panic!("{fault:?} was not found in {SEEDS_MAX} seeds") };
     println!("{fault:?}: seed {seed}: {what}");
     assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
-    assert_eq!(Copies::new(seed, false).run().violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+    assert_eq!(live(seed, false).violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
 }
 
 const LOST: &[&str] = &["lacks something committed"];
@@ -32,7 +36,7 @@ const EPOCH_TWICE: &[&str] = &["does not come to rest", "is another", "commits o
 fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
     let mut sum = Counts::default();
     for seed in 1..=SEEDS_MAX {
-        let ending = Copies::new(seed, false).run();
+        let ending = live(seed, false);
         assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
         sum.add(ending.counts);
     }
@@ -45,9 +49,9 @@ fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
 #[test]
 fn the_same_seed_is_the_same_history() {
     for seed in [1, 2, 3] {
-        assert_eq!(Copies::new(seed, false).run().hash, Copies::new(seed, true).run().hash);
+        assert_eq!(live(seed, false).hash, live(seed, true).hash);
     }
-    assert_ne!(Copies::new(1, false).run().hash, Copies::new(2, false).run().hash);
+    assert_ne!(live(1, false).hash, live(2, false).hash);
 }
 
 #[test]

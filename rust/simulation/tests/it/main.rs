@@ -2,6 +2,7 @@
 //! a link.
 
 mod archives;
+mod cluster;
 mod connected;
 mod copies;
 mod copying;

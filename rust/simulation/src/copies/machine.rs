@@ -1,0 +1,144 @@
+//! The part of a node that differs between kinds of histories: its log, and what it does with it.
+
+use delaymq_core::replication::{LogView, NodeId};
+use delaymq_core::units::{Epoch, Sequence};
+
+use crate::chance::Chance;
+
+/// A place in a log at which it may end: after a batch, or after a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The sequence after it.
+    pub end: Sequence,
+    /// The chain there.
+    pub chain: u32,
+    /// True if users wait for what is before it. The first fact of an epoch has no users.
+    pub is_awaited: bool,
+}
+
+/// All such places of a log, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Marks(Vec<Mark>);
+
+impl Marks {
+    pub(super) fn push(&mut self, mark: Mark) {
+        self.0.push(mark);
+    }
+
+    /// The sequence after the last fact.
+    pub(super) fn end(&self) -> Sequence {
+        self.0.last().map_or(Sequence(1), |last| last.end)
+    }
+
+    /// The chain before this sequence. `None` if the log does not end there, or is shorter.
+    pub(super) fn chain_at(&self, end: Sequence) -> Option<u32> {
+        if end <= Sequence(1) {
+            return Some(0);
+        }
+        let place = self.0.partition_point(|mark| mark.end < end);
+        self.0.get(place).filter(|mark| mark.end == end).map(|mark| mark.chain)
+    }
+
+    /// The places after `from`, up to `end`.
+    pub(super) fn between(&self, from: Sequence, end: Sequence) -> impl Iterator<Item = &Mark> {
+        let place = self.0.partition_point(|mark| mark.end <= from);
+        self.0.iter().skip(place).take_while(move |mark| mark.end <= end)
+    }
+
+    /// Forgets everything from `end` on.
+    pub(super) fn cut(&mut self, end: Sequence) {
+        self.0.truncate(self.0.partition_point(|mark| mark.end <= end));
+    }
+}
+
+/// What users were answered: how many publishes and cancels, and how many messages were handed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answered {
+    /// Messages that were answered as stored.
+    pub stored: u64,
+    /// Cancels.
+    pub cancelled: u64,
+    /// Messages that were handed over, each counted once on each machine.
+    pub delivered: u64,
+}
+
+impl Answered {
+    pub(super) fn add(&mut self, more: Self) {
+        self.stored += more.stored;
+        self.cancelled += more.cancelled;
+        self.delivered += more.delivered;
+    }
+}
+
+/// See the module. The log of a process that does not run is what its next start would find.
+pub trait Machine: LogView {
+    /// A machine with an empty disk, which does not run.
+    fn new(id: NodeId, seed: u64) -> Self;
+
+    /// Where its log may end.
+    fn marks(&self) -> &Marks;
+
+    /// Starts the process. Returns the sequence after the last fact that the log itself calls committed.
+    fn start(&mut self) -> Sequence;
+
+    /// Ends the process, or the machine. A part of what is not durable is lost.
+    fn crash(&mut self, chance: &mut Chance);
+
+    /// Makes the log durable, unless it is.
+    fn sync(&mut self) -> bool;
+
+    /// Follows a primary, or waits for one: what was queued is dropped.
+    fn follow(&mut self);
+
+    /// Begins an epoch, whose first fact is appended.
+    fn begin(&mut self, epoch: Epoch);
+
+    /// Does what users of a primary, with so many calls, and its clock demand. `now_ms` is the true time.
+    fn work(&mut self, now_ms: u64, calls: u64, chance: &mut Chance);
+
+    /// Does a piece of a checkpoint, in any role.
+    fn tend(&mut self, _chance: &mut Chance) {}
+
+    /// Appends what another node sent. False if it does not follow.
+    fn append(&mut self, bytes: &[u8]) -> bool;
+
+    /// Removes everything from `end` on, durably. The fact before it has this epoch.
+    fn cut(&mut self, epoch: Epoch, end: Sequence);
+
+    /// Takes everything before `end` for committed.
+    fn commit(&mut self, end: Sequence);
+
+    /// The log from `first` on, as a message carries it.
+    fn ship(&mut self, first: Sequence) -> Vec<u8>;
+
+    /// Lets the machine end in the middle of one of its next calls of the disk.
+    fn stop_soon(&mut self, _chance: &mut Chance) {}
+
+    /// True if the machine has ended so.
+    fn has_stopped(&self) -> bool {
+        false
+    }
+
+    /// What its users were answered so far.
+    fn answered(&self) -> Answered {
+        Answered::default()
+    }
+
+    /// Where the machine has found itself wrong, in words.
+    fn take_violations(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// True if the machine has done what it will do without users.
+    fn is_at_rest(&self) -> bool {
+        true
+    }
+
+    /// Compares what all machines know when everything is committed and they are equal. Returns what differs, in words.
+    fn compare(_machines: &[&Self]) -> Vec<String>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+}

@@ -1,0 +1,98 @@
+//! Histories of copies that are stores: they break no promise, do what they are for, and find every fault that is planted for
+//! them.
+#![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
+
+use delaymq_core::planted::Planted;
+use delaymq_simulation::copies::{Copies, Counts, Ending, Plan, StoreMachine};
+use delaymq_simulation::planted::Plant;
+
+/// The most seeds that any fault needs. `make ci` runs more than three times as many.
+const SEEDS_MAX: u64 = 1_500;
+
+fn live(seed: u64, tells: bool) -> Ending {
+    Copies::<StoreMachine>::of(seed, Plan::of_stores(seed), tells).run()
+}
+
+/// The fault is found within so many seeds, by a finding with one of these words.
+fn is_found_by(fault: Planted, words: &[&str]) {
+    let plant = Plant::new(Some(fault));
+    let found = (1..=SEEDS_MAX).find_map(|seed| Some((seed, live(seed, false).violations.into_iter().next()?)));
+    drop(plant);
+    let Some((seed, what)) = found else { panic!("{fault:?} was not found in {SEEDS_MAX} seeds") };
+    println!("{fault:?}: seed {seed}: {what}");
+    assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
+    assert_eq!(live(seed, false).violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+}
+
+const LOST: &[&str] = &["lacks something committed"];
+
+#[test]
+fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
+    let mut sum = Counts::default();
+    for seed in 1..=SEEDS_MAX {
+        let ending = live(seed, false);
+        assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
+        sum.add(ending.counts);
+    }
+    println!("{sum:?}");
+    let (each, answered) = (SEEDS_MAX, sum.answered);
+    assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
+    assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
+    assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in [1, 2, 3] {
+        assert_eq!(live(seed, false).hash, live(seed, true).hash);
+    }
+    assert_ne!(live(1, false).hash, live(2, false).hash);
+}
+
+#[test]
+fn an_answer_before_the_copies_have_the_fact_is_found() {
+    is_found_by(
+        Planted::UncommittedVisible,
+        &["answered as stored, and is lost", "is not in the log", "was never ready", "ledger"],
+    );
+}
+
+#[test]
+fn a_copy_that_applies_what_is_not_committed_is_found() {
+    is_found_by(Planted::UncommittedApplied, &["is another", "cannot be cut", "ledger"]);
+}
+
+#[test]
+fn a_copy_that_counts_before_its_sync_is_found() {
+    is_found_by(Planted::CopyCountedUnsynced, LOST);
+}
+
+#[test]
+fn a_growing_set_of_which_only_the_old_one_counts_is_found() {
+    is_found_by(Planted::UnionForgotten, LOST);
+}
+
+#[test]
+fn a_set_that_shrinks_before_its_swap_is_won_is_found() {
+    is_found_by(Planted::SetShrunkEarly, LOST);
+}
+
+#[test]
+fn a_promise_that_is_not_durable_is_found() {
+    is_found_by(Planted::EndReadBeforePromise, &["cannot begin", "other facts", "another"]);
+}
+
+#[test]
+fn logs_that_are_matched_by_the_sequence_alone_are_found() {
+    is_found_by(Planted::MatchedBySequence, &["cannot be sent", "other facts", "another", "cannot be cut"]);
+}
+
+#[test]
+fn a_copy_that_joins_while_it_is_behind_is_found() {
+    is_found_by(Planted::JoinCountedBehind, LOST);
+}
+
+#[test]
+fn an_emptied_folder_that_keeps_its_identity_is_found() {
+    is_found_by(Planted::WipedNodeKeepsId, LOST);
+}
