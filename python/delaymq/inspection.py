@@ -175,6 +175,8 @@ class Inspection:
         seen: When it was inspected, UTC.
         open_in: The process that has it open, or None; also None if the system does not tell.
         epoch: The number of times that it was opened for writing.
+        register: For a copy in a cluster, the coordinator and the version of the register that it saw last.
+            None for a store alone.
         checkpoint: The number of the newest checkpoint, or None.
         next_sequence: The sequence after the last fact that was read.
         trusted: The store's trusted clock at that fact, UTC.
@@ -202,6 +204,7 @@ class Inspection:
     seen: datetime
     open_in: int | None
     epoch: int
+    register: tuple[int, int] | None
     checkpoint: int | None
     next_sequence: int
     trusted: datetime

@@ -14,6 +14,8 @@ LAYOUT = Layout(
     ("timeline", 4),
     ("promised_epoch", 4),
     ("node*", 16),
+    ("coordinator", 8),
+    ("register_version", 8),
     ("segment_bytes", 4),
     ("check", 4),
 )
@@ -24,7 +26,7 @@ def read_identity(data: bytes) -> dict[str, Any]:
     demand(len(data) == LAYOUT.size, 0, f"{LAYOUT.size} bytes", len(data))
     demand(data[:8] == MAGIC, 0, MAGIC, data[:8])
     fields = LAYOUT.read(data)
-    expected = crc32(data[:60])
-    demand(fields["check"] == expected, 60, hex(expected), hex(fields["check"]))
+    expected = crc32(data[:76])
+    demand(fields["check"] == expected, 76, hex(expected), hex(fields["check"]))
     demand(fields["format_version"] == FORMAT, 8, FORMAT, fields["format_version"])
     return fields | {"stream": LAYOUT.bytes_of(data, "stream"), "node": LAYOUT.bytes_of(data, "node")}

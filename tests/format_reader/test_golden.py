@@ -269,16 +269,24 @@ def demand_whole(batch: Batch) -> None:
             raise DamagedError(offset, "a whole payload", "another check")
 
 
-def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> None:
-    _, data = read_golden("identity")
+@pytest.mark.parametrize(
+    ("name", "promised"),
+    [
+        ("identity", {"flags": 0, "promised_epoch": 3, "coordinator": 0, "register_version": 0}),
+        (
+            "identity_clustered",
+            {"flags": 1, "promised_epoch": 4, "coordinator": 0x0123_4567_89AB_CDEF, "register_version": 9_000},
+        ),
+    ],
+)
+def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found(name: str, promised: dict[str, int]) -> None:
+    _, data = read_golden(name)
     fields = read_identity(data)
     fields.pop("check")
-    assert fields == {
+    assert fields == promised | {
         "format_version": 1,
-        "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
-        "promised_epoch": 3,
         "node": b"golden node 0001",
         "segment_bytes": 128 * 1024 * 1024,
     }

@@ -49,6 +49,10 @@ number! {
     Epoch, u32
 }
 number! {
+    /// The number that a coordinator gives to each value of a register. It only grows. 0 before the first.
+    Version, u64
+}
+number! {
     /// A message-log segment; from 1.
     SegmentNumber, u32
 }

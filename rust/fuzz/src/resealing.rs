@@ -159,7 +159,7 @@ pub fn reseal_file(path: &str, bytes: &mut [u8], stream: &[u8; 16]) {
         "runs" => reseal_run(bytes),
         "loads" => reseal_staged(bytes),
         "checkpoints" => reseal_checkpoint(bytes),
-        "identity" => seal(bytes, 0, 60, 60),
+        "identity" => seal(bytes, 0, 76, 76),
         _ => {}
     }
 }
@@ -180,6 +180,7 @@ mod tests {
             ("loads/1", "@ run_staged"),
             ("checkpoints/0000000001.checkpoint", "@ checkpoint"),
             ("identity", "@ identity"),
+            ("identity", "@ identity_clustered"),
         ] {
             let whole = parse(golden)?;
             let mut bytes = whole.clone();

@@ -79,6 +79,9 @@ def _picture(seen: Inspection, rows: int) -> Iterator[str]:
     out = sys.stdout
     state = f"open in process {seen.open_in}" if seen.open_in else "closed" if seen.sealed else "not closed in order"
     yield f"{strong(seen.path, out)}: {state}, epoch {seen.epoch}, {seen.seen:%Y-%m-%d %H:%M:%S} UTC"
+    if seen.register:
+        coordinator, version = seen.register
+        yield f"a copy in a cluster, which saw version {version} of the register of coordinator {coordinator:016x} last"
     due = f"; the next is due {_from(seen.next_due, seen.seen)}" if seen.next_due else ""
     yield f"{seen.pending:,} pending{due}; {seen.ready:,} ready; {seen.voided:,} given up as damaged"
     checkpoint = f"checkpoint {seen.checkpoint}" if seen.checkpoint else "no checkpoint"

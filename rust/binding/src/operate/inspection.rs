@@ -34,6 +34,7 @@ fn fields<'py>(py: Python<'py>, seen: &Inspected) -> PyResult<Bound<'py, PyDict>
     fields.set_item("seen_ms", seen.seen.0)?;
     fields.set_item("open_in", seen.open_in)?;
     fields.set_item("epoch", inspection.epoch.0)?;
+    fields.set_item("register", inspection.register.map(|(coordinator, version)| (coordinator, version.0)))?;
     fields.set_item("checkpoint", inspection.checkpoint)?;
     fields.set_item("next_sequence", inspection.next_sequence.0)?;
     fields.set_item("trusted_ms", inspection.trusted.0)?;

@@ -9,14 +9,16 @@
 //! | 32 | 4 | `timeline` |
 //! | 36 | 4 | `promised_epoch` |
 //! | 40 | 16 | `node` |
-//! | 56 | 4 | `segment_bytes` |
-//! | 60 | 4 | `check`: CRC-32 of bytes 0..60 |
+//! | 56 | 8 | `coordinator` |
+//! | 64 | 8 | `register_version` |
+//! | 72 | 4 | `segment_bytes` |
+//! | 76 | 4 | `check`: CRC-32 of bytes 0..76 |
 //!
 //! The file is always replaced as a whole.
 
 use std::sync::Arc;
 
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Stream};
@@ -24,16 +26,26 @@ use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::record::{check_format, written_format};
 use crate::storage::{Storage, read_upto, write_atomically};
-use crate::units::Epoch;
+use crate::units::{Epoch, Version};
 
 /// The path of the identity.
 pub const IDENTITY_PATH: &str = "identity";
 const IDENTITY_MAGIC: [u8; 8] = *b"DMQSTORE";
-const IDENTITY_BYTES: usize = 64;
-const CHECK_OFFSET: usize = 60;
+const IDENTITY_BYTES: usize = 80;
+const SEGMENT_BYTES_OFFSET: u64 = 72;
+const CHECK_OFFSET: usize = 76;
 const FLAG_CLUSTERED: u32 = 1;
 
-/// The values that are fixed when a store is made, and the epoch that it has promised.
+/// What a copy has promised to the other copies of its log, durably.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Promise {
+    /// The highest epoch that it will serve.
+    pub epoch: Epoch,
+    /// The coordinator and the version of the register that it saw last. (0, 0) if none.
+    pub seen: (u64, Version),
+}
+
+/// The values that are fixed when a store is made, and what it has promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// The history that the store holds.
@@ -42,6 +54,8 @@ pub struct Identity {
     pub node: [u8; 16],
     /// The last epoch that was begun or promised. 0 before the first.
     pub promised_epoch: Epoch,
+    /// The coordinator and the version of the register that this copy saw last. (0, 0) for a store alone.
+    pub seen: (u64, Version),
     /// True if the store belongs to a cluster and must not be opened alone.
     pub clustered: bool,
     /// Bytes of a segment.
@@ -58,6 +72,8 @@ struct RawIdentity {
     timeline: U32,
     promised_epoch: U32,
     node: [u8; 16],
+    coordinator: U64,
+    register_version: U64,
     segment_bytes: U32,
     check: U32,
 }
@@ -98,12 +114,13 @@ impl Identity {
         check_format(path, 8, raw.format_version.get())?;
         let segment_bytes = raw.segment_bytes.get();
         if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
-            return Err(Error::corrupt(path, 56, "the size of a segment", segment_bytes));
+            return Err(Error::corrupt(path, SEGMENT_BYTES_OFFSET, "the size of a segment", segment_bytes));
         }
         Ok(Self {
             stream: Stream { id: raw.stream, timeline: raw.timeline.get() },
             node: raw.node,
             promised_epoch: Epoch(raw.promised_epoch.get()),
+            seen: (raw.coordinator.get(), Version(raw.register_version.get())),
             clustered: raw.flags.get() & FLAG_CLUSTERED != 0,
             segment_bytes,
         })
@@ -119,11 +136,41 @@ impl Identity {
             timeline: U32::new(self.stream.timeline),
             promised_epoch: U32::new(self.promised_epoch.0),
             node: self.node,
+            coordinator: U64::new(self.seen.0),
+            register_version: U64::new(self.seen.1.0),
             segment_bytes: U32::new(self.segment_bytes),
             check: U32::ZERO,
         };
         raw.check = U32::new(raw.expected_check());
         write_atomically(storage, "", IDENTITY_PATH, raw.as_bytes())
+    }
+
+    /// What this copy has promised.
+    pub fn promise(&self) -> Promise {
+        Promise { epoch: self.promised_epoch, seen: self.seen }
+    }
+
+    /// Makes a promise durable, and returns the identity with it. Epoch and register are replaced together, so a stop
+    /// leaves the promise before or this one.
+    ///
+    /// A later epoch may come with any register: an operator can have confirmed one that was set back.
+    ///
+    /// # Errors
+    /// `Fenced` if a later epoch was promised. `InvalidArgument` if the promise of the same epoch came with a later
+    /// version of the same register. Nothing was changed. Those of the storage: the promise may be kept or not.
+    pub fn keep_promise(&self, storage: &dyn Storage, promise: Promise) -> Result<Self> {
+        let kept = self.promise();
+        if promise.epoch < kept.epoch {
+            return Err(Error::Fenced { newest: kept.epoch.0, found: promise.epoch.0 });
+        }
+        let is_same = (promise.epoch, promise.seen.0) == (kept.epoch, kept.seen.0);
+        if is_same && promise.seen.1 < kept.seen.1 {
+            let (expected, found) = (format!("version {} or later", kept.seen.1), promise.seen.1.to_string());
+            return Err(Error::InvalidArgument { argument: "seen", expected, found });
+        }
+        let keeping = Self { promised_epoch: promise.epoch, seen: promise.seen, ..*self };
+        keeping.write(storage)?;
+        Ok(keeping)
     }
 }
 

@@ -7,6 +7,7 @@ fn identity() -> Identity {
         stream: Stream { id: [1; 16], timeline: 3 },
         node: [2; 16],
         promised_epoch: Epoch(0),
+        seen: (0, Version(0)),
         clustered: false,
         segment_bytes: 1 << 20,
     }
@@ -17,7 +18,8 @@ fn an_identity_reads_back() {
     let storage = MemoryStorage::default();
     assert_eq!(Identity::read(&storage), Ok(None));
     for clustered in [false, true] {
-        let written = Identity { clustered, ..identity() };
+        let seen = if clustered { (u64::MAX - 1, Version(1 << 40)) } else { (0, Version(0)) };
+        let written = Identity { clustered, seen, ..identity() };
         written.write(&storage).unwrap();
         assert_eq!(Identity::read(&storage), Ok(Some(written)));
     }
@@ -39,7 +41,7 @@ fn each_flipped_bit_and_each_wrong_length_is_found() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert!(Identity::decode(&damaged).is_err(), "bit {bit}");
     }
-    assert!(matches!(Identity::decode(&whole[..63]), Err(Error::Corrupt { .. })));
+    assert!(matches!(Identity::decode(&whole[..79]), Err(Error::Corrupt { .. })));
     assert!(matches!(Identity::decode(&[&whole[..], &[0]].concat()), Err(Error::Corrupt { .. })));
 }
 
@@ -73,4 +75,61 @@ fn no_epoch_is_given_twice_whenever_the_power_fails() {
             assert!(given.iter().all(|epoch| *epoch < again), "{calls} {seed}");
         }
     }
+}
+
+fn promise(epoch: u32, coordinator: u64, version: u64) -> Promise {
+    Promise { epoch: Epoch(epoch), seen: (coordinator, Version(version)) }
+}
+
+#[test]
+fn a_promise_is_kept_whole_or_not_at_all_whenever_the_power_fails() {
+    let earlier = Identity { clustered: true, ..identity() };
+    let (before, after) = (promise(3, 7, 20), promise(4, 8, 5));
+    let mut outcomes = [false; 2];
+    for calls in 0.. {
+        let mut kept = false;
+        for (kind, seed) in [Crash::PowerCut, Crash::Kill].into_iter().flat_map(|kind| (0..20).map(move |s| (kind, s)))
+        {
+            let storage = MemoryStorage::default();
+            let first = earlier.keep_promise(&storage, before).unwrap();
+            assert_eq!(
+                (first.promise(), first),
+                (before, Identity { promised_epoch: Epoch(3), seen: before.seen, ..earlier })
+            );
+            storage.stop_after_calls(calls);
+            kept = first.keep_promise(&storage, after).is_ok();
+            let found = Identity::read(&storage.crash(kind, seed)).unwrap().unwrap();
+            let is_later = found.promise() == after;
+            assert_eq!(found, Identity { promised_epoch: found.promised_epoch, seen: found.seen, ..earlier });
+            assert!(is_later || (found.promise() == before && !kept), "{calls} {seed} {found:?}");
+            outcomes[usize::from(is_later)] = true;
+        }
+        if kept {
+            break;
+        }
+    }
+    assert_eq!(outcomes, [true, true]);
+}
+
+#[test]
+fn no_promise_goes_back() {
+    let storage = MemoryStorage::default();
+    let kept = identity().keep_promise(&storage, promise(3, 7, 20)).unwrap();
+    let image = storage.image();
+    assert_eq!(kept.keep_promise(&storage, promise(2, 7, 21)), Err(Error::Fenced { newest: 3, found: 2 }));
+    let older = kept.keep_promise(&storage, promise(3, 7, 19));
+    assert!(matches!(older, Err(Error::InvalidArgument { argument: "seen", .. })));
+    assert_eq!(storage.image(), image);
+    for next in [promise(3, 7, 20), promise(3, 7, 21), promise(3, 8, 1), promise(4, 7, 1)] {
+        let kept = kept.keep_promise(&storage, next).unwrap();
+        assert_eq!((kept.promise(), Identity::read(&storage)), (next, Ok(Some(kept))));
+    }
+}
+
+#[test]
+fn an_epoch_that_is_raised_leaves_what_was_seen() {
+    let storage = MemoryStorage::default();
+    let kept = identity().keep_promise(&storage, promise(3, 7, 20)).unwrap();
+    FileEpochSource::new(Arc::new(storage.clone()), kept).raise().unwrap();
+    assert_eq!(Identity::read(&storage).unwrap().unwrap().promise(), promise(4, 7, 20));
 }

@@ -27,7 +27,7 @@ pub use append::preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use append::submission::{Class, Submission, Submitted};
 pub use epoch_table::{Agreement, EpochEntry, HistoryEnd, agreement, note_epoch};
 pub use holes::{Hole, Holes};
-pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
+pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity, Promise};
 pub use position::LogPosition;
 pub use read::piece::{LogPiece, PieceReader};
 pub use read::reader::{BatchReader, ScannedBatch};

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::history::History;
 use super::message::Message;
-use super::register::{NodeId, Register, Version};
+use super::register::{NodeId, Register};
 use super::registrar::{Reading, SwapAnswer};
-use crate::units::{Epoch, Sequence};
+use crate::message_log::Promise;
+use crate::units::{Epoch, Sequence, Version};
 
 /// The time-outs. They decide when something is tried, and never whether it is safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,15 +24,6 @@ impl Default for Timing {
     fn default() -> Self {
         Self { heartbeat_ms: 100, shrink_ms: 1_000, promote_ms: 3_000 }
     }
-}
-
-/// The part of a node's state that is durable, in its identity file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Promise {
-    /// The highest epoch that it will serve.
-    pub epoch: Epoch,
-    /// The coordinator and the version of the register that it saw last. (0, 0) if none.
-    pub seen: (u64, Version),
 }
 
 /// The options of a node that is opened.

@@ -2,8 +2,7 @@
 //! authenticated, and for the epoch that it names.
 
 use super::history::History;
-use super::register::Version;
-use crate::units::{Epoch, Sequence};
+use crate::units::{Epoch, Sequence, Version};
 
 /// A message from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,10 +1,11 @@
 //! One node of a group: events in, actions out.
 
-use super::interface::{Action, Event, LogView, NodeOptions, Promise, RoleName};
+use super::interface::{Action, Event, LogView, NodeOptions, RoleName};
 use super::message::Message;
 use super::register::{NodeId, Register};
 use super::registrar::{Registrar, Settled};
 use super::state::{Node, Primary, Replica, Role};
+use crate::message_log::Promise;
 use crate::planted::{Planted, is_on};
 use crate::units::{Epoch, Sequence};
 

@@ -16,10 +16,6 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The number that the coordinator gives to each value of a register. It only grows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Version(pub u64);
-
 /// How far the primary of a group has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupState {

@@ -3,8 +3,9 @@
 //! A swap whose outcome is unknown stays so until a later answer settles it: it may still be carried out. The
 //! same swap is therefore tried again, from the same version, until the register holds its value or a later version.
 
-use super::register::{Register, Version};
+use super::register::Register;
 use crate::planted::{Planted, is_on};
+use crate::units::Version;
 
 /// A value of the register, as a coordinator answers it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,10 +2,10 @@
 
 use super::interface::{Action, LogView};
 use super::message::Message;
-use super::register::{NodeId, Version};
+use super::register::NodeId;
 use super::state::{Node, Replica, ReplicaStage as Stage, Role};
 use crate::planted::{Planted, is_on};
-use crate::units::{Epoch, Sequence};
+use crate::units::{Epoch, Sequence, Version};
 
 impl Node {
     fn replica(&mut self) -> Option<&mut Replica> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use delaymq_core::message_log::{
-    AppendMarks, AppenderStart, Durability, IDENTITY_PATH, Identity, SEGMENT_BYTES_MIN, SegmentAppender, Stream,
-    segment_path,
+    AppendMarks, AppenderStart, Durability, IDENTITY_PATH, Identity, Promise, SEGMENT_BYTES_MIN, SegmentAppender,
+    Stream, segment_path,
 };
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::storage::{MemoryStorage, Storage};
-use delaymq_core::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+use delaymq_core::units::{Epoch, Location, Millis, SegmentNumber, Sequence, Version};
 
 use crate::batches::STREAM;
 use crate::files::{Outcome, compare_file};
@@ -27,11 +27,15 @@ fn identity() -> Outcome {
         stream: stream(),
         node: *b"golden node 0001",
         promised_epoch: Epoch(3),
+        seen: (0, Version(0)),
         clustered: false,
         segment_bytes: 128 << 20,
     };
     identity.write(&storage)?;
-    compare_file(&storage, IDENTITY_PATH, "identity")
+    compare_file(&storage, IDENTITY_PATH, "identity")?;
+    let copy = Identity { clustered: true, ..identity };
+    copy.keep_promise(&storage, Promise { epoch: Epoch(4), seen: (0x0123_4567_89AB_CDEF, Version(9_000)) })?;
+    compare_file(&storage, IDENTITY_PATH, "identity_clustered")
 }
 
 /// One commit, a witness behind it, one more commit, the seal of a clean close.

@@ -165,11 +165,11 @@ pub(super) fn judge_identity(input: &[u8]) -> Judged {
         }
         Err(error) => return Err(format!("reading it: {error}")),
     };
-    covered("its check", &bytes, 0..60, 60)?;
+    covered("its check", &bytes, 0..76, 76)?;
     read.write(&storage).map_err(unexpected("writing it again"))?;
     same("the identity", &Some(read), &Identity::read(&storage).map_err(unexpected("what was written"))?)?;
     let file = storage.open(IDENTITY_PATH).map_err(unexpected("opening it"))?;
-    let again = read_upto(file.as_ref(), 0, 65).map_err(unexpected("reading it"))?;
+    let again = read_upto(file.as_ref(), 0, 81).map_err(unexpected("reading it"))?;
     same("its length", &bytes.len(), &again.len())?;
     Ok(Verdict::Taken)
 }

@@ -10,7 +10,7 @@ use crate::message_log::*;
 use crate::message_log::{Class, Submission, Submitted};
 use crate::record::message::KIND_MESSAGE;
 use crate::storage::{Crash, MemoryStorage, Storage};
-use crate::units::{Epoch, Location, Millis, Sequence};
+use crate::units::{Epoch, Location, Millis, Sequence, Version};
 
 const SEGMENT: u32 = 12 << 10;
 
@@ -209,6 +209,7 @@ impl World {
             stream: STREAM,
             node: [1; 16],
             promised_epoch: Epoch(0),
+            seen: (0, Version(0)),
             clustered: false,
             segment_bytes: SEGMENT,
         };

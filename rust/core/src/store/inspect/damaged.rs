@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::inspection::{Found, Inspection, picture};
+use super::inspection::{Found, Inspection, picture, register_of};
 use crate::error::{Error, Result};
 use crate::message_log::Identity;
 use crate::storage::Storage;
@@ -31,8 +31,14 @@ pub fn inspect_damaged(
     let chosen = newest_checkpoints(storage.as_ref(), &stream)?;
     let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } = base(storage, stream, chosen.first())?;
     let state = owner.state();
-    let epoch = Identity::read(storage.as_ref()).ok().flatten().map_or(state.position.epoch, |id| id.promised_epoch);
-    let found = Found { epoch, sealed: false, behind: applied, facts_unconfirmed: late_facts };
+    let identity = Identity::read(storage.as_ref()).ok().flatten();
+    let found = Found {
+        epoch: identity.map_or(state.position.epoch, |identity| identity.promised_epoch),
+        register: identity.as_ref().and_then(register_of),
+        sealed: false,
+        behind: applied,
+        facts_unconfirmed: late_facts,
+    };
     let mut inspection = picture(storage.as_ref(), state, &chosen, &found, pins, keep)?;
     let mut words: Vec<String> = no_identity.iter().chain(&damage).map(ToString::to_string).collect();
     if is_blind {

@@ -19,7 +19,7 @@ use crate::store::retention::holders::{Holder, needs};
 use crate::store::retention::kept_files::KeptFiles;
 use crate::store::retention::pins::{Pin, archive_marks};
 use crate::store::state::State;
-use crate::units::{Epoch, LocationFile, Millis, Sequence, SubjectNumber};
+use crate::units::{Epoch, LocationFile, Millis, Sequence, SubjectNumber, Version};
 
 /// One subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +68,8 @@ pub struct InspectedGroup {
 pub struct Inspection {
     /// How many times the store was opened for writing.
     pub epoch: Epoch,
+    /// The coordinator and the version of the register that a copy in a cluster saw last. `None` for a store alone.
+    pub register: Option<(u64, Version)>,
     /// The checkpoint that was used.
     pub checkpoint: Option<u32>,
     /// The sequence after the last fact that was read.
@@ -122,6 +124,7 @@ pub fn inspect(
     let seen = visible_state(storage, identity)?;
     let found = Found {
         epoch: identity.promised_epoch,
+        register: register_of(identity),
         sealed: seen.sealed,
         behind: seen.behind,
         facts_unconfirmed: seen.facts_unconfirmed,
@@ -129,9 +132,14 @@ pub fn inspect(
     picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
 }
 
+pub(super) fn register_of(identity: &Identity) -> Option<(u64, Version)> {
+    identity.clustered.then_some(identity.seen)
+}
+
 /// The facts about a store that its state does not contain.
 pub(in crate::store) struct Found {
     pub(in crate::store) epoch: Epoch,
+    pub(in crate::store) register: Option<(u64, Version)>,
     pub(in crate::store) sealed: bool,
     pub(in crate::store) behind: Behind,
     pub(in crate::store) facts_unconfirmed: u64,
@@ -156,6 +164,7 @@ pub(super) fn picture(
     let (holders, space) = weigh(state, &needs, &mut files);
     Ok(Inspection {
         epoch: found.epoch,
+        register: found.register,
         checkpoint: chosen.first().map(|read| read.number),
         next_sequence: state.position.next_sequence,
         trusted: state.position.trusted,

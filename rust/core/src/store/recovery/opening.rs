@@ -9,7 +9,7 @@ use crate::run::{LOAD_FOLDER, RUN_FOLDER};
 use crate::storage::{Storage, read_upto, write_atomically};
 use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
 use crate::store::retention::pins::PIN_FOLDER;
-use crate::units::{Epoch, SegmentNumber};
+use crate::units::{Epoch, SegmentNumber, Version};
 
 /// Names that an interrupted creation of a store may leave in its folder.
 const OWN_NAMES: [&str; 3] = ["LOCK", "identity.tmp", IDENTITY_PATH];
@@ -81,6 +81,7 @@ fn make_store(storage: &dyn Storage, new: NewStore) -> Result<Identity> {
         stream,
         node: new.node,
         promised_epoch: Epoch(0),
+        seen: (0, Version(0)),
         clustered: false,
         segment_bytes: new.segment_bytes,
     };
