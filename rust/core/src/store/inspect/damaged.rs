@@ -10,7 +10,7 @@ use crate::storage::Storage;
 use crate::store::recovery::newest::newest_checkpoints;
 use crate::store::retention::finished_age::KeepFinished;
 use crate::store::retention::pins::Pin;
-use crate::store::salvage::base::{Base, base};
+use crate::store::salvage::base::{Base, base, committed_end};
 use crate::store::salvage::stream_of;
 
 /// The maximum number of damaged places and gaps to report; the rest is counted.
@@ -29,9 +29,12 @@ pub fn inspect_damaged(
 ) -> Result<Inspection> {
     let (stream, no_identity) = stream_of(storage.as_ref())?;
     let chosen = newest_checkpoints(storage.as_ref(), &stream)?;
-    let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } = base(storage, stream, chosen.first())?;
-    let state = owner.state();
     let identity = Identity::read(storage.as_ref()).ok().flatten();
+    let is_copy = identity.is_some_and(|identity| identity.clustered);
+    let visible = if is_copy { Some(committed_end(storage, stream)?) } else { None };
+    let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } =
+        base(storage, stream, chosen.first(), visible)?;
+    let state = owner.state();
     let found = Found {
         epoch: identity.map_or(state.position.epoch, |identity| identity.promised_epoch),
         register: identity.as_ref().and_then(register_of),

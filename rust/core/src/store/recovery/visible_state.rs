@@ -1,5 +1,8 @@
 //! Applies the visible part of a store in memory, while another process may write to it: the newest checkpoint and
 //! the log after it. Takes no lock and changes no file.
+//!
+//! In a store alone, all that is durable is visible. A copy in a cluster may have made batches durable, and sealed them,
+//! that the other copies do not have: of its log, only what the batches call committed is visible.
 
 use std::sync::Arc;
 
@@ -37,7 +40,7 @@ pub struct Moment {
     pub end: Location,
     /// The chain at the end.
     pub chain: u32,
-    /// True if the log ended with a seal.
+    /// True if the visible log ended with a seal.
     pub sealed: bool,
 }
 
@@ -52,7 +55,8 @@ pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<
     owner.state.counts.forget();
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
     let (sealed, all) = (scanner.ending().sealed, scanner.ending().next_sequence);
-    let behind = apply_visible(&mut scanner, &mut owner)?;
+    let visible = visible_end(scanner.ending(), identity.clustered);
+    let behind = apply_visible(&mut scanner, &mut owner, visible)?;
     let facts_unconfirmed = all.since(owner.state().position.next_sequence);
     Ok(VisibleState { owner, sealed, facts_unconfirmed, behind, chosen })
 }
@@ -143,7 +147,7 @@ impl VisibleState {
     pub fn moment(&self) -> Moment {
         let mut checkpoints = self.chosen.iter().map(|read| (read.number, read.check));
         let LogPosition { end, chain, .. } = self.state().position;
-        Moment { checkpoints: [checkpoints.next(), checkpoints.next()], end, chain, sealed: self.sealed }
+        Moment { checkpoints: [checkpoints.next(), checkpoints.next()], end, chain, sealed: self.is_sealed() }
     }
 
     /// The visible log from the oldest segment that certainly still exists: one piece for each segment with facts,
@@ -173,9 +177,9 @@ impl VisibleState {
         self.chosen.first().is_none_or(|read| segment >= read.files.floor)
     }
 
-    /// True if the log ends with a seal.
+    /// True if the visible log ends with a seal.
     pub fn is_sealed(&self) -> bool {
-        self.sealed
+        self.sealed && self.facts_unconfirmed == 0
     }
 
     /// All current groups and those of the kept checkpoints; the latter may have consumers that have ended since.
@@ -205,9 +209,8 @@ fn piece(segment: SegmentNumber, from: &LogPosition, end: &LogPosition, to: Opti
     }
 }
 
-/// Applies the visible batches: all if the log was sealed, otherwise those that a later batch confirms.
-fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
-    let visible = visible_end(scanner.ending());
+/// Applies the batches that end at `visible` or before.
+fn apply_visible(scanner: &mut Scanner, owner: &mut Owner, visible: Location) -> Result<Behind> {
     let mut behind = Behind::default();
     while let Some(batch) = scanner.next_batch()? {
         let length = u64::from(batch.header.length.get());
@@ -221,6 +224,12 @@ fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
     Ok(behind)
 }
 
-fn visible_end(ending: &ScanEnd) -> Location {
-    if ending.sealed { ending.end } else { ending.vouched.max(ending.committed).min(ending.end) }
+/// The end of the batches that are visible. For a store alone: all if the log was sealed, otherwise those that a later
+/// batch calls durable or committed.
+fn visible_end(ending: &ScanEnd, clustered: bool) -> Location {
+    match (clustered, ending.sealed) {
+        (true, _) => ending.committed.min(ending.end),
+        (false, true) => ending.end,
+        (false, false) => ending.vouched.max(ending.committed).min(ending.end),
+    }
 }

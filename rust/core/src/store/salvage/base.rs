@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::late_facts::Late;
 use crate::error::{Error, Result};
-use crate::message_log::{Find, Stream, sift};
+use crate::message_log::{Find, Holes, Stream, sift};
 use crate::record::Records;
 use crate::record::adopt::sequences_of;
 use crate::run::{RunKind, list_runs};
@@ -18,7 +18,7 @@ use crate::store::owner::{Owner, VisibleBatch};
 use crate::store::recovery::newest::Behind;
 use crate::store::recovery::restoration::{feed_from, first_position, open_run, state_of};
 use crate::store::state::State;
-use crate::units::{Millis, RunNumber, Sequence};
+use crate::units::{Location, Millis, RunNumber, Sequence};
 
 /// Sequences whose facts cannot be read. A message among them is still saved if a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,8 @@ impl Base {
     }
 }
 
-/// Starts from a checkpoint, or from the first fact, and reads the whole log.
+/// Starts from a checkpoint, or from the first fact, and reads the whole log. Facts behind `visible` are readable, but are
+/// not certain.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.
@@ -68,6 +69,7 @@ pub(in crate::store) fn base(
     storage: &Arc<dyn Storage>,
     stream: Stream,
     from: Option<&ReadCheckpoint>,
+    visible: Option<Location>,
 ) -> Result<Base> {
     let (owner, damage) = lenient(storage, stream, from)?;
     let next = owner.applied();
@@ -85,6 +87,7 @@ pub(in crate::store) fn base(
         exact: true,
         next,
         from_start: from.is_none(),
+        visible,
     };
     let holes = reading.base.owner.state().holes.clone();
     sift(storage, stream, &holes, &mut |find| reading.take(find))?;
@@ -92,6 +95,20 @@ pub(in crate::store) fn base(
     let is_nothing_read = from.is_none() && reading.next == next;
     let is_blind = reading.base.is_blind || (is_nothing_read && !list_runs(storage.as_ref())?.is_empty());
     Ok(Base { is_blind, end: reading.next, ..reading.base })
+}
+
+/// The furthest position that a readable batch calls committed.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`.
+pub(in crate::store) fn committed_end(storage: &Arc<dyn Storage>, stream: Stream) -> Result<Location> {
+    let mut committed = Location(0);
+    sift(storage, stream, &Holes::default(), &mut |find| {
+        if let Find::Batch { header, .. } = find {
+            committed = committed.max(Location(header.committed.get()));
+        }
+    })?;
+    Ok(committed)
 }
 
 /// Restores the state of a checkpoint with those of its runs that can be opened.
@@ -127,6 +144,7 @@ struct Reading {
     /// The next expected sequence.
     next: Sequence,
     from_start: bool,
+    visible: Option<Location>,
 }
 
 impl Reading {
@@ -141,7 +159,9 @@ impl Reading {
                 let base = Sequence(header.base_sequence.get());
                 self.pass(base);
                 let follows = base == position.next_sequence && header.chain_before.get() == position.chain;
-                if self.exact && follows && start >= position.end {
+                let end = Location(start.0.saturating_add(u64::from(header.length.get())));
+                let is_visible = self.visible.is_none_or(|visible| end <= visible);
+                if self.exact && follows && start >= position.end && is_visible {
                     let applied = self.base.owner.apply_facts(&VisibleBatch { header, start, records });
                     self.base.owner.take_outcomes();
                     self.base.owner.take_woken();
@@ -168,12 +188,12 @@ impl Reading {
         }
     }
 
-    fn take_late(&mut self, start: crate::units::Location, records: &[u8], base: Sequence, trusted: Millis) {
+    fn take_late(&mut self, start: Location, records: &[u8], base: Sequence, trusted: Millis) {
         let known = self.base.owner.state().schedule.next_sequence();
         let first = start.0.saturating_add(crate::record::batch::BATCH_HEADER_BYTES as u64);
         for (at, record) in Records::new(records, base).flatten() {
             if record.sequence >= known {
-                let location = crate::units::Location(first.saturating_add(at as u64));
+                let location = Location(first.saturating_add(at as u64));
                 self.base.late.take(&record, location, Some(trusted));
                 self.base.late_facts = self.base.late_facts.saturating_add(1);
             }

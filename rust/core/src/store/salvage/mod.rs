@@ -151,7 +151,7 @@ fn salvage_from(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     let known = known.max(runs.end());
     let mut best: Option<(Sequence, Salvage)> = None;
     for from in checkpoints.iter().map(Some).chain([None]) {
-        let mut base = base(storage, stream, from)?;
+        let mut base = base(storage, stream, from, None)?;
         let certain_to = base.certain_to();
         // A base with more certain facts knows better which messages are finished. Messages that it lacks are searched
         // in all files.
