@@ -19,7 +19,7 @@ fn an_identity_reads_back() {
     assert_eq!(Identity::read(&storage), Ok(None));
     for clustered in [false, true] {
         let seen = if clustered { (u64::MAX - 1, Version(1 << 40)) } else { (0, Version(0)) };
-        let written = Identity { clustered, seen, ..identity() };
+        let written = Identity { seen, clustered, ..identity() };
         written.write(&storage).unwrap();
         assert_eq!(Identity::read(&storage), Ok(Some(written)));
     }

@@ -4,7 +4,7 @@
 //! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] writes it to the disk,
 //! [`Scanner`] checks what a stop has left, and [`repair`] gives the log an end that can be trusted. Another copy
 //! of the log is sent the batches of [`batches_from`], writes them with [`SegmentAppender::append_foreign`], and
-//! takes back what the others do not have with [`cut_after`].
+//! takes back what the others do not have with [`cut_after`]. [`restore_payload`] mends a damaged message from another copy.
 
 mod append;
 mod epoch_table;
@@ -22,7 +22,7 @@ pub use append::commit::{Commit, GroupCommit};
 pub use append::commit_options::{GroupCommitOptions, Mark, VisibleOnce};
 pub use append::durability::Durability;
 pub use append::free_room::{FreeMarks, FreeRoom, RoomChange};
-pub use append::interface::{AppendMarks, Appended, AppenderStart};
+pub use append::interface::{AppendMarks, Appended, AppenderStart, DamagedPayload, Taken};
 pub use append::preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use append::submission::{Class, Submission, Submitted};
 pub use epoch_table::{Agreement, EpochEntry, HistoryEnd, agreement, note_epoch};
@@ -34,6 +34,7 @@ pub use read::reader::{BatchReader, ScannedBatch};
 pub use read::salvage_reader::{Find, sift, sift_segment};
 pub use read::shipping::batches_from;
 pub use repair::cut::{Cut, CutPoint, cut_after};
+pub use repair::payload::restore_payload;
 pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};

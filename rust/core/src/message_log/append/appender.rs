@@ -4,14 +4,16 @@
 //! takes its first batch, at every durability. Therefore only the last segment can be suspect. The first
 //! failed write or sync poisons the appender, because the page cache proves nothing after a failure.
 
+mod foreign;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use self::foreign::not_begun;
 use super::commit_options::Mark;
 use super::durability::Durability;
-use super::foreign::{check_foreign, not_begun};
 use super::growth::SegmentGrowth;
-use super::interface::{AppendMarks, Appended, AppenderStart};
+use super::interface::{AppendMarks, Appended, AppenderStart, malformed};
 use super::preparing::{OpenSegment, PreparedSegment, Preparing, install};
 use crate::error::{Error, Result};
 use crate::message_log::read::batch_check::Cursor;
@@ -20,9 +22,7 @@ use crate::message_log::segment::{
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::record::batch::{
-    BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, rewrite_local, seal_batch,
-};
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
 use crate::storage::Storage;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
@@ -89,21 +89,6 @@ impl SegmentAppender {
         self.poison_on_error(appended)
     }
 
-    /// Writes one batch of another copy's log, header and records, unchanged but for the fields that belong to this copy
-    /// alone. The batch is checked completely before anything is written, and a batch that is refused poisons nothing.
-    ///
-    /// # Errors
-    /// `NotNext` if the batch begins at another sequence than the next one. `Fenced` if its epoch is below that of the
-    /// last batch. `Diverged` if it follows another content than this log has. `InvalidArgument` if it is not a whole
-    /// batch of this stream, or its time is below that of the last batch. `TooLarge`, and those of the storage.
-    pub fn append_foreign(&mut self, batch: &mut [u8], committed: Location) -> Result<Appended> {
-        self.refuse_if_done()?;
-        let header = check_foreign(batch, &self.cursor(), &self.stream)?;
-        self.refuse_too_large(batch.len() as u64)?;
-        let appended = self.place_foreign(batch, &header, committed);
-        self.poison_on_error(appended)
-    }
-
     /// Lets `append` write facts of this epoch from now on. It is durable already, and above all earlier ones.
     ///
     /// # Errors
@@ -135,12 +120,8 @@ impl SegmentAppender {
             return Ok(false);
         }
         let fields = BatchFields { trusted: self.trusted.max(trusted), held, ..self.fields(committed) };
-        let written = self.write_empty(LOCAL_WITNESS, &fields).and_then(|()| {
-            reached(Failpoint::WitnessWritten);
-            self.sync_current()
-        });
+        let written = self.write_witness(&fields);
         self.poison_on_error(written)?;
-        self.witness_due = false;
         Ok(true)
     }
 
@@ -238,16 +219,6 @@ impl SegmentAppender {
         self.write_facts(bytes, header, rolled)
     }
 
-    fn place_foreign(&mut self, bytes: &mut [u8], header: &BatchHeader, committed: Location) -> Result<Appended> {
-        let rolled = self.make_room(bytes.len() as u64, committed)?;
-        self.begun = None;
-        self.epoch = Epoch(header.epoch.get());
-        self.trusted = Millis(header.trusted_ms.get());
-        // A copy answers only for what it has synced.
-        let header = rewrite_local(bytes, &self.fields(committed)).ok_or_else(|| malformed(bytes.len(), 1))?;
-        self.write_facts(bytes, header, rolled)
-    }
-
     /// Rolls until a batch of `length` bytes fits. Returns true if it begins a segment.
     fn make_room(&mut self, length: u64, committed: Location) -> Result<bool> {
         let rolled = self.tail_room() < length;
@@ -312,6 +283,15 @@ impl SegmentAppender {
         let mut bytes = [0; BATCH_HEADER_BYTES];
         seal_batch(&mut bytes, &BatchFields { local_flags, ..*fields }).ok_or_else(|| malformed(bytes.len(), 0))?;
         self.write(&bytes)
+    }
+
+    /// Writes a witness for what is synced, and syncs it.
+    fn write_witness(&mut self, fields: &BatchFields) -> Result<()> {
+        self.write_empty(LOCAL_WITNESS, fields)?;
+        reached(Failpoint::WitnessWritten);
+        self.sync_current()?;
+        self.witness_due = false;
+        Ok(())
     }
 
     /// Like `sync_current`, for a segment that is full.
@@ -380,14 +360,6 @@ impl SegmentAppender {
             self.poison = Some(error.to_string());
         }
         result
-    }
-}
-
-fn malformed(bytes: usize, record_count: u32) -> Error {
-    Error::InvalidArgument {
-        argument: "batch",
-        expected: format!("{record_count} whole records behind a header"),
-        found: format!("{bytes} bytes that do not hold them"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::commit_options::Mark;
 use super::durability::Durability;
+use crate::error::Error;
 use crate::message_log::segment::Stream;
 use crate::record::batch::BatchHeader;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
@@ -57,4 +58,33 @@ pub struct Appended {
     pub synced: Mark,
     /// True if it is the first batch of a segment.
     pub rolled: bool,
+}
+
+/// A batch of another copy that was written.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Where it was written.
+    pub appended: Appended,
+    /// The messages in it whose payload is not what its check says. Another copy may have them whole.
+    pub damaged: Vec<DamagedPayload>,
+}
+
+/// A record with a damaged payload. Its sequence and its check name its content on every copy of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DamagedPayload {
+    /// Its sequence.
+    pub sequence: Sequence,
+    /// The check in its header, which binds that of the payload.
+    pub record_check: u32,
+    /// Where it begins on this copy.
+    pub location: Location,
+}
+
+/// The refusal of bytes that are not whole records behind a header.
+pub(super) fn malformed(bytes: usize, record_count: u32) -> Error {
+    Error::InvalidArgument {
+        argument: "batch",
+        expected: format!("{record_count} whole records behind a header"),
+        found: format!("{bytes} bytes that do not hold them"),
+    }
 }

@@ -199,6 +199,7 @@ fn copy(from: &dyn StorageFile, to: &dyn StorageFile, start: u32, end: u32) -> R
 }
 
 pub(super) mod cut;
+pub(super) mod payload;
 pub(super) mod scan_end;
 pub(super) mod scanner;
 pub(super) mod search;
