@@ -84,7 +84,7 @@ fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: 
         let path = segment_path(later.number);
         if later.has_content {
             make_aside(storage)?;
-            let aside = aside_path(later.number, epoch);
+            let aside = free_aside_path(storage, later.number, epoch)?;
             storage.rename(&path, &aside)?;
             storage.sync_folder(ASIDE_FOLDER)?;
             repaired.set_aside.push(aside);
@@ -98,8 +98,18 @@ fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: 
     Ok(())
 }
 
-fn aside_path(number: SegmentNumber, epoch: Epoch) -> String {
-    format!("{ASIDE_FOLDER}/{}.{epoch}", segment_name(number))
+/// A free name for bytes of a segment that are set aside in this epoch. A copy of another log may be opened in one epoch
+/// more than once, and cut in between, so that a segment of the same number is set aside again.
+fn free_aside_path(storage: &dyn Storage, number: SegmentNumber, epoch: Epoch) -> Result<String> {
+    let there = storage.list(ASIDE_FOLDER)?;
+    let mut names = aside_names(number, epoch);
+    let free = names.find(|name| !there.contains(name)).unwrap_or_default();
+    Ok(format!("{ASIDE_FOLDER}/{free}"))
+}
+
+fn aside_names(number: SegmentNumber, epoch: Epoch) -> impl Iterator<Item = String> {
+    let first = format!("{}.{epoch}", segment_name(number));
+    std::iter::once(first.clone()).chain((2_u64..).map(move |again| format!("{first}.{again}")))
 }
 
 fn make_aside(storage: &dyn Storage) -> Result<()> {
@@ -107,16 +117,46 @@ fn make_aside(storage: &dyn Storage) -> Result<()> {
     storage.sync_folder("")
 }
 
-/// Keeps the torn bytes, at their own offsets, as evidence.
+/// Keeps the torn bytes, at their own offsets, as evidence. A file has its name only once it is whole, so a file of a
+/// repair that was stopped has the same bytes, and is kept.
 fn set_tail_aside(storage: &dyn Storage, torn: &TornTail, number: SegmentNumber, epoch: Epoch) -> Result<String> {
     make_aside(storage)?;
-    let path = aside_path(number, epoch);
-    let aside = create_anew(storage, &path)?;
     let segment = storage.open(&segment_path(number))?;
+    let there = storage.list(ASIDE_FOLDER)?;
+    for name in aside_names(number, epoch).take_while(|name| there.contains(name)) {
+        let path = format!("{ASIDE_FOLDER}/{name}");
+        if has_tail(&*storage.open(&path)?, &*segment, torn)? {
+            storage.sync_folder(ASIDE_FOLDER)?;
+            return Ok(path);
+        }
+    }
+    let path = free_aside_path(storage, number, epoch)?;
+    let temporary = format!("{}.aside{TEMPORARY_SUFFIX}", segment_path(number));
+    let aside = create_anew(storage, &temporary)?;
     copy(&*segment, &*aside, torn.start.offset(), torn.end)?;
     aside.sync_data()?;
+    storage.rename(&temporary, &path)?;
     storage.sync_folder(ASIDE_FOLDER)?;
+    // Both folders: the name that a power cut would bring back is one that the next repair removes.
+    storage.sync_folder(LOG_FOLDER)?;
     Ok(path)
+}
+
+/// True if a file that was set aside has the same torn bytes as the segment.
+fn has_tail(aside: &dyn StorageFile, segment: &dyn StorageFile, torn: &TornTail) -> Result<bool> {
+    let (start, end) = (u64::from(torn.start.offset()), u64::from(torn.end));
+    if aside.length()? != end {
+        return Ok(false);
+    }
+    let mut at = start;
+    while at < end {
+        let piece = (end - at).min(PIECE as u64);
+        if read_upto(aside, at, piece as usize)? != read_upto(segment, at, piece as usize)? {
+            return Ok(false);
+        }
+        at = at.saturating_add(piece);
+    }
+    Ok(true)
 }
 
 fn copy_and_seal(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch, in_place: bool) -> Result<()> {

@@ -181,3 +181,75 @@ fn a_damaged_header_behind_a_seal_goes_aside_and_the_store_opens_ever_after() {
     fourth.commit(&[b"d"]);
     assert_eq!(scan(&log.storage).unwrap().0, [b"a".as_slice(), b"c", b"d"]);
 }
+
+/// What was set aside in epoch 5, by name.
+fn aside(storage: &MemoryStorage) -> Vec<(String, Vec<u8>)> {
+    storage.image().into_iter().filter(|(path, _)| path.starts_with("aside/")).collect()
+}
+
+#[test]
+fn segments_of_one_number_that_go_aside_in_one_epoch_are_all_kept() {
+    let mut log = Log::new(SMALL);
+    log.commit(&[b"a"]);
+    let (mut next, _) = reopen(&log.storage, 2);
+    for (payload, again) in [(b"x", ""), (b"y", ".2"), (b"z", ".3")] {
+        next.commit(&[payload]);
+        next.storage.damage(&segment_path(SegmentNumber(2)), 20, 1);
+        let found = next.storage.image()[&segment_path(SegmentNumber(2))].clone();
+        let (opened, repaired) = reopen(&log.storage, 5);
+        let name = format!("aside/0000000002.segment.5{again}");
+        assert_eq!(repaired.set_aside, std::slice::from_ref(&name));
+        assert!(opened.storage.crash(Crash::PowerCutLosesAll, 1).image()[&name] == found);
+        next = opened;
+    }
+    assert_eq!(aside(&log.storage).len(), 3);
+}
+
+#[test]
+fn torn_tails_of_one_segment_and_one_epoch_are_all_kept_once() {
+    let storage = Log::new(SMALL).storage;
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for (payload, name) in [(b"one", "5"), (b"two", "5.2"), (b"one", "5"), (b"six", "5.3")] {
+        let mut log = Log::in_storage(storage.clone(), &start(SMALL));
+        log.commit(&[b"a"]);
+        let torn = log.write(&[payload]);
+        storage.damage(&segment_path(SegmentNumber(1)), u64::from(torn.start.offset()) + 2, 1);
+        let found = storage.image()[&segment_path(SegmentNumber(1))][torn.start.offset() as usize..][..100].to_vec();
+        let (_, repaired) = reopen(&storage, 5);
+        assert_eq!(repaired.set_aside, [format!("aside/0000000001.segment.{name}")]);
+        kept.push(found);
+        let after = storage.crash(Crash::PowerCutLosesAll, 1);
+        for tail in &kept {
+            let has = |(_, bytes): &(String, Vec<u8>)| bytes[torn.start.offset() as usize..].starts_with(tail);
+            assert_eq!(aside(&after).iter().filter(|one| has(one)).count(), 1);
+        }
+        storage.remove(&segment_path(SegmentNumber(2))).unwrap();
+    }
+}
+
+#[test]
+fn a_repair_that_is_stopped_and_done_again_in_its_epoch_keeps_one_evidence() {
+    let mut log = Log::new(SMALL);
+    log.commit(&[b"a"]);
+    let torn = log.commit(&[&[3; 1_500]]);
+    let path = segment_path(SegmentNumber(1));
+    log.storage.damage(&path, u64::from(torn.start.offset()) + 400, 1);
+    let (before, from) = (log.storage.image()[&path].clone(), torn.start.offset() as usize);
+    for calls in 0.. {
+        let mut done = false;
+        for seed in 0..20 {
+            let storage = log.storage.crash(Crash::Kill, seed);
+            let ending = scan(&storage).unwrap().1;
+            storage.stop_after_calls(calls);
+            done = repair(&storage, STREAM, &ending, Epoch(5)).is_ok();
+            let after = storage.crash(if seed % 2 == 0 { Crash::PowerCut } else { Crash::Kill }, seed);
+            reopen(&after, 5);
+            let kept = aside(&after.crash(Crash::PowerCutLosesAll, seed));
+            let [(_, bytes)] = kept.as_slice() else { panic!("{calls} {seed}: {} files", kept.len()) };
+            assert!(bytes[from..] == before[from..bytes.len()], "{calls} {seed}");
+        }
+        if done {
+            break;
+        }
+    }
+}
