@@ -279,6 +279,8 @@ impl Machine for StoreMachine {
     fn append(&mut self, bytes: &[u8]) -> bool {
         let Role::Following(follower) = &mut self.role else { return false };
         let (appended, end) = (follower.append(bytes), follower.ends().end());
+        let damaged = follower.take_damaged().into_iter();
+        self.violations.extend(damaged.map(|damaged| format!("message {} came damaged", damaged.sequence)));
         self.note_written(bytes, end);
         match appended {
             Err(error @ Error::Storage { .. }) => self.is_well("a batch cannot be appended", Err(error)),

@@ -7,7 +7,8 @@ use super::log_ends::LogEnds;
 use super::shipment::shipment;
 use crate::error::{Error, Result};
 use crate::message_log::{
-    AppenderStart, CutPoint, Identity, LogPosition, Mark, SegmentAppender, Stream, cut_after, note_epoch,
+    AppenderStart, CutPoint, DamagedPayload, Identity, LogPosition, Mark, SegmentAppender, Stream, Taken, cut_after,
+    note_epoch,
 };
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::storage::Storage;
@@ -64,6 +65,7 @@ pub struct Follower {
     segment_bytes: u32,
     opening_bytes: u32,
     report: RecoveryReport,
+    damaged: Vec<DamagedPayload>,
     parts: FollowerParts,
 }
 
@@ -96,7 +98,7 @@ impl Follower {
             UncommittedBatch { header, start, bytes }
         });
         let parts = FollowerParts { owner, appender, tail: tail.collect(), ends, end };
-        Ok(Self { storage, stream, segment_bytes, opening_bytes, report: recovered.report, parts })
+        Ok(Self { storage, stream, segment_bytes, opening_bytes, report: recovered.report, damaged: Vec::new(), parts })
     }
 
     /// Appends batches of the primary, which stand one after the other, without syncing them.
@@ -122,7 +124,8 @@ impl Follower {
 
     fn append_one(&mut self, mut bytes: Vec<u8>) -> Result<()> {
         let committed = self.parts.owner.state().position.end;
-        let appended = self.parts.appender.append_foreign(&mut bytes, committed)?;
+        let Taken { appended, damaged } = self.parts.appender.append_foreign(&mut bytes, committed)?;
+        self.damaged.extend(damaged);
         let header = appended.header;
         self.parts.ends.appended(&header);
         self.parts.ends.synced(appended.synced.sequence);
@@ -170,7 +173,7 @@ impl Follower {
     /// # Errors
     /// As [`cut_after`], of which `committed` means that the logs are not of one history. The copy must be opened again.
     pub fn cut_after(self, epoch: Epoch, end: Sequence) -> Result<(Self, Option<String>)> {
-        let Self { storage, stream, segment_bytes, opening_bytes, report, parts } = self;
+        let Self { storage, stream, segment_bytes, opening_bytes, report, damaged, parts } = self;
         let FollowerParts { owner, appender, mut tail, mut ends, .. } = parts;
         drop(appender);
         let last = |next: Sequence| Sequence(next.0.saturating_sub(1));
@@ -181,7 +184,7 @@ impl Follower {
         let next = Next { number: cut.next_segment, given_bytes: 0, segment_bytes, opening_bytes };
         let appender = next.segment(&storage, stream, &cut.position)?;
         let parts = FollowerParts { owner, appender, tail, ends, end: cut.position };
-        Ok((Self { storage, stream, segment_bytes, opening_bytes, report, parts }, cut.evidence))
+        Ok((Self { storage, stream, segment_bytes, opening_bytes, report, damaged, parts }, cut.evidence))
     }
 
     /// The log, as the protocol looks at it.
@@ -210,6 +213,11 @@ impl Follower {
     /// As [`shipment`].
     pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
         shipment(&self.storage, self.parts.owner.state(), first, self.parts.appender.written(), bytes_max)
+    }
+
+    /// The messages that came damaged since the last call. Another copy may have them whole.
+    pub fn take_damaged(&mut self) -> Vec<DamagedPayload> {
+        std::mem::take(&mut self.damaged)
     }
 
     /// The report of the opening.
