@@ -7,7 +7,7 @@
 //! in [`extension`]. [`quota::memory_accounting`] limits the memory that connections hold, [`quota::unfinished`]
 //! limits how much is read from peers that never finish their requests, and [`connection::subscriptions`] limits
 //! how many due messages a client is sent. [`client::caller`] is the client's end, and [`client::delivery_keys`]
-//! are its names for deliveries.
+//! are its names for deliveries. [`peer`] has the frames that nodes of a group of copies send to each other.
 
 pub mod client;
 pub mod connection;
@@ -16,6 +16,7 @@ pub mod fields;
 pub mod frame;
 pub mod http;
 pub mod malformed;
+pub mod peer;
 pub mod qmq;
 pub mod quota;
 pub mod reader;

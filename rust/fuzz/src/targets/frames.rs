@@ -83,7 +83,7 @@ fn judge_heads(stream: &[u8]) -> Result<(), String> {
 }
 
 /// The stream in pieces of any size, some of them empty.
-fn cut<'a>(stream: &'a [u8], chance: &mut Chance) -> Vec<&'a [u8]> {
+pub(super) fn cut<'a>(stream: &'a [u8], chance: &mut Chance) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     let mut rest = stream;
     while !rest.is_empty() {

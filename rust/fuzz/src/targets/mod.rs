@@ -6,6 +6,7 @@ mod foreign;
 mod frames;
 mod http;
 mod log;
+mod peers;
 mod records;
 mod requests;
 mod runs;
@@ -98,6 +99,7 @@ const OTHERS: &[Target] = &[
     body("meta", records::judge_meta),
     body("receipt", records::judge_receipt),
     file("frame_decoder", MUTATIONS, frames::judge),
+    file("peer_frames", MUTATIONS, peers::judge),
     body("http", http::judge),
     request("qmq_send", SEND),
     request("qmq_pull", PULL),

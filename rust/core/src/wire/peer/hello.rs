@@ -1,0 +1,176 @@
+//! The hello of a node, and the refusal of another node's connection.
+//!
+//! A hello is:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 8 | `magic`: `DMQPEERS` |
+//! | 2 | `version` of this protocol. In another version, the fields behind it are not read |
+//! | 4 | `format_level`: the format that the node writes |
+//! | 16 | `stream`: identifies the history of messages |
+//! | 4 | `timeline` |
+//! | 16 | `node`: from the identity file of its store |
+//! | 8 | `nonce`: a random number of this run of the node |
+//!
+//! A refusal is one byte. For another version, the versions (2 bytes each) of the node that refuses and of the one that is
+//! refused follow.
+
+use bytes::BufMut;
+
+use crate::replication::NodeId;
+use crate::wire::malformed::{Malformed, Read};
+use crate::wire::reader::Reader;
+
+/// The version of this protocol.
+pub const PEER_VERSION: u16 = 1;
+/// The first bytes of a hello.
+const MAGIC: [u8; 8] = *b"DMQPEERS";
+
+/// A node, as it presents itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// The format that it writes.
+    pub format_level: u32,
+    /// The stream of its store.
+    pub stream: [u8; 16],
+    /// Which of the histories that grew from the stream.
+    pub timeline: u32,
+    /// Its id.
+    pub node: NodeId,
+    /// A random number of this run of the node.
+    pub nonce: u64,
+}
+
+/// A hello in this version, or the other version.
+pub(super) enum Greeted {
+    Here(Hello),
+    Other(u16),
+}
+
+impl Hello {
+    /// Returns why this node refuses the node with that hello.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge(&self, other: &Self) -> Result<(), Refusal> {
+        if other.node == self.node {
+            return Err(if other.nonce == self.nonce { Refusal::Itself } else { Refusal::CopiedFolder });
+        }
+        if other.stream != self.stream {
+            return Err(Refusal::OtherStream);
+        }
+        if other.timeline != self.timeline {
+            return Err(Refusal::OtherTimeline);
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        Self::put_version(out, PEER_VERSION);
+        out.put_u32(self.format_level);
+        out.put_slice(&self.stream);
+        out.put_u32(self.timeline);
+        out.put_slice(&self.node.0);
+        out.put_u64(self.nonce);
+    }
+
+    pub(super) fn put_version(out: &mut Vec<u8>, version: u16) {
+        out.put_slice(&MAGIC);
+        out.put_u16(version);
+    }
+}
+
+/// Reads a hello.
+///
+/// # Errors
+/// `Malformed`, naming the field.
+pub(super) fn read_hello(reader: &mut Reader<'_>) -> Read<Greeted> {
+    let magic: [u8; 8] = reader.array("magic")?;
+    if magic != MAGIC {
+        let found = i64::from_be_bytes(magic);
+        return Err(Malformed::Value { field: "magic", expected: "DMQPEERS", found });
+    }
+    let version = reader.u16("version")?;
+    if version != PEER_VERSION {
+        return Ok(Greeted::Other(version));
+    }
+    Ok(Greeted::Here(Hello {
+        format_level: reader.u32("format_level")?,
+        stream: reader.array("stream")?,
+        timeline: reader.u32("timeline")?,
+        node: NodeId(reader.array("node")?),
+        nonce: reader.u64("nonce")?,
+    }))
+}
+
+/// Why a node refuses a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The nodes have copies of different stores.
+    #[error("the other node has a copy of another stream")]
+    OtherStream,
+    /// The copies grew from one stream, but one of them was made from a backup.
+    #[error("the other node has another timeline of the stream")]
+    OtherTimeline,
+    /// Both nodes have one id, because the folder of a store was copied.
+    #[error("the other node has the same id, so the folder of one of them is a copy of the other's")]
+    CopiedFolder,
+    /// A node has connected to itself.
+    #[error("the address is that of the node itself")]
+    Itself,
+    /// The nodes speak different versions of this protocol.
+    #[error("the refusing node speaks version {refusing} of the protocol, the other one version {refused}")]
+    OtherVersion {
+        /// The version of the node that refuses.
+        refusing: u16,
+        /// The version of the other one.
+        refused: u16,
+    },
+    /// Another node than the one that is configured answers at an address.
+    #[error("another node answers at the address than the configured one")]
+    OtherNode,
+    /// The node that connects already has a connection to a node of this id, at another address.
+    #[error("a node of the same id answers at another address")]
+    TwoAddresses,
+}
+
+impl Refusal {
+    const fn number(self) -> u8 {
+        match self {
+            Self::OtherStream => 1,
+            Self::OtherTimeline => 2,
+            Self::CopiedFolder => 3,
+            Self::Itself => 4,
+            Self::OtherVersion { .. } => 5,
+            Self::OtherNode => 6,
+            Self::TwoAddresses => 7,
+        }
+    }
+
+    pub(super) fn put(self, out: &mut Vec<u8>) {
+        out.put_u8(self.number());
+        if let Self::OtherVersion { refusing, refused } = self {
+            out.put_u16(refusing);
+            out.put_u16(refused);
+        }
+    }
+
+    /// Reads a refusal.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Read<Self> {
+        Ok(match reader.u8("refusal")? {
+            1 => Self::OtherStream,
+            2 => Self::OtherTimeline,
+            3 => Self::CopiedFolder,
+            4 => Self::Itself,
+            5 => Self::OtherVersion { refusing: reader.u16("refusing")?, refused: reader.u16("refused")? },
+            6 => Self::OtherNode,
+            7 => Self::TwoAddresses,
+            found => {
+                return Err(Malformed::Value { field: "refusal", expected: "1 to 7", found: i64::from(found) });
+            }
+        })
+    }
+}

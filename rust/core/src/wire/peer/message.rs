@@ -1,0 +1,169 @@
+//! The fields of each [`Message`], in the order in which it has them.
+//!
+//! | kind | message | fields after `epoch u32` |
+//! |---|---|---|
+//! | 16 | lead | `attempt u64 \| coordinator u64 \| version u64` |
+//! | 17 | promised | `attempt u64 \| answer u64 \| history` |
+//! | 18 | match | `attempt u64 \| answer u64 \| last_epoch u32 \| end u64` |
+//! | 19 | batches | `attempt u64 \| from u64 \| committed u64 \| blob` |
+//! | 20 | heartbeat | `attempt u64 \| end u64 \| committed u64` |
+//! | 21 | synced | `attempt u64 \| end u64` |
+//! | 22 | resend | `attempt u64 \| from u64` |
+//! | 23 | unmatched | |
+//! | 24 | refused | |
+//! | 25 | take over | `attempt u64` |
+//!
+//! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
+//! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes.
+
+use bytes::BufMut;
+
+use crate::error::Result;
+use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
+use crate::replication::{History, Message, Version};
+use crate::units::{Epoch, Sequence};
+use crate::wire::fields::{put_blob, put_count};
+use crate::wire::malformed::{Malformed, Read};
+use crate::wire::reader::Reader;
+
+/// The most bytes of batches in one message: one batch of the largest segment.
+pub const BATCHES_BYTES_MAX: usize = fresh_room(SEGMENT_BYTES_MAX) as usize;
+/// The most epochs of a history.
+pub const HISTORY_EPOCHS_MAX: usize = 1 << 20;
+/// Bytes of an epoch in a history.
+const EPOCH_BYTES: usize = 16;
+
+const LEAD: u8 = 16;
+const PROMISED: u8 = 17;
+const MATCH: u8 = 18;
+const BATCHES: u8 = 19;
+const HEARTBEAT: u8 = 20;
+const SYNCED: u8 = 21;
+const RESEND: u8 = 22;
+const UNMATCHED: u8 = 23;
+const REFUSED: u8 = 24;
+const TAKE_OVER: u8 = 25;
+
+/// True if frames of this kind have messages.
+pub(super) const fn is_message(kind: u8) -> bool {
+    matches!(kind, LEAD..=TAKE_OVER)
+}
+
+pub(super) const fn kind_of(message: &Message) -> u8 {
+    match message {
+        Message::Lead { .. } => LEAD,
+        Message::Promised { .. } => PROMISED,
+        Message::Match { .. } => MATCH,
+        Message::Batches { .. } => BATCHES,
+        Message::Heartbeat { .. } => HEARTBEAT,
+        Message::Synced { .. } => SYNCED,
+        Message::Resend { .. } => RESEND,
+        Message::Unmatched { .. } => UNMATCHED,
+        Message::Refused { .. } => REFUSED,
+        Message::TakeOver { .. } => TAKE_OVER,
+    }
+}
+
+/// Appends the fields of a message.
+///
+/// # Errors
+/// `TooLarge` naming `history` or `batches`.
+pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
+    let mut put = |epoch: Epoch, numbers: &[u64]| {
+        out.put_u32(epoch.0);
+        for number in numbers {
+            out.put_u64(*number);
+        }
+    };
+    match message {
+        Message::Lead { epoch, attempt, seen: (coordinator, version) } => {
+            put(*epoch, &[*attempt, *coordinator, version.0]);
+        }
+        Message::Promised { epoch, attempt, answer, history } => {
+            put(*epoch, &[*attempt, *answer]);
+            put_history(out, history)?;
+        }
+        Message::Match { epoch, attempt, answer, last_epoch, end } => {
+            put(*epoch, &[*attempt, *answer]);
+            put(*last_epoch, &[end.0]);
+        }
+        Message::Batches { epoch, attempt, from, committed, bytes } => {
+            put(*epoch, &[*attempt, from.0, committed.0]);
+            put_blob(out, "batches", BATCHES_BYTES_MAX, bytes)?;
+        }
+        Message::Heartbeat { epoch, attempt, end, committed } => put(*epoch, &[*attempt, end.0, committed.0]),
+        Message::Synced { epoch, attempt, end } => put(*epoch, &[*attempt, end.0]),
+        Message::Resend { epoch, attempt, from } => put(*epoch, &[*attempt, from.0]),
+        Message::Unmatched { epoch } | Message::Refused { epoch } => put(*epoch, &[]),
+        Message::TakeOver { epoch, attempt } => put(*epoch, &[*attempt]),
+    }
+    Ok(())
+}
+
+/// Reads the fields of a message of this kind.
+///
+/// # Errors
+/// `Malformed`, naming the field.
+pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
+    let epoch = Epoch(reader.u32("epoch")?);
+    match kind {
+        UNMATCHED => return Ok(Message::Unmatched { epoch }),
+        REFUSED => return Ok(Message::Refused { epoch }),
+        _ => {}
+    }
+    let attempt = reader.u64("attempt")?;
+    let mut sequence = |field| reader.u64(field).map(Sequence);
+    Ok(match kind {
+        LEAD => {
+            let seen = (reader.u64("coordinator")?, Version(reader.u64("version")?));
+            Message::Lead { epoch, attempt, seen }
+        }
+        PROMISED => {
+            let answer = reader.u64("answer")?;
+            Message::Promised { epoch, attempt, answer, history: read_history(reader)? }
+        }
+        MATCH => {
+            let (answer, last_epoch) = (reader.u64("answer")?, Epoch(reader.u32("last_epoch")?));
+            Message::Match { epoch, attempt, answer, last_epoch, end: Sequence(reader.u64("end")?) }
+        }
+        BATCHES => {
+            let (from, committed) = (sequence("from")?, sequence("committed")?);
+            let bytes = reader.blob("batches", BATCHES_BYTES_MAX)?.to_vec();
+            Message::Batches { epoch, attempt, from, committed, bytes }
+        }
+        HEARTBEAT => {
+            let (end, committed) = (sequence("end")?, sequence("committed")?);
+            Message::Heartbeat { epoch, attempt, end, committed }
+        }
+        SYNCED => Message::Synced { epoch, attempt, end: sequence("end")? },
+        RESEND => Message::Resend { epoch, attempt, from: sequence("from")? },
+        TAKE_OVER => Message::TakeOver { epoch, attempt },
+        _ => return Err(Malformed::Value { field: "kind", expected: "a message", found: i64::from(kind) }),
+    })
+}
+
+fn put_history(out: &mut Vec<u8>, history: &History) -> Result<()> {
+    put_count(out, "history", HISTORY_EPOCHS_MAX, history.epochs.len())?;
+    for entry in &history.epochs {
+        out.put_u32(entry.epoch.0);
+        out.put_u64(entry.first_sequence.0);
+        out.put_u32(entry.chain_before);
+    }
+    out.put_u64(history.end.sequence.0);
+    out.put_u32(history.end.chain);
+    Ok(())
+}
+
+fn read_history(reader: &mut Reader<'_>) -> Read<History> {
+    let count = reader.count("history", HISTORY_EPOCHS_MAX, EPOCH_BYTES)?;
+    let mut epochs = Vec::with_capacity(count);
+    for _ in 0..count {
+        epochs.push(EpochEntry {
+            epoch: Epoch(reader.u32("history")?),
+            first_sequence: Sequence(reader.u64("history")?),
+            chain_before: reader.u32("history")?,
+        });
+    }
+    let end = HistoryEnd { sequence: Sequence(reader.u64("last_sequence")?), chain: reader.u32("chain")? };
+    Ok(History { epochs, end })
+}
