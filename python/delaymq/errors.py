@@ -29,6 +29,7 @@
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         ├── TimedOut         (TimeoutError)       a wait was over before its event
         ├── Unreachable      (ConnectionError)    no server answers at an address
+        │   └── NotPrimary                        no node is the primary of its copies
         ├── AmbiguousError                        the answer was lost: it may be done or not
         ├── ProtocolError                         the peer is no delaymq server, or of another version
         ├── Unauthorized                          the server requires a token, or another one
@@ -65,6 +66,7 @@ __all__ = [
     "NamesFull",
     "NewerFormat",
     "NotAStore",
+    "NotPrimary",
     "PermissionDenied",
     "Poisoned",
     "ProtocolError",
@@ -295,6 +297,18 @@ class Unreachable(StoreError, ConnectionError):
         """Stores the message, ECONNREFUSED and each detail."""
         OSError.__init__(self, _errno.ECONNREFUSED, message or type(self).__doc__)
         vars(self).update(details)
+
+
+class NotPrimary(Unreachable):
+    """Nodes answer, and no node was the primary of its copies until the timeout of the call; nothing was done.
+
+    Attributes:
+        address: Where the primary is, as `host:port`, as far as the last node that refused knows; empty if it does not.
+        epoch: The epoch of the copies that this node knows of.
+    """
+
+    address: str | None = None
+    epoch: int | None = None
 
 
 class AmbiguousError(StoreError):

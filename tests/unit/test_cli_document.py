@@ -63,5 +63,6 @@ def test_codes_of_errors() -> None:
     assert found["PermissionDenied"] is found["Poisoned"] is Exit.STORE
     assert found["Locked"] is found["Busy"] is found["Stopping"] is Exit.BUSY
     assert found["Unreachable"] is found["TimedOut"] is found["ProtocolError"] is Exit.NO_SERVER
+    assert found["NotPrimary"] is Exit.NO_SERVER
     assert (found["Unauthorized"], found["AmbiguousError"]) == (Exit.UNAUTHORIZED, Exit.AMBIGUOUS)
     assert not re.search(r"Traceback", PAGE)

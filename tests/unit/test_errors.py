@@ -20,6 +20,7 @@ PYTHON_WORDS: dict[type[Exception], type[Exception]] = {
     errors.MissingFile: FileNotFoundError,
     errors.TimedOut: TimeoutError,
     errors.Unreachable: ConnectionError,
+    errors.NotPrimary: ConnectionError,
 }
 
 

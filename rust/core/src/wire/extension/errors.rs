@@ -96,6 +96,9 @@ codes! {
     Busy = 1031, "Busy";
     /// The server is stopping; the client may connect again when it is back.
     Stopping = 1032, "Stopping";
+    /// This node is not the primary of its group of copies, and nothing was done. `address` is where the primary is,
+    /// as `host:port`, or empty if that is not known; `epoch` is the epoch that this node knows of.
+    NotPrimary = 1033, "NotPrimary";
 }
 
 impl ErrorCode {
@@ -107,6 +110,7 @@ impl ErrorCode {
                 | Self::NamesFull
                 | Self::Busy
                 | Self::Stopping
+                | Self::NotPrimary
                 | Self::Storage
                 | Self::Poisoned
                 | Self::Locked
@@ -154,6 +158,8 @@ attributes! {
     Index = 10, "index";
     Owner = 11, "owner";
     Caller = 12, "caller";
+    Address = 13, "address";
+    Epoch = 14, "epoch";
 }
 
 /// The value of a detail.

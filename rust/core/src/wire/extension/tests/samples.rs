@@ -18,7 +18,7 @@ use crate::wire::extension::clock::ClockTold;
 use crate::wire::extension::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, put_deliver};
 use crate::wire::extension::consumers::Consumers;
 use crate::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
-use crate::wire::extension::errors::RemoteError;
+use crate::wire::extension::errors::{Attribute, ErrorCode, RemoteError};
 use crate::wire::extension::forecast::{ForecastAsked, ForecastTold};
 use crate::wire::extension::hello::{Hello, Welcome, put_ping};
 use crate::wire::extension::key_fate::KeyFate;
@@ -399,10 +399,13 @@ pub(super) fn clock_told(hold: Hold, accepted_in_ms: Option<u64>) -> ClockTold {
 }
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
-/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load, a clock, the fate of a key.
+/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load, a clock, the fate of a key,
+/// and the error of a node that is not the primary.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
+    let not_primary = RemoteError::new(ErrorCode::NotPrimary, "this node is not the primary");
+    let not_primary = not_primary.with(Attribute::Address, "b.example:20801").with(Attribute::Epoch, 7);
     vec![
         written(&|out| {
             put_deliver(out, 4, Millis(21), messages.len()).unwrap();
@@ -425,5 +428,6 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         written(&|out| LOAD_TOLD.put(out)),
         written(&|out| clock_told(STEPPED, Some(60_000)).put(out)),
         written(&|out| KeyFate::Dispatched(receipt(1)).put(out)),
+        written(&|out| not_primary.put(out).unwrap()),
     ]
 }
