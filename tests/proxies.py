@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["HELLO", "Relay", "answer", "frame", "hello_answer", "played"]
+__all__ = ["HELLO", "NOT_PRIMARY", "Relay", "answer", "frame", "hello_answer", "not_primary_body", "played"]
 
 HELLO, PING, PUBLISH, CANCEL, SUBSCRIBE, CREDIT, DELIVER, ACKNOWLEDGE, GIVE_BACK = range(200, 209)
 MOVE, PUBLISH_ON_TERMS, CANCEL_KEY, MOVE_KEY = range(212, 216)
@@ -23,6 +23,7 @@ HEAD = struct.Struct(">ihIhhiih")
 MAGIC = 0xDEC10ADE
 PATIENCE_S = 20
 ANSWER = 1
+NOT_PRIMARY = 1033
 
 
 def frame(code: int, body: bytes, *, opaque: int = 0, flags: int = 0, of: int = 0) -> bytes:
@@ -35,6 +36,12 @@ def answer(command: int, opaque: int, body: bytes = b"", code: int = 0) -> bytes
 
 def error_body(words: str) -> bytes:
     return struct.pack(">I", len(words)) + words.encode() + b"\0"
+
+
+def not_primary_body(words: str, address: str, epoch: int) -> bytes:
+    text = address.encode()
+    details = struct.pack(">BBBI", 2, 13, 0, len(text)) + text + struct.pack(">BBQ", 14, 1, epoch)
+    return error_body(words)[:-1] + details
 
 
 def hello_answer(opaque: int) -> bytes:

@@ -20,6 +20,7 @@ from delaymq import (
     Closed,
     DelaymqError,
     InvalidArgument,
+    NotPrimary,
     Poisoned,
     ProtocolError,
     Stopping,
@@ -31,7 +32,7 @@ from delaymq import (
     WrongType,
 )
 from delaymq.client import options
-from delaymq.client.options import Address
+from delaymq.client.options import Address, Addresses
 from ports import lone_port
 from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 
@@ -49,9 +50,30 @@ PendingRequest = Callable[[socket.socket, int, int], object]
     ],
 )
 def test_an_address_is_read_from_its_url(url: str, host: str, port: int) -> None:
-    found = Address.of(url)
-    assert found == Address(host, port)
-    assert Address.of(str(found)) == found
+    found = Addresses.of(url)
+    assert found == Addresses(Address(host, port))
+    assert Addresses.of(str(found)) == found
+
+
+def test_the_addresses_of_several_nodes_are_read_in_order_and_each_once() -> None:
+    found = Addresses.of("delaymq://b.example:5,a,[::1]:7,[2001:db8::2],a:20801/")
+    others = (Address("a", 20801), Address("::1", 7), Address("2001:db8::2", 20801))
+    assert found == Addresses(Address("b.example", 5), others)
+    assert str(found) == "delaymq://b.example:5,a:20801,[::1]:7,[2001:db8::2]:20801"
+    assert Addresses.of(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "bad"),
+    [
+        *(("a:1,", ""), (",a:1", ""), ("a,,b", ""), ("a:1,b:x,c", "b:x"), ("a:0,b", "a:0"), ("a,me@b", "me@b")),
+        *(("a/,b", "a/"), ("a,b?c", "b?c"), ("a,delaymq://b", "delaymq://b"), ("[::1]:1,[::2", "[::2")),
+    ],
+)
+def test_the_part_of_a_list_that_is_no_address_is_named(remote: Remote, nodes: str, bad: str) -> None:
+    with pytest.raises(InvalidArgument, match="delaymq://host:port,host:port") as caught:
+        remote.connect(f"delaymq://{nodes}")
+    assert (caught.value.argument, caught.value.found) == ("url", repr(bad))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +139,7 @@ def test_a_server_that_says_nothing(remote: Remote, monkeypatch: pytest.MonkeyPa
         (answer(HELLO, 0, error_body("version 1 alone"), code=1021), ProtocolError, "version 1 alone"),
         (answer(HELLO, 0, error_body("a token, please"), code=1030), Unauthorized, "a token, please"),
         (answer(HELLO, 0, error_body("come later"), code=1032), Stopping, "come later"),
+        (answer(HELLO, 0, error_body("not here"), code=1033), NotPrimary, "not here"),
         (b"", Unreachable, "closed the connection"),
     ],
 )

@@ -96,6 +96,15 @@ def test_one_that_is_no_server_is_told() -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     for url in ("127.0.0.1:20801", "http://127.0.0.1", "delaymq://", "delaymq://a:99999", ""):
         assert "expected delaymq://host:port" in refused(2, "status", "--server", url)
+    line = refused(2, "status", "--server", "delaymq://a:1,b:x")
+    assert line == "delaymq: url: expected delaymq://host:port,host:port, found 'b:x'"
+
+
+def test_a_verb_finds_the_node_that_answers(tmp_path: Path) -> None:
+    with place_over(tmp_path / "store", "server") as place:
+        url = f"delaymq://127.0.0.1:{lone_port()},{place[1].removeprefix('delaymq://')}"
+        assert command("publish", "a", "x", "--server", url).returncode == 0
+        assert json.loads(command("status", "--json", "--server", url).stdout)["ready"] == 1
 
 
 def test_the_token_of_a_file_is_sent_and_a_refusal_has_its_code(tmp_path: Path) -> None:

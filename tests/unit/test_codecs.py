@@ -22,7 +22,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.input import arguments
 from delaymq.cli.input.json_lines import body_of, message_of
 from delaymq.cli.input.settings import KEYS, load
-from delaymq.client.options import Address
+from delaymq.client.options import Address, Addresses
 from delaymq.demo.frames import HEADER, Deliveries, FrameReader, Kind
 from delaymq.demo.summary import bars, percentile
 from delaymq.durations import LEVELS_S, MILLISECONDS_MAX, delay_ms, due_ms, due_of, level_ms, moment
@@ -225,20 +225,21 @@ def test_every_file_is_toml_or_refused(tmp_path_factory: pytest.TempPathFactory,
 @example("delaymq://[::1%eth0]:1")
 @example("delaymq://a:99999")
 @example("delaymq://\u2100:1")
+@example("delaymq://a,[::1],b:2")
 def test_every_url_is_an_address_or_refused(url: str) -> None:
-    found = tried(REFUSED, Address.of, url)
+    found = tried(REFUSED, Addresses.of, url)
     if isinstance(found, REFUSED):
         assert found.argument == "url"
     else:
-        assert 0 < found.port < 65_536
-        assert Address.of(str(found)) == found
+        assert all(0 < node.port < 65_536 for node in (found.first, *found.others))
+        assert Addresses.of(str(found)) == found
 
 
 @thorough
 @given(st.ip_addresses(), st.integers(1, 65_535))
 def test_an_address_comes_back_from_its_text(host: Any, port: int) -> None:
     address = Address(str(host), port)
-    assert Address.of(str(address)) == address
+    assert Address.of(f"delaymq://{address}") == address
 
 
 def receipt_text(data: bytes) -> str:

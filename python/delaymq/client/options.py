@@ -1,4 +1,4 @@
-"""The options of a client, and the address of a server: `delaymq://host:port`."""
+"""The options of a client, and the addresses of a server's nodes: `delaymq://host:port,host:port`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from delaymq.durations import Duration, delay_ms
 
 PORT = 20801  # the default port of `delaymq serve`
 EXPECTED = "delaymq://host:port"
+SEVERAL = "delaymq://host:port,host:port"
+
+
+AddressTuple: TypeAlias = tuple[str, int, str]
+"""Host, port and text of an address."""
+
+AddressTuples: TypeAlias = tuple[AddressTuple, list[AddressTuple], str]
+"""The address of the first node, those of the others, and the text of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +35,69 @@ class Address:
     port: int
 
     @classmethod
-    def of(cls, url: str) -> Address:
-        """Parses a URL.
-
-        Raises:
-            WrongType: It is not a str.
-            InvalidArgument: It is not the URL of a delaymq server.
-        """
-        anything: object = url
-        if not isinstance(anything, str):
-            raise wrong_type("url", "str", anything)
+    def of(cls, url: str) -> Address | None:
+        """Parses the URL of one node; None if it is anything else."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
             (host or "").encode("idna")  # as name resolution does; UnicodeError is a ValueError
         except ValueError:
-            raise refused("url", EXPECTED, url) from None
-        unexpected = (parts.username, parts.password, parts.path.removesuffix("/"), parts.query, parts.fragment)
+            return None
+        unexpected = (parts.username, parts.password, parts.path, parts.query, parts.fragment)
         if parts.scheme != "delaymq" or not host or "\0" in host or port == 0 or any(unexpected):
-            raise refused("url", EXPECTED, url)
+            return None
         return cls(host, PORT if port is None else port)
+
+    def of_core(self) -> AddressTuple:
+        """The address as the core takes it."""
+        host = self.host if self.host.isascii() else self.host.encode("idna").decode()
+        return host, self.port, f"delaymq://{self}"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"delaymq://{host}:{self.port}"
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses of the nodes of a server, of which there is at least one.
+
+    Attributes:
+        first: The first one.
+        others: The others, in order.
+    """
+
+    first: Address
+    others: tuple[Address, ...] = ()
+
+    @classmethod
+    def of(cls, url: str) -> Addresses:
+        """Parses a URL.
+
+        Raises:
+            WrongType: It is not a str.
+            InvalidArgument: It is not the URL of a delaymq server; `found` is the part that is none.
+        """
+        anything: object = url
+        if not isinstance(anything, str):
+            raise wrong_type("url", "str", anything)
+        scheme, separator, rest = url.removesuffix("/").partition("://")
+        parts = rest.split(",")
+        nodes = []
+        for part in parts:
+            node = Address.of(f"{scheme}{separator}{part}")
+            if node is None:
+                raise refused("url", EXPECTED, url) if len(parts) == 1 else refused("url", SEVERAL, part)
+            nodes.append(node)
+        first, *others = dict.fromkeys(nodes)
+        return cls(first, tuple(others))
+
+    def of_core(self) -> AddressTuples:
+        """The addresses as the core takes them."""
+        return self.first.of_core(), [node.of_core() for node in self.others], str(self)
+
+    def __str__(self) -> str:
+        return "delaymq://" + ",".join(map(str, (self.first, *self.others)))
 
 
 TIMEOUT_S = 30.0  # default timeout of a call
@@ -59,9 +106,9 @@ PING_S = 10.0  # after this time without traffic in one of the directions, the c
 SILENCE_S = 30.0  # after this time without a byte from the server, the connection is closed
 AGAIN_S = 0.25  # delay before a subscription is requested again after a temporary refusal
 
-CoreOptions: TypeAlias = tuple[tuple[str, int, str], bytes, tuple[int, str], tuple[int, int, int, int]]
-"""Options as `_core.Connection` takes them: host, port and text of the address; token; the timeout in milliseconds and
-as text; and, in milliseconds, `hello_s`, `ping_s`, `silence_s` and `again_s`.
+CoreOptions: TypeAlias = tuple[AddressTuples, bytes, tuple[int, str], tuple[int, int, int, int]]
+"""Options as `_core.Connection` takes them: the addresses; token; the timeout in milliseconds and as text; and, in
+milliseconds, `hello_s`, `ping_s`, `silence_s` and `again_s`.
 """
 
 
@@ -79,7 +126,7 @@ class ClientOptions:
     """The options of a client.
 
     Attributes:
-        address: The address of the server.
+        addresses: The addresses of the server's nodes.
         token: The token that authorizes the client, or empty.
         timeout_s: How long a call waits for its answer.
         deduplicate: Whether everything is published with `deduplicate`.
@@ -90,7 +137,7 @@ class ClientOptions:
         again_s: Delay before a subscription is requested again after a temporary refusal.
     """
 
-    address: Address
+    addresses: Addresses
     token: bytes
     timeout_s: float
     deduplicate: bool
@@ -130,17 +177,15 @@ class ClientOptions:
         if timeout_ms == 0:
             raise refused("timeout", "more than zero", timeout)
         times = (HELLO_S, PING_S, SILENCE_S, AGAIN_S)
-        return cls(Address.of(url), proof, timeout_ms / 1000, deduplicate, retry_ambiguous, *times)
+        return cls(Addresses.of(url), proof, timeout_ms / 1000, deduplicate, retry_ambiguous, *times)
 
     def of_core(self) -> CoreOptions:
         """The options as the core takes them."""
-        address = self.address
-        host = address.host.encode("idna").decode() if not address.host.isascii() else address.host
         hello_ms, ping_ms, silence_ms, again_ms = (
             round(seconds * 1000) for seconds in (self.hello_s, self.ping_s, self.silence_s, self.again_s)
         )
         return (
-            (host, address.port, str(address)),
+            self.addresses.of_core(),
             self.token,
             (round(self.timeout_s * 1000), f"{self.timeout_s:g} s"),
             (hello_ms, ping_ms, silence_ms, again_ms),

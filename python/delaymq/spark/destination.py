@@ -39,7 +39,7 @@ class Destination:
 
     Attributes:
         path: Its folder, under the path that the staging processes see.
-        address: The server that has it open, as `delaymq://host:port`; None opens it here.
+        address: The server that has it open, as `delaymq.connect` takes it; None opens it here.
         token_file: The file with the token of the server.
         timeout_s: How long to wait for its answer, in seconds.
     """

@@ -96,6 +96,14 @@ impl Failure {
         }
     }
 
+    /// The server's error, if it says that its node is not the primary: nothing was done.
+    pub fn not_primary(&self) -> Option<&RemoteError> {
+        match self {
+            Self::Remote(error) if error.code == ErrorCode::NotPrimary => Some(error),
+            _ => None,
+        }
+    }
+
     /// True if it is an error of the arguments, which the same request meets again.
     pub(crate) fn is_of_arguments(&self) -> bool {
         matches!(self, Self::Remote(error) if matches!(error.code, ErrorCode::InvalidArgument | ErrorCode::TooLarge))

@@ -3,7 +3,7 @@
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientOptions {
-    /// The address of the server as errors show it.
+    /// The addresses of all nodes as errors show them.
     pub address: String,
     /// The timeout of a call as errors show it.
     pub timeout: String,

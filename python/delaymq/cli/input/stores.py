@@ -26,7 +26,7 @@ PROOF_HELP = "a file with the token for the server; every user of this machine c
 
 def add_place(verb: argparse.ArgumentParser) -> None:
     """Adds the options that name the store, in a folder or behind a server, and those of the settings."""
-    _add_store_or_server(verb, "a server instead: delaymq://host:port")
+    _add_store_or_server(verb, "a server instead: delaymq://host:port,… (its nodes)")
     verb.add_argument("--token-file", type=Path, metavar="FILE", help=PROOF_HELP)
     add_settings(verb)
 

@@ -63,7 +63,7 @@ class AsyncClient(
     @classmethod
     @with_options_of(ClientOptions.made)
     def connect(cls, url: str, **options: Unpack[ConnectArguments]) -> Opening[Self]:
-        """Connects to the server at `delaymq://host:port`, when it is awaited or entered.
+        """Connects to the server at `delaymq://host:port`, or to one of its nodes, when it is awaited or entered.
 
         ::
 
@@ -92,8 +92,8 @@ class AsyncClient(
 
     @property
     def url(self) -> str:
-        """The address of the server."""
-        return str(self._options.address)
+        """The addresses of the server's nodes, as `connect` takes them."""
+        return str(self._options.addresses)
 
     async def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending. The answer is durable.

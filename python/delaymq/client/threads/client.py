@@ -52,7 +52,7 @@ class Client(
     @classmethod
     @with_options_of(ClientOptions.made)
     def connect(cls, url: str, **options: Unpack[ConnectArguments]) -> Self:
-        """Connects to the server at `delaymq://host:port`.
+        """Connects to the server at `delaymq://host:port`, or to one of its nodes: `delaymq://host:port,host:port`.
 
         ::
 
@@ -60,7 +60,9 @@ class Client(
                 store.publish("order.timeout", b"42", delay=30)
 
         Args:
-            url: The address of the server; the default port is 20801.
+            url: The address of the server; the default port is 20801. With several addresses, the client uses one
+                at a time. It goes over to another when the connection is lost, or when the node is not the primary of
+                its copies. The other options hold for all addresses.
             token: The token that authorizes the client, if the server requires one.
             timeout: How long a call waits for its answer, a timedelta or seconds; 30 seconds by default.
             deduplicate: True publishes everything with `deduplicate`, so that a publish whose answer was lost is
@@ -73,7 +75,8 @@ class Client(
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
-            Unreachable: No server answers at the address.
+            Unreachable: No server answers at any of the addresses.
+            NotPrimary: Nodes answer, and no node is the primary.
             TimedOut: The peer is silent.
             ProtocolError: The peer is no delaymq server, or of another version.
             Unauthorized: The server requires a token, or another one.
@@ -88,8 +91,8 @@ class Client(
 
     @property
     def url(self) -> str:
-        """The address of the server."""
-        return str(self._options.address)
+        """The addresses of the server's nodes, as `connect` takes them."""
+        return str(self._options.addresses)
 
     def cancel(self, receipt: Receipt) -> Outcome:
         """Cancels a message that is still pending, for all groups. The answer is durable.

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delaymq_client::nodes::{Address, Nodes};
 use delaymq_client::options::ClientOptions;
 use delaymq_client::session::{Answer, Outcome, Report, Request as SessionRequest, Session, Ticket};
-use delaymq_client::transport::{Address, Connection as Transport, OpenError, Slot, Waiter};
+use delaymq_client::transport::{Connection as Transport, OpenError, Slot, Waiter};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -22,9 +23,16 @@ use crate::remote::waiting::{await_answer, await_slot, check, check_process};
 /// The number under which an event loop gets the result of the first connection.
 const OPENED: u64 = 0;
 
-/// Host, port and text of an address; token; timeout in milliseconds, and its text; and the milliseconds of
-/// [`ClientOptions`]: hello, ping, silence, and again.
-type Options = ((String, u16, String), Vec<u8>, (u64, String), (u64, u64, u64, u64));
+/// Host, port and text of an address.
+type AddressTuple = (String, u16, String);
+
+/// The address of the first node, those of the others, and the text of all; token; timeout in milliseconds, and its
+/// text; and the milliseconds of [`ClientOptions`]: hello, ping, silence, and again.
+type Options = ((AddressTuple, Vec<AddressTuple>, String), Vec<u8>, (u64, String), (u64, u64, u64, u64));
+
+fn address_of((host, port, shown): AddressTuple) -> Address {
+    Address { host, port, shown }
+}
 
 /// One client.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -35,11 +43,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     fn begun(py: Python<'_>, options: Options, opened: Waiter, report: Py<PyAny>) -> PyResult<Self> {
-        let ((host, port, shown), token, (timeout_ms, timeout), times_ms) = options;
+        let ((first, others, address), token, (timeout_ms, timeout), times_ms) = options;
         let (hello_ms, ping_ms, silence_ms, again_ms) = times_ms;
         let client = format!("delaymq-python {}", env!("CARGO_PKG_VERSION"));
-        let options =
-            ClientOptions { address: shown.clone(), timeout, client, token, hello_ms, ping_ms, silence_ms, again_ms };
+        let options = ClientOptions { address, timeout, client, token, hello_ms, ping_ms, silence_ms, again_ms };
         let is_for_loop = matches!(opened, Waiter::Loop(_));
         let on_report = move |told: &Report| {
             // None while the interpreter ends, when nobody reads a log any more.
@@ -49,8 +56,8 @@ impl Connection {
                 }
             });
         };
-        let address = Address { host, port, shown };
-        let transport = Transport::open(address, options, opened, is_for_loop, Box::new(on_report));
+        let nodes = Nodes::new(address_of(first), others.into_iter().map(address_of).collect());
+        let transport = Transport::open(nodes, options, opened, is_for_loop, Box::new(on_report));
         let transport = Arc::new(transport.map_err(|error| match error {
             OpenError::System(error) => errors::no_client(py, &error.to_string()),
             OpenError::Argument(error) => errors::raised(py, error),

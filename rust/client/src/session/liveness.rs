@@ -20,13 +20,14 @@ impl<W> Session<W> {
     /// Runs what is due.
     ///
     /// # Errors
-    /// The server is silent: close the connection, then call [`Self::lost`].
+    /// The server is silent, or is not the primary: close the connection, then call [`Self::lost`] or
+    /// [`Self::lost_one`].
     pub fn run_due(&mut self, now_ms: u64) -> Result<(), Failure> {
         for timer in self.timers.take_due(now_ms) {
             match timer {
                 Timer::Hello => {
-                    let (address, hello) = (&self.options.address, seconds(self.options.hello_ms));
-                    let words = format!("{address} took the connection and said nothing within {hello} s");
+                    let (node, hello) = (&self.requests.node, seconds(self.options.hello_ms));
+                    let words = format!("{node} took the connection and said nothing within {hello} s");
                     return Err(Failure::new(Kind::TimedOut, words));
                 }
                 Timer::Ping => self.check_liveness(now_ms)?,
@@ -39,6 +40,11 @@ impl<W> Session<W> {
                     self.subscriptions.values_mut().for_each(|state| state.confirm(&mut self.requests));
                 }
                 Timer::PassOn => self.pass_on(now_ms),
+                Timer::Leave => {
+                    if let Some(error) = self.requests.not_primary.clone() {
+                        return Err(error.into());
+                    }
+                }
                 // The request of any other one without a number is in progress.
                 Timer::Resubscribe => {
                     for id in std::mem::take(&mut self.refused) {
@@ -55,7 +61,7 @@ impl<W> Session<W> {
         let silent_ms = now_ms.saturating_sub(self.heard_ms);
         let ping_ms = self.options.ping_ms;
         if self.is_pinged && silent_ms >= self.options.silence_ms {
-            let words = format!("{} said nothing for {} s", self.options.address, silent_ms / 1_000);
+            let words = format!("{} said nothing for {} s", self.requests.node, silent_ms / 1_000);
             return Err(Failure::new(Kind::TimedOut, words));
         }
         self.is_pinged = silent_ms >= ping_ms;

@@ -6,10 +6,11 @@
 //! A session outlives its connections. Requests wait until there is a connection, and subscriptions are created again
 //! on each. Read this file first, then `requests` (what waits for an answer, and what a lost connection means for it),
 //! `subscription` (messages delivered), `settling` (messages settled), `holding` (messages held for too long),
-//! `subscriptions`, the calls of a consumer, and `liveness` with `timers`.
+//! `subscriptions`, the calls of a consumer, `liveness` with `timers`, and `ending`.
 //! Times are milliseconds of one monotonic clock that the caller chooses.
 
 mod arrival;
+mod ending;
 mod holding;
 mod liveness;
 mod request;
@@ -165,6 +166,11 @@ impl<W> Session<W> {
 
     // Connections.
 
+    /// The node of the next connection, as errors show it.
+    pub fn connects_to(&mut self, node: &str) {
+        node.clone_into(&mut self.requests.node);
+    }
+
     /// Begins a new connection with a hello.
     pub fn begin(&mut self, limits: CallerLimits, now_ms: u64) {
         let mut caller = Caller::new(limits);
@@ -177,7 +183,8 @@ impl<W> Session<W> {
     /// Handles received bytes.
     ///
     /// # Errors
-    /// They are invalid, or an error of the server: close the connection, then call [`Self::lost`].
+    /// They are invalid, or an error of the server, such as that it is not the primary: close the connection, then call
+    /// [`Self::lost`] or [`Self::lost_one`].
     pub fn receive(&mut self, bytes: &[u8], now_ms: u64) -> Result<(), Failure> {
         self.heard_ms = now_ms;
         let mut rest = bytes;
@@ -187,8 +194,8 @@ impl<W> Session<W> {
             let heard = self.hear(now_ms);
             if let Err(violation) = heard {
                 self.advance(now_ms);
-                let address = &self.options.address;
-                let words = format!("{address} sent what no delaymq server sends: {}", violation.words);
+                let node = &self.requests.node;
+                let words = format!("{node} sent what no delaymq server sends: {}", violation.words);
                 return Err(Failure::new(Kind::Protocol, words).caused_by(violation));
             }
             self.handle_finished(now_ms)?;
@@ -197,7 +204,7 @@ impl<W> Session<W> {
             }
         }
         self.advance(now_ms);
-        Ok(())
+        self.leave(now_ms)
     }
 
     /// Handles all complete frames. Fails if the server sent what none sends.
@@ -229,53 +236,6 @@ impl<W> Session<W> {
         }
         if let Some(end) = state.next_hold_ms() {
             self.timers.set_earlier(Timer::PassOn, end);
-        }
-    }
-
-    /// Handles a connection that was lost, or could not be made.
-    pub fn lost(&mut self, cause: &Failure, now_ms: u64) {
-        let was_ready = std::mem::take(&mut self.is_ready);
-        self.caller = None;
-        self.by_number.clear();
-        self.dirty.clear();
-        self.refused.clear();
-        self.timers = Timers::default();
-        if was_ready && self.closed.is_none() {
-            let text = format!("the connection to {} was lost: {}", self.options.address, cause.words());
-            self.reports.push(Report { action: "connection_lost", text });
-        }
-        for state in self.subscriptions.values_mut() {
-            state.disconnected();
-        }
-        self.requests.lose(cause, was_ready);
-        self.advance(now_ms);
-        if self.opened.is_some() {
-            self.report_opened(Err(cause.clone()));
-            self.end(cause.clone(), now_ms);
-        }
-    }
-
-    /// Ends the session; requests that wait fail.
-    pub fn end(&mut self, why: Failure, now_ms: u64) {
-        let why = self.closed.get_or_insert(why).clone();
-        self.report_opened(Err(why.clone()));
-        for (id, state) in &mut self.subscriptions {
-            state.disconnected();
-            if let Some(waiter) = state.opened.take() {
-                self.completed.push((waiter, Err(Failure::new(Kind::Closed, CLIENT_CLOSED))));
-            }
-            self.news.insert(*id);
-        }
-        // A close that is in progress has yet to report what is ambiguous.
-        self.subscriptions.retain(|_, state| state.closed.is_some());
-        self.refused.clear();
-        self.requests.end(&why);
-        self.advance(now_ms);
-    }
-
-    fn report_opened(&mut self, outcome: Outcome) {
-        if let Some(opened) = self.opened.take() {
-            self.completed.push((opened, outcome));
         }
     }
 
@@ -357,7 +317,7 @@ impl<W> Session<W> {
             Err(failure) if failure.is_ambiguous() => return Ok(()), // the connection was lost first
             // The answer of a server that does not know the command.
             Err(Failure::Remote(error)) if error.code == ErrorCode::Other => {
-                let words = format!("{} is no delaymq server of this version: {}", self.options.address, error.words);
+                let words = format!("{} is no delaymq server of this version: {}", self.requests.node, error.words);
                 return Err(Failure::new(Kind::Protocol, words).caused_by(error));
             }
             Err(failure) => return Err(failure),

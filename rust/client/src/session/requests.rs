@@ -82,13 +82,18 @@ impl<W> Pending<W> {
 /// The requests of one session.
 #[derive(Debug)]
 pub(super) struct Requests<W> {
-    address: String,
+    /// All nodes, as errors show them.
+    nodes: String,
+    /// The node of the connection, as errors show it.
+    pub(super) node: String,
     timeout: String,
     /// The error that ended the last connection.
     cause: Option<Failure>,
     is_permanent: bool,
     /// A connection takes requests.
     is_connected: bool,
+    /// The error of the node of the connection, once it has said that it is not the primary.
+    pub(super) not_primary: Option<RemoteError>,
     under_way: BTreeMap<CallId, Pending<W>>,
     waiting: VecDeque<Pending<W>>,
     next_ticket: u64,
@@ -101,11 +106,13 @@ pub(super) struct Requests<W> {
 impl<W> Requests<W> {
     pub(super) fn new(options: &ClientOptions) -> Self {
         Self {
-            address: options.address.clone(),
+            nodes: options.address.clone(),
+            node: options.address.clone(),
             timeout: options.timeout.clone(),
             cause: None,
             is_permanent: false,
             is_connected: false,
+            not_primary: None,
             under_way: BTreeMap::new(),
             waiting: VecDeque::new(),
             next_ticket: 0,
@@ -178,7 +185,7 @@ impl<W> Requests<W> {
         if !is_other_store {
             return;
         }
-        let words = format!("{} has another store now: it may have been done in the one before or not", self.address);
+        let words = format!("{} has another store now: it may have been done in the one before or not", self.node);
         let reason = self.reason().unwrap_or_default();
         for pending in std::mem::take(&mut self.waiting) {
             if pending.is_in_doubt {
@@ -204,7 +211,7 @@ impl<W> Requests<W> {
     fn sent(&mut self, caller: &mut Caller, mut pending: Pending<W>, now_ms: u64) -> Option<Pending<W>> {
         self.last_sent_ms = now_ms;
         if pending.is_too_late(now_ms) {
-            let words = format!("{} was lost for too long to ask again for what it may have done", self.address);
+            let words = format!("{} was lost for too long to ask again for what it may have done", self.nodes);
             let reason = self.reason().unwrap_or_default();
             self.finish(pending, Err(Failure::ambiguous(words, reason)));
             return None;
@@ -234,10 +241,17 @@ impl<W> Requests<W> {
 
     /// Handles an answer; it is ignored if its request has been withdrawn.
     pub(super) fn answered(&mut self, call: CallId, answer: Result<Answer, RemoteError>) {
+        if let Err(error) = &answer
+            && error.code == ErrorCode::NotPrimary
+        {
+            // No more requests are sent on this connection.
+            (self.is_connected, self.cause) = (false, Some(error.clone().into()));
+            self.not_primary = Some(error.clone());
+        }
         let Some(mut pending) = self.under_way.remove(&call) else { return };
         let outcome = match answer {
             Ok(answer) => Ok(answer),
-            Err(error) if error.code == ErrorCode::Stopping && pending.request.retry => {
+            Err(error) if may_move(&error, &pending.request) => {
                 // It was not executed. The connection is about to end; the request is repeated on the next one.
                 pending.call = pending.is_in_doubt.then_some(call);
                 self.under_way.insert(call, pending);
@@ -247,7 +261,7 @@ impl<W> Requests<W> {
             Err(error) if pending.is_in_doubt => {
                 let words = format!(
                     "{} refused it after a lost answer: it may have been done or not: {}",
-                    self.address, error.words
+                    self.node, error.words
                 );
                 Err(Failure::ambiguous(words, error.words.as_str()).caused_by(error))
             }
@@ -273,16 +287,21 @@ impl<W> Requests<W> {
 
     /// The error of a request that had no answer in time.
     pub(super) fn unanswered(&self, was_sent: bool, was_waiting: bool, reads: bool) -> Failure {
-        let (address, timeout) = (&self.address, &self.timeout);
+        let (nodes, node, timeout) = (&self.nodes, &self.node, &self.timeout);
         if !was_sent && !self.is_connected {
-            let words = format!("no connection to {address} within {timeout}; nothing was asked");
+            if let Some(said) = self.cause.as_ref().and_then(Failure::not_primary) {
+                let words =
+                    format!("no node of {nodes} was primary within {timeout}; nothing was done: {}", said.words);
+                return RemoteError { words, ..said.clone() }.into();
+            }
+            let words = format!("no connection to {nodes} within {timeout}; nothing was asked");
             return Failure::Local { kind: Kind::Unreachable, words, reason: self.reason(), cause: None };
         }
         if !was_sent && was_waiting {
-            let words = format!("{address} took no more requests within {timeout}; nothing was asked");
+            let words = format!("{node} took no more requests within {timeout}; nothing was asked");
             return Failure::new(Kind::TimedOut, words);
         }
-        let words = format!("{address} did not answer within {timeout}");
+        let words = format!("{node} did not answer within {timeout}");
         if reads {
             return Failure::Local { kind: Kind::TimedOut, words, reason: self.reason(), cause: None };
         }
@@ -294,12 +313,22 @@ impl<W> Requests<W> {
         under_way.chain(std::mem::take(&mut self.waiting)).collect()
     }
 
-    /// Handles a lost or failed connection: each request waits for the next one, or fails.
-    pub(super) fn lose(&mut self, cause: &Failure, was_ready: bool) {
-        (self.is_connected, self.cause) = (false, Some(cause.clone()));
-        self.is_permanent = !was_ready && cause.is_permanent();
+    /// True if the node, which is not the primary, owes no answer any more that says what became of a request.
+    pub(super) fn may_leave(&self) -> bool {
+        self.under_way.values().all(|pending| pending.is_in_doubt || !pending.may_have_changed())
+    }
+
+    /// Handles a lost or failed connection: each request waits for the next one, or fails. `tries_next`: another node
+    /// is tried at once, so a failed connection says nothing about the next one.
+    pub(super) fn lose(&mut self, cause: &Failure, was_ready: bool, tries_next: bool) {
+        (self.is_connected, self.not_primary) = (false, None);
+        let is_told = !tries_next || was_ready || self.cause.is_none() || cause.not_primary().is_some();
+        if is_told {
+            self.cause = Some(cause.clone());
+            self.is_permanent = !tries_next && !was_ready && cause.is_permanent();
+        }
         let words =
-            format!("the connection to {} was lost before the answer came: it may have been done or not", self.address);
+            format!("the connection to {} was lost before the answer came: it may have been done or not", self.node);
         for mut pending in self.take_all() {
             let is_in_doubt = pending.may_have_changed();
             if pending.is_of_connection || (is_in_doubt && (self.is_permanent || !may_repeat(&pending.request))) {
@@ -322,6 +351,11 @@ impl<W> Requests<W> {
             self.finish(pending, Err(failure));
         }
     }
+}
+
+/// True if the error says that nothing was done, and that another connection may take the request.
+fn may_move(error: &RemoteError, request: &Request) -> bool {
+    error.code == ErrorCode::NotPrimary || (error.code == ErrorCode::Stopping && request.retry)
 }
 
 /// True if the request may be sent again after its answer was lost.

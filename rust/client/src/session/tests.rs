@@ -19,6 +19,8 @@ use delaymq_core::wire::reader::Reader;
 
 use super::*;
 
+mod moving;
+
 const STREAM: [u8; 16] = [7; 16];
 const NOW: Millis = Millis(1_000);
 

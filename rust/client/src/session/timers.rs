@@ -13,6 +13,8 @@ pub(super) enum Timer {
     Confirm,
     /// Subscriptions that were refused temporarily are requested again.
     Resubscribe,
+    /// A node that is not the primary is left.
+    Leave,
     /// Messages whose time to be handled is over go back to their group.
     PassOn,
 }

@@ -5,16 +5,16 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use delaymq_core::wire::client::caller::CallerLimits;
-
 use crate::transport::state::{Reader, State};
 use crate::transport::{Shared, waited};
 
 /// For how long the thread leaves reading to callers that were active: a caller that reads its own answer saves a
 /// change of threads.
 const STANDBY_MS: u64 = 5;
-/// The first and the longest delay between two attempts to connect.
+/// The first and the longest delay between two rounds of attempts to connect.
 const RETRY_MS: (u64, u64) = (50, 5_000);
+/// The nodes of a round share the time that connecting to one node may take, but each may take so long.
+const CONNECT_MIN: Duration = Duration::from_secs(2);
 
 /// Runs until the client ends. If the thread fails, all waiters get an error: without it none would ever get one.
 pub(super) fn run(shared: &Arc<Shared>) {
@@ -31,26 +31,24 @@ pub(super) fn run(shared: &Arc<Shared>) {
 }
 
 fn keep_connected(shared: &Shared) {
-    let mut attempt: u32 = 0;
     while !shared.lock().has_ended() {
-        match shared.address.connect(shared.hello) {
+        let (address, timeout) = {
+            let state = shared.lock();
+            let share = shared.hello.checked_div(state.nodes.count()).unwrap_or(shared.hello);
+            (state.nodes.current().clone(), share.max(CONNECT_MIN).min(shared.hello))
+        };
+        match address.connect(timeout) {
             Err(cause) => shared.lock().disconnect(&cause, shared.now_ms(), &shared.background),
             Ok(connected) => {
                 let mut state = shared.lock();
                 if state.has_ended() {
                     break;
                 }
-                state.socket = Some(Arc::new(connected));
-                state.session.begin(CallerLimits::default(), shared.now_ms());
-                state.pass_on(&shared.background);
-                state = serve(shared, state);
-                if state.was_ready {
-                    attempt = 0;
-                }
+                state.connect(connected, shared.now_ms(), &shared.background);
+                drop(serve(shared, state));
             }
         }
-        attempt = attempt.saturating_add(1);
-        back_off(shared, attempt);
+        back_off(shared);
     }
     let mut state = shared.lock();
     state.socket = None;
@@ -107,12 +105,13 @@ fn sleep<'a>(shared: &'a Shared, mut state: MutexGuard<'a, State>, until_ms: u64
     state
 }
 
-/// Waits before the next attempt, longer after each.
-fn back_off(shared: &Shared, attempt: u32) {
-    let (first_ms, longest_ms) = RETRY_MS;
-    let delay_ms = first_ms.saturating_mul(1_u64 << attempt.saturating_sub(1).min(10)).min(longest_ms);
-    let until_ms = shared.now_ms().saturating_add(jittered(delay_ms));
+/// Passes on the reports. Then waits, if a round is over, longer after each.
+fn back_off(shared: &Shared) {
     let mut state = report(shared, shared.lock());
+    let Some(delay) = state.nodes.delay() else { return };
+    let (first_ms, longest_ms) = RETRY_MS;
+    let delay_ms = first_ms.saturating_mul(1_u64 << delay.saturating_sub(1).min(10)).min(longest_ms);
+    let until_ms = shared.now_ms().saturating_add(jittered(delay_ms));
     while !state.has_ended() && shared.now_ms() < until_ms {
         state = sleep(shared, state, until_ms);
         if !state.reports.is_empty() {

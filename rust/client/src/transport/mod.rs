@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-pub use self::socket::Address;
 pub use self::waiter::{Slot, Waited, Waiter};
 
 use self::socket::{PIECE_BYTES, Received, receive};
 use self::state::{LoopEvents, Poll, Reader, State};
 use self::wakeup::Wakeup;
 use crate::failure::{Failure, Kind};
+use crate::nodes::Nodes;
 use crate::options::ClientOptions;
 use crate::session::{CLIENT_CLOSED, Outcome, Report, Session, SubscriptionId};
 
@@ -43,7 +43,8 @@ const END_WAIT: Duration = Duration::from_secs(5);
 pub type LoopAnswer = (u64, Outcome);
 
 struct Shared {
-    address: Address,
+    /// All nodes, as errors show them.
+    nodes: String,
     /// How long connecting may take.
     hello: Duration,
     started: Instant,
@@ -55,7 +56,7 @@ struct Shared {
     report: OnReport,
 }
 
-/// A client's connection to a server; see the module.
+/// A client's connection to a server, which is one of several nodes; see the module.
 pub struct Connection {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -63,23 +64,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect. `opened` gets the result of the first connection. With `is_for_loop`, an event loop watches
+    /// Begins to connect. `opened` gets the result of the first round of nodes. With `is_for_loop`, an event loop watches
     /// [`Self::descriptor`].
     ///
     /// # Errors
     /// The system has no more descriptors or threads, or the token is too long.
     pub fn open(
-        address: Address,
+        nodes: Nodes,
         options: ClientOptions,
         opened: Waiter,
         is_for_loop: bool,
         report: OnReport,
     ) -> Result<Self, OpenError> {
-        let hello = Duration::from_millis(options.hello_ms);
+        let (hello, shown) = (Duration::from_millis(options.hello_ms), options.address.clone());
         let events =
             || io::Result::Ok(LoopEvents { wakeup: Wakeup::new()?, answers: Vec::new(), news: <_>::default() });
         let state = State {
             session: Session::new(options, opened).map_err(OpenError::Argument)?,
+            nodes,
             socket: None,
             is_blocked: false,
             reader: Reader::Nobody,
@@ -93,12 +95,11 @@ impl Connection {
             loop_events: is_for_loop.then(events).transpose()?,
             reports: Vec::new(),
             lost_count: 0,
-            was_ready: false,
             is_over: false,
             buffer: vec![0; PIECE_BYTES],
         };
         let shared = Arc::new(Shared {
-            address,
+            nodes: shown,
             hello,
             started: Instant::now(),
             state: Mutex::new(state),
@@ -266,7 +267,7 @@ impl Drop for Leading<'_> {
 impl Shared {
     /// Ends the client after an unexpected error, which all waiters get.
     fn fail(&self, reason: &str) {
-        let text = format!("the client of {} failed: {reason}", self.address.shown);
+        let text = format!("the client of {} failed: {reason}", self.nodes);
         let mut state = self.lock();
         state.socket = None;
         state.reader = Reader::Nobody;
@@ -321,8 +322,8 @@ impl Shared {
             outcome = match receive(socket, &mut buffer) {
                 Ok(Received::Bytes(count)) => state.session.receive(buffer.get(..count).unwrap_or_default(), now_ms),
                 Ok(Received::Nothing) => Ok(()),
-                Ok(Received::End) => Err(self.address.closed()),
-                Err(error) => Err(self.address.failed(&error)),
+                Ok(Received::End) => Err(state.nodes.current().closed()),
+                Err(error) => Err(state.nodes.current().failed(&error)),
             };
             state.buffer = buffer;
         }

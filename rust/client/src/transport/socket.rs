@@ -7,21 +7,11 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use crate::failure::{Failure, Kind};
+use crate::nodes::Address;
 use crate::session::Session;
 
 /// The most that one call reads.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
-
-/// Where a server listens.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address {
-    /// A name in ASCII, or an IP address without brackets.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// As errors show it.
-    pub shown: String,
-}
 
 impl Address {
     /// The error of an address at which no server answers.

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::sync::{Arc, Condvar};
 
+use delaymq_core::wire::client::caller::CallerLimits;
+
 use crate::failure::Failure;
+use crate::nodes::{Next, Nodes};
 use crate::session::{Outcome, Report, Session, SubscriptionId};
 use crate::transport::socket::send;
 use crate::transport::waiter::{Slot, Waiter};
@@ -42,6 +45,7 @@ pub(super) struct LoopEvents {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) session: Session<Waiter>,
+    pub(super) nodes: Nodes,
     pub(super) socket: Option<Arc<TcpStream>>,
     /// The socket accepts no bytes now.
     pub(super) is_blocked: bool,
@@ -66,8 +70,6 @@ pub(super) struct State {
     pub(super) reports: Vec<Report>,
     /// The number of connections that were lost, or could not be made.
     pub(super) lost_count: u64,
-    /// The connection before was ready when it was lost.
-    pub(super) was_ready: bool,
     /// The background thread has ended.
     pub(super) is_over: bool,
     /// The buffer of the reader.
@@ -153,13 +155,24 @@ impl State {
         }
     }
 
+    /// Begins a connection to the current node.
+    pub(super) fn connect(&mut self, socket: TcpStream, now_ms: u64, background: &Condvar) {
+        self.socket = Some(Arc::new(socket));
+        self.nodes.connected(now_ms);
+        self.session.connects_to(&self.nodes.current().shown);
+        self.session.begin(CallerLimits::default(), now_ms);
+        self.pass_on(background);
+    }
+
     /// Ends the connection.
     pub(super) fn disconnect(&mut self, cause: &Failure, now_ms: u64, background: &Condvar) {
         self.socket = None;
         self.is_blocked = false;
         self.lost_count = self.lost_count.saturating_add(1);
-        self.was_ready = self.session.is_ready();
-        self.session.lost(cause, now_ms);
+        match self.nodes.ended(self.session.is_ready(), cause, now_ms) {
+            Next::AtOnce => self.session.lost_one(cause, now_ms),
+            Next::AfterDelay(cause) => self.session.lost(&cause, now_ms),
+        }
         self.pass_on(background);
         background.notify_one();
     }

@@ -6,20 +6,22 @@ use std::sync::mpsc;
 use std::thread;
 
 use delaymq_core::units::Millis;
-use delaymq_core::wire::connection::Connection as ServerEnd;
+use delaymq_core::wire::connection::{Asked, Connection as ServerEnd};
+use delaymq_core::wire::extension::errors::{Attribute, ErrorCode, RemoteError};
 use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::{EXTENSION_VERSION, HELLO, STATUS};
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 
 use super::socket::prepared;
 use super::*;
+use crate::nodes::Address;
 use crate::session::Request;
 
 const NOW: Millis = Millis(1_000);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Answers every request of one connection with its own body, until it has answered `count` of them.
-fn serve(mut stream: TcpStream, count: usize) {
+/// Answers every request of one connection, until it has answered `count` of them.
+fn serve(mut stream: TcpStream, count: usize, answer: impl Fn(&Asked) -> Result<Vec<u8>, RemoteError>) {
     let mut end = ServerEnd::new(ConnectionLimits::default(), true, NOW);
     let mut buffer = [0; 4_096];
     let mut answered = 0;
@@ -42,7 +44,13 @@ fn serve(mut stream: TcpStream, count: usize) {
                 now: NOW,
                 delay_ms_max: 1 << 40,
             };
-            let body = asked.frame.body.clone();
+            let body = match answer(&asked) {
+                Ok(body) => body,
+                Err(error) => {
+                    end.answer_error(asked.id, &error, NOW).unwrap();
+                    continue;
+                }
+            };
             let fill = |out: &mut Vec<u8>| {
                 if asked.frame.header.code == HELLO {
                     return welcome.put(out);
@@ -60,20 +68,32 @@ fn serve(mut stream: TcpStream, count: usize) {
 
 /// A server that answers `counts` requests, hello included, on its connections, one after the other.
 fn server(counts: &'static [usize]) -> Address {
+    server_that(counts, |asked| Ok(asked.frame.body.to_vec()))
+}
+
+/// As [`server`], with other answers.
+fn server_that(
+    counts: &'static [usize],
+    answer: impl Fn(&Asked) -> Result<Vec<u8>, RemoteError> + Send + 'static,
+) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for count in counts {
-            serve(listener.accept().unwrap().0, *count);
+            serve(listener.accept().unwrap().0, *count, &answer);
         }
     });
     Address { host: "127.0.0.1".to_owned(), port, shown: "delaymq://server".to_owned() }
 }
 
 fn opened(address: Address, report: OnReport) -> Connection {
+    opened_of(Nodes::new(address, Vec::new()), report)
+}
+
+fn opened_of(nodes: Nodes, report: OnReport) -> Connection {
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
-    let connection = Connection::open(address, ClientOptions::of_tests(), waiter, false, report).unwrap();
+    let connection = Connection::open(nodes, ClientOptions::of_tests(), waiter, false, report).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     slot.take().unwrap().unwrap();
     connection
@@ -132,6 +152,54 @@ fn a_connection_that_is_lost_is_made_again_and_reported() {
     assert!(connection.lost_count() >= 1);
 }
 
+fn not_primary(address: &str) -> RemoteError {
+    RemoteError::new(ErrorCode::NotPrimary, "not here").with(Attribute::Address, address).with(Attribute::Epoch, 3)
+}
+
+#[test]
+fn the_primary_that_a_node_names_gets_the_request_that_the_node_refused() {
+    let primary = server(&[usize::MAX]);
+    let named = format!("127.0.0.1:{}", primary.port);
+    let other = server_that(&[usize::MAX], move |asked| {
+        if asked.frame.header.code == HELLO { Ok(Vec::new()) } else { Err(not_primary(&named)) }
+    });
+    let connection = opened(other, Box::new(|_| {}));
+    thread::scope(|scope| {
+        for number in 0..8_u32 {
+            let connection = &connection;
+            scope.spawn(move || {
+                let body = number.to_be_bytes();
+                assert_eq!(call(connection, &body).unwrap().body, body.to_vec());
+            });
+        }
+    });
+    assert_eq!(connection.lost_count(), 1, "a client moves once");
+    connection.end();
+}
+
+#[test]
+fn a_client_whose_node_is_lost_goes_on_with_another() {
+    let (told, reports) = mpsc::channel();
+    let [first, second] = [server(&[2]), server(&[usize::MAX])];
+    let nodes = Nodes::new(nobody(), vec![first, second]);
+    let connection = opened_of(nodes, Box::new(move |report| told.send(report.clone()).unwrap()));
+    assert_eq!(call(&connection, b"first").unwrap().body, b"first".to_vec());
+    assert_eq!(reports.recv_timeout(LONG).unwrap().action, "connection_lost");
+    assert_eq!(call(&connection, b"second").unwrap().body, b"second".to_vec());
+    connection.end();
+}
+
+#[test]
+fn where_no_node_is_primary_a_client_is_not_opened_and_is_told_so() {
+    let other = || server_that(&[usize::MAX], |_| Err(not_primary("")));
+    let slot = Slot::new();
+    let waiter = Waiter::Thread(Arc::clone(&slot));
+    let nodes = Nodes::new(other(), vec![nobody(), other()]);
+    let connection = Connection::open(nodes, ClientOptions::of_tests(), waiter, false, Box::new(|_| {})).unwrap();
+    assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
+    assert_eq!(slot.take().unwrap(), Err(not_primary("").into()));
+}
+
 /// Nobody foresaw it, so nothing else would ever answer them.
 #[test]
 fn a_fault_of_the_client_s_own_ends_the_waits_of_all() {
@@ -169,13 +237,18 @@ fn a_connection_that_came_back_to_itself_is_none_and_frees_its_port_at_once() {
     assert!(prepared(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap().is_some());
 }
 
+/// An address at which nobody listens.
+fn nobody() -> Address {
+    let port = met().local_addr().unwrap().port();
+    Address { host: "127.0.0.1".to_owned(), port, shown: "delaymq://nobody".to_owned() }
+}
+
 #[test]
 fn where_nobody_listens_it_is_said_at_once() {
-    let address = met().local_addr().unwrap();
-    let address = Address { host: "127.0.0.1".to_owned(), port: address.port(), shown: "delaymq://nobody".to_owned() };
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
-    let connection = Connection::open(address, ClientOptions::of_tests(), waiter, false, Box::new(|_| {})).unwrap();
+    let nodes = Nodes::new(nobody(), Vec::new());
+    let connection = Connection::open(nodes, ClientOptions::of_tests(), waiter, false, Box::new(|_| {})).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     let failure = slot.take().unwrap().unwrap_err();
     assert_eq!(failure.words(), "no server answers at delaymq://nobody: [Errno 111] Connection refused");
