@@ -9,11 +9,10 @@ mod foreign;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use self::foreign::not_begun;
 use super::commit_options::Mark;
 use super::durability::Durability;
 use super::growth::SegmentGrowth;
-use super::interface::{AppendMarks, Appended, AppenderStart, malformed};
+use super::interface::{AppendMarks, Appended, AppenderStart, malformed, not_begun};
 use super::preparing::{OpenSegment, PreparedSegment, Preparing, install};
 use crate::error::{Error, Result};
 use crate::message_log::read::batch_check::Cursor;

@@ -88,3 +88,9 @@ pub(super) fn malformed(bytes: usize, record_count: u32) -> Error {
         found: format!("{bytes} bytes that do not hold them"),
     }
 }
+
+/// The refusal of a fact of this copy behind batches of another one.
+pub(super) fn not_begun() -> Error {
+    let (expected, found) = ("an epoch that was begun here".to_owned(), "a batch of another copy".to_owned());
+    Error::InvalidArgument { argument: "epoch", expected, found }
+}

@@ -390,12 +390,12 @@ fn a_folder_of_something_else_and_a_newer_format_are_refused_untouched() {
     rig.end(End::Kill);
     let storage = rig.disk.storage().clone();
     let identity = storage.open("identity").unwrap();
-    let mut bytes = vec![0; 64];
+    let mut bytes = vec![0; 80];
     identity.read_at(0, &mut bytes).unwrap();
     let mut newer = bytes.clone();
     newer[8..12].copy_from_slice(&99_u32.to_le_bytes());
-    let check = crc_of(&newer[..60]);
-    newer[60..].copy_from_slice(&check.to_le_bytes());
+    let check = crc_of(&newer[..76]);
+    newer[76..].copy_from_slice(&check.to_le_bytes());
     identity.write_at(0, &newer).unwrap();
     let before = storage.image();
     assert!(matches!(rig.try_open(), Err(Error::NewerFormat { found: 99, .. })));

@@ -117,7 +117,7 @@ fn files_of_a_later_release_are_not_judged() {
             other => panic!("{path}: {other:?}"),
         }
     };
-    later("identity", 8, 60, 60);
+    later("identity", 8, 76, 76);
     later(&rig.newest("checkpoints/"), 8, 60, 60);
     later(&runs_of(&rig, SCHEDULE)[0], 24, 28, 28);
     later(&runs_of(&rig, DISPATCH)[0], 24, 28, 28);

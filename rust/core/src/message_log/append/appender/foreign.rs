@@ -127,12 +127,6 @@ fn check_follows(header: &BatchHeader, end: &Cursor) -> Result<()> {
     Ok(())
 }
 
-/// The refusal of a fact of this copy behind batches of another one.
-pub(super) fn not_begun() -> Error {
-    let (expected, found) = ("an epoch that was begun here".to_owned(), "a batch of another copy".to_owned());
-    Error::InvalidArgument { argument: "epoch", expected, found }
-}
-
 fn refused(expected: &str, found: String) -> Error {
     Error::InvalidArgument { argument: "batch", expected: expected.to_owned(), found }
 }
