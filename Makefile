@@ -362,7 +362,7 @@ ci-rust:
 # over connections. None of these parts has a clock of this machine, so they leave the processors to the other lanes.
 ci-computing:
 	@$(PARTS) \
-	renice -n 10 -p $$$$ >/dev/null; \
+	renice -n 3 -p $$$$ >/dev/null; \
 	part "models" logged models models; \
 	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
 	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),2000); \

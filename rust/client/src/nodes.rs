@@ -13,6 +13,8 @@ use delaymq_core::wire::extension::errors::{Attribute, RemoteError, Value};
 
 use crate::failure::Failure;
 
+/// While a primary is awaited, the delays do not grow beyond that of this round, which is 200 ms: a failover takes seconds.
+const AWAITED_ROUNDS_MAX: u32 = 3;
 /// How many names of a primary are followed in one round.
 const FOLLOWED_MAX: u32 = 8;
 /// A node that was used for so long has worked, also if it is not the primary any more.
@@ -79,6 +81,8 @@ pub struct Nodes {
     /// The delay that comes before the next connection, counted from 1 after a node that worked; 0 for none.
     delay: u32,
     rounds: u32,
+    /// A node of this round has answered that it is not the primary: another one will soon be.
+    is_awaited: bool,
     /// The error of this round that says most, and its rank.
     cause: Option<(u8, Failure)>,
 }
@@ -97,6 +101,7 @@ impl Nodes {
             has_opened: false,
             delay: 0,
             rounds: 0,
+            is_awaited: false,
             cause: None,
         }
     }
@@ -136,6 +141,7 @@ impl Nodes {
             }
             return self.after_delay(cause.clone());
         }
+        self.is_awaited |= said.is_some();
         self.note(cause);
         self.tried.push(self.current.clone());
         if let Some(next) = said.and_then(|error| self.named_by(error)).or_else(|| self.next_listed()) {
@@ -143,6 +149,8 @@ impl Nodes {
             return Next::AtOnce;
         }
         let cause = self.cause.take().map_or_else(|| cause.clone(), |(_, cause)| cause);
+        let rounds_max = if self.is_awaited { AWAITED_ROUNDS_MAX } else { u32::MAX };
+        self.rounds = self.rounds.min(rounds_max.saturating_sub(1));
         self.begin_round();
         if let Some(first) = self.listed.first() {
             self.current = first.clone();
@@ -152,7 +160,7 @@ impl Nodes {
 
     fn begin_round(&mut self) {
         self.tried.clear();
-        (self.followed, self.cause) = (0, None);
+        (self.followed, self.is_awaited, self.cause) = (0, false, None);
     }
 
     fn after_delay(&mut self, cause: Failure) -> Next {

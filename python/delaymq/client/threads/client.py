@@ -76,7 +76,7 @@ class Client(
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
             Unreachable: No server answers at any of the addresses.
-            NotPrimary: Nodes answer, and no node is the primary.
+            NotPrimary: Nodes answered, and refused the greeting because none is the primary.
             TimedOut: The peer is silent.
             ProtocolError: The peer is no delaymq server, or of another version.
             Unauthorized: The server requires a token, or another one.

@@ -166,8 +166,9 @@ impl<W> Session<W> {
 
     // Connections.
 
-    /// The node of the next connection, as errors show it.
-    pub fn connects_to(&mut self, node: &str) {
+    /// The node of the next connection, as errors show it, and how long it may take to answer the hello.
+    pub fn connects_to(&mut self, node: &str, hello_ms: u64) {
+        self.options.hello_ms = hello_ms;
         node.clone_into(&mut self.requests.node);
     }
 

@@ -13,7 +13,8 @@ use crate::transport::{Shared, waited};
 const STANDBY_MS: u64 = 5;
 /// The first and the longest delay between two rounds of attempts to connect.
 const RETRY_MS: (u64, u64) = (50, 5_000);
-/// The nodes of a round share the time that connecting to one node may take, but each may take so long.
+/// The nodes of a round share the time that connecting to one node may take, but each may take so long, and so long again for
+/// its hello: a node that is stopped accepts connections.
 const CONNECT_MIN: Duration = Duration::from_secs(2);
 
 /// Runs until the client ends. If the thread fails, all waiters get an error: without it none would ever get one.
@@ -44,7 +45,8 @@ fn keep_connected(shared: &Shared) {
                 if state.has_ended() {
                     break;
                 }
-                state.connect(connected, shared.now_ms(), &shared.background);
+                let hello_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+                state.connect(connected, hello_ms, shared.now_ms(), &shared.background);
                 drop(serve(shared, state));
             }
         }

@@ -155,11 +155,11 @@ impl State {
         }
     }
 
-    /// Begins a connection to the current node.
-    pub(super) fn connect(&mut self, socket: TcpStream, now_ms: u64, background: &Condvar) {
+    /// Begins a connection to the current node, which may take so long to answer the hello.
+    pub(super) fn connect(&mut self, socket: TcpStream, hello_ms: u64, now_ms: u64, background: &Condvar) {
         self.socket = Some(Arc::new(socket));
         self.nodes.connected(now_ms);
-        self.session.connects_to(&self.nodes.current().shown);
+        self.session.connects_to(&self.nodes.current().shown, hello_ms);
         self.session.begin(CallerLimits::default(), now_ms);
         self.pass_on(background);
     }

@@ -11,7 +11,7 @@ use crate::planted::{Planted, is_on};
 impl Node {
     /// Tries to become primary. `silent` is the primary that was not heard: it leaves the set.
     pub(super) fn claim(&mut self, silent: Option<NodeId>, out: &mut Vec<Action>) {
-        if !self.is_fit && silent.is_some() {
+        if !self.is_fit && self.others_may_lead() {
             return;
         }
         let Some(known) = self.registrar.known() else { return };

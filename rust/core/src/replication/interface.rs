@@ -78,7 +78,8 @@ pub enum Event {
     AppendRefused,
     /// Other nodes belong to the group than before.
     Peers(BTreeSet<NodeId>),
-    /// The node may become primary by itself (its disk is well, and its clock agrees with the others), or may not.
+    /// The node may lead (its disk is well, and its clock agrees with the others), or may not while another node of the
+    /// set may. At least one node of a group must be fit.
     Fit(bool),
     /// An operator asks the primary to hand over to this node.
     SwitchOver(NodeId),

@@ -83,7 +83,10 @@ impl Node {
                 self.peers = peers;
                 self.meet_peers(out);
             }
-            Event::Fit(is_fit) => self.is_fit = is_fit,
+            Event::Fit(is_fit) => {
+                self.is_fit = is_fit;
+                self.step_down_if_unfit(out);
+            }
             Event::SwitchOver(to) => self.switch_over(to, log, out),
             Event::Confirm(coordinator) => {
                 self.registrar.confirm(coordinator);
@@ -100,8 +103,24 @@ impl Node {
         match &self.role {
             Role::Replica(_) => self.watch(out),
             Role::Claiming(_) => {}
-            Role::Leading(_) => self.lead_on(log, out),
+            Role::Leading(_) => {
+                self.lead_on(log, out);
+                self.step_down_if_unfit(out);
+            }
         }
+    }
+
+    /// A primary that is not fit leads only where no other node may. One whose disk hangs would otherwise send
+    /// heartbeats, commit nothing, and never be replaced.
+    fn step_down_if_unfit(&mut self, out: &mut Vec<Action>) {
+        if !self.is_fit && self.others_may_lead() && matches!(self.role, Role::Leading(_)) {
+            self.wait(out);
+        }
+    }
+
+    /// True if another node is in the set, as far as is known.
+    pub(super) fn others_may_lead(&self) -> bool {
+        self.register().is_some_and(|value| value.sync.iter().any(|node| *node != self.id))
     }
 
     fn receive(&mut self, from: NodeId, message: Message, log: &dyn LogView, out: &mut Vec<Action>) {

@@ -17,6 +17,8 @@ pub struct Counts {
     pub changes: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Primaries that stepped down because they were not fit.
+    pub unfit: u64,
     /// Histories that came to rest at their end.
     pub rested: u64,
     /// What users were answered.
@@ -30,6 +32,7 @@ impl Counts {
         self.claims += more.claims;
         self.changes += more.changes;
         self.crashes += more.crashes;
+        self.unfit += more.unfit;
         self.rested += more.rested;
         self.answered.add(more.answered);
     }

@@ -51,7 +51,7 @@ impl Marks {
     }
 }
 
-/// What users were answered: how many publishes and cancels, and how many messages were handed over.
+/// What users were answered, and what was done beside them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answered {
     /// Messages that were answered as stored.
@@ -60,6 +60,10 @@ pub struct Answered {
     pub cancelled: u64,
     /// Messages that were handed over, each counted once on each machine.
     pub delivered: u64,
+    /// Acknowledgements.
+    pub acknowledged: u64,
+    /// Checkpoints that were finished.
+    pub checkpoints: u64,
 }
 
 impl Answered {
@@ -67,6 +71,8 @@ impl Answered {
         self.stored += more.stored;
         self.cancelled += more.cancelled;
         self.delivered += more.delivered;
+        self.acknowledged += more.acknowledged;
+        self.checkpoints += more.checkpoints;
     }
 }
 
@@ -113,6 +119,9 @@ pub trait Machine: LogView {
 
     /// Lets the machine end in the middle of one of its next calls of the disk.
     fn stop_soon(&mut self, _chance: &mut Chance) {}
+
+    /// The machine does not end so any more.
+    fn heal(&mut self) {}
 
     /// True if the machine has ended so.
     fn has_stopped(&self) -> bool {

@@ -162,6 +162,7 @@ impl<M: Machine> Copies<M> {
             975..982 => self.tell_of_register(),
             982..987 => self.wipe(),
             987..992 => self.restore_register(),
+            992..996 => self.change_fitness(),
             _ => self.switch_over(),
         }
     }
@@ -285,9 +286,11 @@ impl<M: Machine> Copies<M> {
         while let Some(event) = events.pop() {
             let Some(host) = self.hosts.get_mut(place).filter(|host| !host.machine.has_stopped()) else { break };
             for action in host.step(event) {
-                self.act(place, action, &mut events);
-                if self.hosts.get(place).is_none_or(|host| host.machine.has_stopped()) {
-                    break;
+                match (self.hosts.get(place).filter(|host| host.machine.has_stopped()), action) {
+                    (None, action) => self.act(place, action, &mut events),
+                    // The node has counted it. A message that it has sent meanwhile may say so.
+                    (Some(host), Action::Commit { end, copies }) => self.checker.committed(host, end, copies),
+                    (Some(_), _) => {}
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::NodeId;
+use delaymq_core::replication::{Event, NodeId};
 
 use super::Copies;
 use super::host::Host;
@@ -17,16 +17,15 @@ impl<M: Machine> Copies<M> {
     /// All trouble ends: the group serves again, takes one more message, and its copies are equal.
     pub(super) fn come_to_rest(&mut self) {
         self.cut.clear();
-        // No machine is to stop from now on.
         for place in 0..self.hosts.len() {
-            self.end(place);
-        }
-        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
-        for place in 0..self.hosts.len() {
-            if let Some(host) = self.hosts.get_mut(place).filter(|host| !host.is_up()) {
+            let Some(host) = self.hosts.get_mut(place) else { continue };
+            host.machine.heal();
+            if !host.is_up() {
                 host.start();
             }
+            self.give(place, Event::Fit(true));
         }
+        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
         if self.has_restored {
             return;
         }
@@ -53,6 +52,10 @@ impl<M: Machine> Copies<M> {
     fn rest_for_a_turn(&mut self, has_load: bool) {
         self.turn += 1;
         for place in 0..self.hosts.len() {
+            // A machine may have stopped in a call whose failure changed nothing, so that it ends only now.
+            if let Some(host) = self.hosts.get_mut(place).filter(|host| !host.is_up()) {
+                host.start();
+            }
             self.pass(place, REST_TICK_MS);
             self.keep_promise(place);
             self.sync(place);

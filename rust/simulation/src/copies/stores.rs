@@ -1,34 +1,23 @@
 //! A machine with the store of the core on a simulated disk: a follower while another node leads, and a store with users while this
 //! one does.
 
+mod opening;
 mod users;
 
-use std::sync::Arc;
-
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Identity;
-use delaymq_core::record::batch::BatchHeader;
 use delaymq_core::replication::{History, LogView, NodeId};
-use delaymq_core::storage::Storage;
-use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, FollowerParts, LogEnds, NewStore, Owner, OwnerOptions, PIN_FOLDER,
-    open_identity,
-};
-use delaymq_core::units::{Epoch, Location, Millis, Sequence};
+use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner};
+use delaymq_core::units::{Epoch, Sequence};
 
+use self::opening::{BEGIN, batches_of, make_store, open, options, tend_follower};
 use self::users::Users;
-use super::host::GROUP;
 use super::machine::{Answered, Machine, Mark, Marks};
 use crate::chance::Chance;
 use crate::clock::ClockReading;
 use crate::disk::{Disk, End};
 use crate::ledger::Ledger;
-use crate::node::{AppliedBatch, Node, NodeOptions, is_stopped};
+use crate::node::{AppliedBatch, Node, is_stopped};
 
-/// The wall clock of all machines at the beginning.
-const BEGIN: Millis = Millis(1_700_000_000_000);
-/// Bytes of a segment, so that logs roll.
-const SEGMENT_BYTES: u32 = 8 << 10;
 /// Bytes of one message with batches.
 const SHIPMENT_BYTES_MAX: usize = 2 << 10;
 
@@ -49,35 +38,13 @@ pub struct StoreMachine {
     batches: Vec<AppliedBatch>,
     /// The checkpoint of a follower that is under way.
     checkpoint: Option<CheckpointWork>,
+    /// How many were finished.
+    checkpoints: u64,
     users: Users,
     now_ms: u64,
     /// The simulated machine has ended in the middle of a call.
     has_stopped: bool,
     violations: Vec<String>,
-}
-
-fn options() -> NodeOptions {
-    NodeOptions { segment_bytes: SEGMENT_BYTES, owner: owner_options(), ..NodeOptions::default() }
-}
-
-fn owner_options() -> OwnerOptions {
-    OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() }
-}
-
-fn open(disk: &Disk, is_copy: bool) -> Result<Follower> {
-    let storage = if is_copy { disk.copy() } else { disk.shared() };
-    let identity = delaymq_core::store::read_identity(storage.as_ref())?;
-    Follower::open(storage, &identity, owner_options(), SEGMENT_BYTES, &mut |_| {})
-}
-
-fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
-    let storage = disk.shared();
-    let new = NewStore { stream: GROUP.0, node: id.0, segment_bytes: SEGMENT_BYTES };
-    let identity = open_identity(storage.as_ref(), Some(new))?;
-    // A node that was away catches up from the log, so nothing is removed.
-    storage.create(&format!("{PIN_FOLDER}/{}-copies", u64::MAX))?;
-    storage.sync_folder(PIN_FOLDER)?;
-    Identity { clustered: true, ..identity }.write(storage.as_ref())
 }
 
 impl StoreMachine {
@@ -116,17 +83,13 @@ impl StoreMachine {
 
     /// Notes the batches of a log with this end, of these which stand one after the other.
     fn note_written(&mut self, bytes: &[u8], end: Sequence) {
-        let mut rest = bytes;
-        while let Some(header) = BatchHeader::read(rest) {
-            let Some((batch, behind)) = rest.split_at_checked(header.length.get() as usize) else { return };
-            let batch = AppliedBatch { header, start: Location(0), bytes: batch.to_vec() };
+        for batch in batches_of(bytes) {
             if batch.end() > self.marks.end() && batch.end() <= end {
                 // No user waits for the first batch of an epoch.
-                let is_awaited = self.batches.last().is_some_and(|last| last.header.epoch == header.epoch);
-                self.marks.push(Mark { end: batch.end(), chain: header.chain.get(), is_awaited });
+                let is_awaited = self.batches.last().is_some_and(|last| last.header.epoch == batch.header.epoch);
+                self.marks.push(Mark { end: batch.end(), chain: batch.header.chain.get(), is_awaited });
                 self.batches.push(batch);
             }
-            rest = behind;
         }
     }
 
@@ -139,6 +102,16 @@ impl StoreMachine {
                 Err(error) => self.fail("what was written cannot be read", &error),
             }
         }
+    }
+
+    /// All batches of the log, as they are on the disk.
+    fn whole_log(&self) -> Result<Vec<AppliedBatch>> {
+        let bytes = match &self.role {
+            Role::Down => Vec::new(),
+            Role::Following(follower) => follower.ship(Sequence(1), usize::MAX)?,
+            Role::Leading(node) => node.ship(Sequence(1), usize::MAX)?,
+        };
+        Ok(batches_of(&bytes))
     }
 
     /// Opens the log as a process that starts does.
@@ -188,6 +161,7 @@ impl Machine for StoreMachine {
             marks: Marks::default(),
             batches: Vec::new(),
             checkpoint: None,
+            checkpoints: 0,
             users: Users::default(),
             now_ms: 0,
             has_stopped: false,
@@ -269,11 +243,12 @@ impl Machine for StoreMachine {
             Role::Down => return,
             Role::Leading(node) => {
                 node.begin_checkpoint();
-                node.checkpoint_piece(budget_bytes).map(drop)
+                node.checkpoint_piece(budget_bytes)
             }
             Role::Following(follower) => tend_follower(follower, worked, &storage, budget_bytes),
         };
-        self.is_well("a checkpoint failed", tended);
+        self.checkpoints += u64::from(matches!(tended, Ok(true)));
+        self.is_well("a checkpoint failed", tended.map(drop));
     }
 
     fn append(&mut self, bytes: &[u8]) -> bool {
@@ -283,8 +258,9 @@ impl Machine for StoreMachine {
         self.violations.extend(damaged.map(|damaged| format!("message {} came damaged", damaged.sequence)));
         self.note_written(bytes, end);
         match appended {
-            Err(error @ Error::Storage { .. }) => self.is_well("a batch cannot be appended", Err(error)),
-            other => other.is_ok(),
+            Ok(()) => true,
+            Err(Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. }) => false,
+            Err(error) => self.is_well("a batch cannot be appended", Err(error)),
         }
     }
 
@@ -308,7 +284,7 @@ impl Machine for StoreMachine {
         };
         self.is_well("a committed batch cannot be applied", committed);
         if let Role::Leading(node) = &mut self.role {
-            // The whole log is read at the end instead.
+            // The logs are read at the end instead.
             node.take_applied();
             self.users.hear(node);
         }
@@ -324,6 +300,10 @@ impl Machine for StoreMachine {
 
     fn stop_soon(&mut self, chance: &mut Chance) {
         self.disk.storage().stop_after_calls(chance.below(40));
+    }
+
+    fn heal(&mut self) {
+        self.disk.storage().heal();
     }
 
     fn has_stopped(&self) -> bool {
@@ -342,39 +322,27 @@ impl Machine for StoreMachine {
     }
 
     fn answered(&self) -> Answered {
-        self.users.answered()
+        Answered { checkpoints: self.checkpoints, ..self.users.answered() }
     }
 
     fn compare(machines: &[&Self]) -> Vec<String> {
-        let mut ledger = Ledger::default();
-        let Some(first) = machines.first() else { return Vec::new() };
-        first.batches.iter().for_each(|batch| ledger.apply(batch));
-        let owners = machines.iter().filter_map(|machine| machine.owner());
-        let mut found: Vec<String> = owners.flat_map(|owner| ledger.differences_of_store(owner)).collect();
-        found.extend(machines.iter().flat_map(|machine| machine.users.judge(&ledger)));
-        found
-    }
-}
-
-/// Begins a checkpoint of a copy, or does a piece of the one under way.
-fn tend_follower(
-    follower: &mut Follower,
-    under_way: &mut Option<CheckpointWork>,
-    storage: &Arc<dyn Storage>,
-    budget_bytes: u64,
-) -> Result<()> {
-    if under_way.is_none() {
-        *under_way = follower.owner_mut().freeze();
-    }
-    let Some(work) = under_way else { return Ok(()) };
-    match work.write_piece(storage, budget_bytes, follower.synced().location)? {
-        CheckpointProgress::More => Ok(()),
-        CheckpointProgress::WaitForSync(_) => follower.sync(),
-        CheckpointProgress::Finished(finished) => {
-            *under_way = None;
-            // What may go is held by the pin.
-            follower.owner_mut().install(finished).map(drop)
+        let (mut ledger, mut found, mut first) = (Ledger::default(), Vec::new(), None);
+        for machine in machines {
+            let Ok(batches) = machine.whole_log() else { return vec!["a log cannot be read".to_owned()] };
+            let first = first.get_or_insert_with(|| batches.clone());
+            let is_same =
+                |(one, other): (&AppliedBatch, &AppliedBatch)| one.visible().records == other.visible().records;
+            if first.len() != batches.len() || !first.iter().zip(&batches).all(is_same) {
+                found.push("the logs have other bytes".to_owned());
+            }
         }
+        for batch in first.iter().flatten() {
+            ledger.apply(batch);
+        }
+        let owners = machines.iter().filter_map(|machine| machine.owner());
+        found.extend(owners.flat_map(|owner| ledger.differences_of_store(owner)));
+        found.extend(users::judge(machines.iter().map(|machine| &machine.users), &ledger));
+        found
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use delaymq_core::planted::{Planted, is_on};
-use delaymq_core::replication::{Event, NodeId};
+use delaymq_core::replication::{Event, NodeId, RoleName};
 
 use super::host::Host;
 use super::machine::Machine;
@@ -85,5 +85,22 @@ impl<M: Machine> Copies<M> {
         let (place, to) = (self.pick_host(), self.pick_host());
         let Some(to) = self.hosts.get(to).map(|host| host.id) else { return };
         self.give(place, Event::SwitchOver(to));
+    }
+
+    /// The disk of a node hangs, or its clock is wrong, or it is well again.
+    pub(super) fn change_fitness(&mut self) {
+        let (place, is_fit) = (self.pick_host(), self.chance.percent(60));
+        let leads = self
+            .hosts
+            .get(place)
+            .and_then(|host| host.node.as_ref())
+            .is_some_and(|node| node.role() == RoleName::Primary);
+        self.give(place, Event::Fit(is_fit));
+        let follows = self
+            .hosts
+            .get(place)
+            .and_then(|host| host.node.as_ref())
+            .is_some_and(|node| node.role() == RoleName::Replica);
+        self.checker.counts.unfit += u64::from(leads && follows);
     }
 }

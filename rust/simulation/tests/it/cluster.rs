@@ -38,6 +38,7 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     let (each, answered) = (SEEDS_MAX, sum.answered);
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
     assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
+    assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
     assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
 }
 

@@ -18,7 +18,7 @@ impl Pair {
 
     fn move_to(&mut self, cause: &Failure, stream: [u8; 16]) {
         self.session.lost_one(cause, self.now_ms);
-        self.session.connects_to("delaymq://b:1");
+        self.session.connects_to("delaymq://b:1", 10_000);
         self.reconnect(stream);
     }
 }
@@ -179,7 +179,7 @@ fn a_node_that_refuses_for_good_says_nothing_about_the_others() {
 fn errors_name_the_node_of_the_connection() {
     let mut pair = Pair::connected();
     pair.session.lost_one(&not_primary().into(), 0);
-    pair.session.connects_to("delaymq://b:1");
+    pair.session.connects_to("delaymq://b:1", 10_000);
     pair.reconnect(STREAM);
     pair.session.take_reports();
     pair.session.ask(publish(), "lost", 0).unwrap();
@@ -189,4 +189,14 @@ fn errors_name_the_node_of_the_connection() {
     let completed = pair.session.take_completed();
     assert!(matches!(completed.as_slice(), [("lost", Err(failure))] if failure.words() == words), "{completed:?}");
     assert_eq!(pair.session.take_reports()[0].text, "the connection to delaymq://b:1 was lost: gone");
+}
+
+#[test]
+fn a_node_has_only_its_share_of_the_time_for_its_hello() {
+    let mut pair = Pair::new();
+    pair.session.connects_to("delaymq://stopped:1", 2_000);
+    pair.session.begin(pair.limits, 0);
+    assert_eq!(pair.session.run_due(1_999), Ok(()));
+    let failure = pair.session.run_due(2_000).unwrap_err();
+    assert_eq!(failure.words(), "delaymq://stopped:1 took the connection and said nothing within 2 s");
 }

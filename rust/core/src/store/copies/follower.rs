@@ -173,13 +173,14 @@ impl Follower {
     /// # Errors
     /// As [`cut_after`], of which `committed` means that the logs are not of one history. The copy must be opened again.
     pub fn cut_after(self, epoch: Epoch, end: Sequence) -> Result<(Self, Option<String>)> {
-        let Self { storage, stream, segment_bytes, opening_bytes, report, damaged, parts } = self;
+        let Self { storage, stream, segment_bytes, opening_bytes, report, mut damaged, parts } = self;
         let FollowerParts { owner, appender, mut tail, mut ends, .. } = parts;
         drop(appender);
         let last = |next: Sequence| Sequence(next.0.saturating_sub(1));
         let point = CutPoint { epoch, sequence: last(end), committed: last(owner.applied()) };
         let cut = cut_after(&storage, stream, &scan_start(&owner.state().position), &point)?;
         tail.retain(|batch| batch.end().sequence <= end);
+        damaged.retain(|one| one.sequence < end);
         ends.cut(&cut.position);
         let next = Next { number: cut.next_segment, given_bytes: 0, segment_bytes, opening_bytes };
         let appender = next.segment(&storage, stream, &cut.position)?;

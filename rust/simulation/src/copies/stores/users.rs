@@ -1,7 +1,7 @@
 //! The users of a machine while it leads: they publish, cancel, consume and acknowledge. They remember what they were answered, and
 //! what was handed over to them, also when the machine ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use delaymq_core::error::Result;
 use delaymq_core::store::{Outcome, PullRequest, Receipt, StartAt};
@@ -26,16 +26,17 @@ pub(super) struct Users {
     consumers: BTreeMap<usize, (GroupNumber, ConsumerNumber)>,
     /// What was asked for and is not answered: a group or a consumer of a subject, or a cancel.
     asked: BTreeMap<Sequence, Asked>,
-    /// Publishes that are not answered: the sequence after each, and its receipts.
-    publishes: BTreeMap<Sequence, Vec<Receipt>>,
+    /// Publishes that are not answered: the sequence after each, and its receipts with the check of the body.
+    publishes: BTreeMap<Sequence, Vec<(Receipt, u32)>>,
     held: BTreeMap<usize, Vec<u64>>,
     receipts: Vec<Receipt>,
-    /// The messages whose publish was answered.
-    stored: BTreeSet<Sequence>,
+    /// The messages whose publish was answered, each with the check of its body.
+    stored: BTreeMap<Sequence, u32>,
     /// The cancels that were answered.
     cancels: BTreeMap<Sequence, Outcome>,
-    /// The messages that were handed over.
-    delivered: BTreeSet<Sequence>,
+    /// The messages that were handed over, each with the check of its body.
+    delivered: BTreeMap<Sequence, u32>,
+    acknowledged: u64,
     published: u64,
 }
 
@@ -87,7 +88,8 @@ impl Users {
         let due = |chance: &mut Chance| Due::After(chance.one_of(&[0, 1, 300, 5_000, 90_000]));
         let messages: Vec<_> = bodies.iter().map(|body| NewMessage { due: due(chance), ..message(body) }).collect();
         if let Some(published) = unless_full(node.publish(&messages))? {
-            self.publishes.insert(published.end, published.receipts);
+            let checks = bodies.iter().map(|body| crc32fast::hash(body));
+            self.publishes.insert(published.end, published.receipts.into_iter().zip(checks).collect());
         }
         Ok(())
     }
@@ -115,12 +117,12 @@ impl Users {
         };
         let request = PullRequest { group, consumer, count_max: 4, in_flight_max: IN_FLIGHT_MAX, beside: 0 };
         let Pulled::Messages(messages, _, _) = node.pull(request, 0)? else { return Ok(()) };
-        for Handed { delivery, .. } in messages {
+        for Handed { delivery, body, .. } in messages {
             let (due, now) = (delivery.entry.due(), node.reading().now);
             if due > now {
                 violations.push(format!("{} is handed over at {now}, early: it is due at {due}", delivery.number));
             }
-            self.delivered.insert(delivery.entry.payload_sequence());
+            self.delivered.insert(delivery.entry.payload_sequence(), crc32fast::hash(&body));
             self.held.entry(subject).or_default().push(delivery.offset.0);
         }
         Ok(())
@@ -150,6 +152,7 @@ impl Users {
         let count = chance.below(held.len() as u64 + 1);
         let mut offsets: Vec<u64> = held.drain(..usize::try_from(count).unwrap_or(0)).collect();
         offsets.sort_unstable();
+        self.acknowledged += offsets.len() as u64;
         if offsets.is_empty() { Ok(()) } else { node.acknowledge(group, consumer, &offsets, 0) }
     }
 
@@ -158,8 +161,8 @@ impl Users {
         let applied = node.owner().applied();
         while let Some(published) = self.publishes.first_entry().filter(|first| *first.key() <= applied) {
             let receipts = published.remove();
-            self.stored.extend(receipts.iter().map(|receipt| receipt.key.sequence));
-            self.receipts.extend(receipts);
+            self.stored.extend(receipts.iter().map(|(receipt, check)| (receipt.key.sequence, *check)));
+            self.receipts.extend(receipts.into_iter().map(|(receipt, _)| receipt));
         }
         let surplus = self.receipts.len().saturating_sub(RECEIPTS_MAX);
         self.receipts.drain(..surplus);
@@ -182,23 +185,32 @@ impl Users {
     /// How much they were answered.
     pub(super) fn answered(&self) -> Answered {
         let (stored, cancelled) = (self.stored.len() as u64, self.cancels.len() as u64);
-        Answered { stored, cancelled, delivered: self.delivered.len() as u64 }
+        let (delivered, acknowledged) = (self.delivered.len() as u64, self.acknowledged);
+        Answered { stored, cancelled, delivered, acknowledged, checkpoints: 0 }
     }
+}
 
-    /// Compares what the users were answered with the log of the group, in words.
-    pub(super) fn judge(&self, ledger: &Ledger) -> Vec<String> {
-        let mut found = Vec::new();
-        let lost = |sequence: &&Sequence| !ledger.has_message(**sequence);
-        found.extend(self.stored.iter().filter(lost).map(|lost| format!("{lost} was answered as stored, and is lost")));
-        for (command, outcome) in &self.cancels {
+/// Compares what the users of all machines were answered with the log of the group, in words.
+pub(super) fn judge<'a>(all: impl Iterator<Item = &'a Users> + Clone, ledger: &Ledger) -> Vec<String> {
+    let mut found = Vec::new();
+    let stored: BTreeMap<Sequence, u32> =
+        all.clone().flat_map(|users| &users.stored).map(|(at, check)| (*at, *check)).collect();
+    let lost = stored.keys().filter(|sequence| !ledger.has_message(**sequence));
+    found.extend(lost.map(|lost| format!("{lost} was answered as stored, and is lost")));
+    for users in all {
+        for (command, outcome) in &users.cancels {
             if ledger.outcome(*command) != Some(*outcome) {
                 found.push(format!("the cancel {command} was answered with {outcome:?}, and that is not in the log"));
             }
         }
-        let never = |sequence: &&Sequence| !ledger.was_ready(**sequence);
-        found.extend(
-            self.delivered.iter().filter(never).map(|one| format!("{one} was handed over, and was never ready")),
-        );
-        found
+        for (sequence, check) in &users.delivered {
+            if !ledger.was_ready(*sequence) {
+                found.push(format!("{sequence} was handed over, and was never ready"));
+            }
+            if stored.get(sequence).is_some_and(|stored| stored != check) {
+                found.push(format!("{sequence} was handed over with another body"));
+            }
+        }
     }
+    found
 }

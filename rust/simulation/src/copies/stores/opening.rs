@@ -1,0 +1,79 @@
+//! The disk of a machine: how its store is made and opened, and its checkpoints.
+
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::Identity;
+use delaymq_core::record::batch::BatchHeader;
+use delaymq_core::replication::NodeId;
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{
+    CheckpointProgress, CheckpointWork, Follower, NewStore, OwnerOptions, PIN_FOLDER, open_identity,
+};
+use delaymq_core::units::{Location, Millis};
+
+use super::super::host::GROUP;
+use crate::disk::Disk;
+use crate::node::{AppliedBatch, NodeOptions};
+
+/// The wall clock of all machines at the beginning.
+pub(super) const BEGIN: Millis = Millis(1_700_000_000_000);
+/// Bytes of a segment, so that logs roll.
+const SEGMENT_BYTES: u32 = 8 << 10;
+
+pub(super) fn options() -> NodeOptions {
+    NodeOptions { segment_bytes: SEGMENT_BYTES, owner: owner_options(), ..NodeOptions::default() }
+}
+
+fn owner_options() -> OwnerOptions {
+    OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() }
+}
+
+pub(super) fn open(disk: &Disk, is_copy: bool) -> Result<Follower> {
+    let storage = if is_copy { disk.copy() } else { disk.shared() };
+    let identity = delaymq_core::store::read_identity(storage.as_ref())?;
+    Follower::open(storage, &identity, owner_options(), SEGMENT_BYTES, &mut |_| {})
+}
+
+pub(super) fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
+    let storage = disk.shared();
+    let new = NewStore { stream: GROUP.0, node: id.0, segment_bytes: SEGMENT_BYTES };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
+    // A node that was away catches up from the log, so nothing is removed.
+    storage.create(&format!("{PIN_FOLDER}/{}-copies", u64::MAX))?;
+    storage.sync_folder(PIN_FOLDER)?;
+    Identity { clustered: true, ..identity }.write(storage.as_ref())
+}
+
+/// Begins a checkpoint of a copy, or does a piece of the one under way. True if that was the last.
+pub(super) fn tend_follower(
+    follower: &mut Follower,
+    under_way: &mut Option<CheckpointWork>,
+    storage: &Arc<dyn Storage>,
+    budget_bytes: u64,
+) -> Result<bool> {
+    if under_way.is_none() {
+        *under_way = follower.owner_mut().freeze();
+    }
+    let Some(work) = under_way else { return Ok(false) };
+    match work.write_piece(storage, budget_bytes, follower.synced().location)? {
+        CheckpointProgress::More => Ok(false),
+        CheckpointProgress::WaitForSync(_) => follower.sync().map(|()| false),
+        CheckpointProgress::Finished(finished) => {
+            *under_way = None;
+            // What may go is held by the pin.
+            follower.owner_mut().install(finished).map(|_| true)
+        }
+    }
+}
+
+/// The batches that stand one after the other in these bytes.
+pub(super) fn batches_of(bytes: &[u8]) -> Vec<AppliedBatch> {
+    let (mut rest, mut batches) = (bytes, Vec::new());
+    while let Some(header) = BatchHeader::read(rest) {
+        let Some((batch, behind)) = rest.split_at_checked(header.length.get() as usize) else { break };
+        batches.push(AppliedBatch { header, start: Location(0), bytes: batch.to_vec() });
+        rest = behind;
+    }
+    batches
+}
