@@ -111,7 +111,7 @@ def test_an_identity_that_is_something_else(filled: Path) -> None:
 def test_a_damaged_identity(filled: Path) -> None:
     flip(filled / "identity", 20)
     error = refused(Corrupt, filled)
-    assert (error.path, error.offset) == ("identity", 60)
+    assert (error.path, error.offset) == ("identity", 76)
     assert error.expected != error.found
 
 
@@ -146,7 +146,7 @@ def test_a_store_that_another_process_has_open(filled: Path) -> None:
 
 
 def test_a_newer_identity(filled: Path) -> None:
-    later_format(filled / "identity", 0, 8, 60)
+    later_format(filled / "identity", 0, 8, 76)
     refused_as_newer(filled, filled / "identity", 8)
 
 
