@@ -118,13 +118,8 @@ impl Pair {
             .collect()
     }
 
-    /// A subscription that the server has, under its first number.
-    fn subscribed(&mut self) -> SubscriptionId {
-        self.subscribed_within(None)
-    }
-
-    /// As [`Self::subscribed`]. Its messages are to be handled within so long.
-    fn subscribed_within(&mut self, handle_within_ms: Option<u64>) -> SubscriptionId {
+    /// A subscription that the server does not have yet.
+    fn ask_to_subscribe(&mut self, handle_within_ms: Option<u64>) -> SubscriptionId {
         let wanted = SubscriptionRequest {
             subjects: vec!["a".to_owned()],
             group: "g".to_owned(),
@@ -133,7 +128,17 @@ impl Pair {
             filters: Vec::new(),
             handle_within_ms,
         };
-        let id = self.session.subscribe(wanted, "subscribed", self.now_ms).unwrap();
+        self.session.subscribe(wanted, "subscribed", self.now_ms).unwrap()
+    }
+
+    /// A subscription that the server has, under its first number.
+    fn subscribed(&mut self) -> SubscriptionId {
+        self.subscribed_within(None)
+    }
+
+    /// As [`Self::subscribed`]. Its messages are to be handled within so long.
+    fn subscribed_within(&mut self, handle_within_ms: Option<u64>) -> SubscriptionId {
+        let id = self.ask_to_subscribe(handle_within_ms);
         self.answer_subscribe();
         assert_eq!(self.outcomes(), [("subscribed", None)]);
         id

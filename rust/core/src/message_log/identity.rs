@@ -36,7 +36,7 @@ const SEGMENT_BYTES_OFFSET: u64 = 72;
 const CHECK_OFFSET: usize = 76;
 const FLAG_CLUSTERED: u32 = 1;
 
-/// What a copy has promised to the other copies of its log, durably.
+/// The promise of a copy to the other copies of its log, which is durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Promise {
     /// The highest epoch that it will serve.
@@ -145,7 +145,7 @@ impl Identity {
         write_atomically(storage, "", IDENTITY_PATH, raw.as_bytes())
     }
 
-    /// What this copy has promised.
+    /// The promise of this copy.
     pub fn promise(&self) -> Promise {
         Promise { epoch: self.promised_epoch, seen: self.seen }
     }

@@ -185,6 +185,11 @@ impl BatchHeader {
         whole.then_some(header)
     }
 
+    /// The sequence after its last fact.
+    pub fn next_sequence(&self) -> Sequence {
+        Sequence(self.base_sequence.get()).plus(u64::from(self.count.get()))
+    }
+
     /// True if dispatch was held while this was written.
     pub fn is_held(&self) -> bool {
         self.flags.get() & FLAG_HELD != 0

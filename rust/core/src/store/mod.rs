@@ -21,7 +21,7 @@ pub use checkpoint::file::CHECKPOINT_HEADER_BYTES;
 pub use checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
-pub use copies::follower::{Follower, FollowerParts, UncommittedBatch};
+pub use copies::follower::{Follower, FollowerParts};
 pub use copies::log_ends::LogEnds;
 pub use copies::shipment::shipment;
 pub use history::start::{Since, StartAt};

@@ -23,7 +23,7 @@ use super::state::segment_ready::SegmentReady;
 use super::state::{SegmentStart, State};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
-use crate::message_log::SEGMENT_HEADER_BYTES;
+use crate::message_log::{SEGMENT_HEADER_BYTES, ScannedBatch};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::record::adopt::sequences_of;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
@@ -45,6 +45,12 @@ pub struct VisibleBatch<'a> {
     pub start: Location,
     /// Its records: all bytes after the header.
     pub records: &'a [u8],
+}
+
+impl<'a> From<&'a ScannedBatch> for VisibleBatch<'a> {
+    fn from(batch: &'a ScannedBatch) -> Self {
+        Self { header: batch.header, start: batch.start, records: batch.records() }
+    }
 }
 
 /// Applies facts, and proposes new ones. The module describes it.

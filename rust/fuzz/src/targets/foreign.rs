@@ -74,7 +74,7 @@ fn take(appender: &mut SegmentAppender, batch: &[u8]) -> Result<Option<u64>, Str
 /// A record without its padding: its sequence, its check, its payload.
 type Content = (Sequence, u32, Vec<u8>);
 
-/// What is the same on every copy: a part of the header, and the records.
+/// The bytes that are the same on every copy: a part of the header, and the records.
 fn logical(batch: &[u8]) -> (Vec<u8>, Vec<Content>) {
     let header = batch.get(LOGICAL).unwrap_or_default().to_vec();
     let base = BatchHeader::read(batch).map_or(0, |header| header.base_sequence.get());

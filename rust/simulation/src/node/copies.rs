@@ -22,7 +22,8 @@ impl Node {
         epoch: Epoch,
         (now, random): (ClockReading, &mut Chance),
     ) -> Result<Self> {
-        let FollowerParts { owner, mut appender, tail, ends, end } = parts;
+        let FollowerParts { owner, mut appender, tail, ends } = parts;
+        let end = appender.end();
         appender.begin_epoch(epoch)?;
         let position = owner.state().position;
         let visible = Mark { location: position.end, sequence: position.next_sequence };

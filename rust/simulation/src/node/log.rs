@@ -25,7 +25,7 @@ pub struct AppliedBatch {
 impl AppliedBatch {
     /// The sequence behind its last record.
     pub fn end(&self) -> Sequence {
-        Sequence(self.header.base_sequence.get()).plus(u64::from(self.header.count.get()))
+        self.header.next_sequence()
     }
 
     /// The batch as an owner takes it.

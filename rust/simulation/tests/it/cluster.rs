@@ -1,10 +1,9 @@
 //! Histories of copies that are stores: they break no promise, do what they are for, and find every fault that is planted for
 //! them.
-#![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
 
+use crate::copies::{counts_of, is_decided_by_its_seed, is_found_in};
 use delaymq_core::planted::Planted;
-use delaymq_simulation::copies::{Copies, Counts, Ending, Plan, StoreMachine};
-use delaymq_simulation::planted::Plant;
+use delaymq_simulation::copies::{Copies, Ending, Plan, StoreMachine};
 
 /// The most seeds that any fault needs. `make ci` runs more than three times as many.
 const SEEDS_MAX: u64 = 1_500;
@@ -13,28 +12,15 @@ fn live(seed: u64, tells: bool) -> Ending {
     Copies::<StoreMachine>::of(seed, Plan::of_stores(seed), tells).run()
 }
 
-/// The fault is found within so many seeds, by a finding with one of these words.
 fn is_found_by(fault: Planted, words: &[&str]) {
-    let plant = Plant::new(Some(fault));
-    let found = (1..=SEEDS_MAX).find_map(|seed| Some((seed, live(seed, false).violations.into_iter().next()?)));
-    drop(plant);
-    let Some((seed, what)) = found else { panic!("{fault:?} was not found in {SEEDS_MAX} seeds") };
-    println!("{fault:?}: seed {seed}: {what}");
-    assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
-    assert_eq!(live(seed, false).violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+    is_found_in(SEEDS_MAX, |seed| live(seed, false), fault, words);
 }
 
 const LOST: &[&str] = &["lacks something committed"];
 
 #[test]
 fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
-    let mut sum = Counts::default();
-    for seed in 1..=SEEDS_MAX {
-        let ending = live(seed, false);
-        assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
-        sum.add(ending.counts);
-    }
-    println!("{sum:?}");
+    let sum = counts_of(SEEDS_MAX, |seed| live(seed, false));
     let (each, answered) = (SEEDS_MAX, sum.answered);
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
     assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
@@ -44,10 +30,7 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
 
 #[test]
 fn the_same_seed_is_the_same_history() {
-    for seed in [1, 2, 3] {
-        assert_eq!(live(seed, false).hash, live(seed, true).hash);
-    }
-    assert_ne!(live(1, false).hash, live(2, false).hash);
+    is_decided_by_its_seed(live);
 }
 
 #[test]

@@ -12,18 +12,39 @@ fn live(seed: u64, tells: bool) -> Ending {
     Copies::<Numbers>::of(seed, Plan::of_seed(seed), tells).run()
 }
 
-/// The fault is found within so many seeds, by a finding with one of these words.
-fn is_found_by(fault: Planted, words: &[&str]) {
+/// The fault is found within so many seeds by a history that is lived, by a finding with one of these words.
+pub(crate) fn is_found_in(seeds_max: u64, live: impl Fn(u64) -> Ending, fault: Planted, words: &[&str]) {
     let plant = Plant::new(Some(fault));
-    let found = (1..=SEEDS_MAX).find_map(|seed| {
-        let violations = live(seed, false).violations;
-        violations.into_iter().next().map(|first| (seed, first))
-    });
+    let found = (1..=seeds_max).find_map(|seed| Some((seed, live(seed).violations.into_iter().next()?)));
     drop(plant);
-    let Some((seed, what)) = found else { panic!("{fault:?} was not found in {SEEDS_MAX} seeds") };
+    let Some((seed, what)) = found else { panic!("{fault:?} was not found in {seeds_max} seeds") };
     println!("{fault:?}: seed {seed}: {what}");
     assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
-    assert_eq!(live(seed, false).violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+    assert_eq!(live(seed).violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+}
+
+/// The sum of histories that break no promise.
+pub(crate) fn counts_of(seeds_max: u64, live: impl Fn(u64) -> Ending) -> Counts {
+    let mut sum = Counts::default();
+    for seed in 1..=seeds_max {
+        let ending = live(seed);
+        assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
+        sum.add(ending.counts);
+    }
+    println!("{sum:?}");
+    sum
+}
+
+/// The same seed is the same history, also where it is told.
+pub(crate) fn is_decided_by_its_seed(live: impl Fn(u64, bool) -> Ending) {
+    for seed in [1, 2, 3] {
+        assert_eq!(live(seed, false).hash, live(seed, true).hash);
+    }
+    assert_ne!(live(1, false).hash, live(2, false).hash);
+}
+
+fn is_found_by(fault: Planted, words: &[&str]) {
+    is_found_in(SEEDS_MAX, |seed| live(seed, false), fault, words);
 }
 
 const LOST: &[&str] = &["lacks something committed"];
@@ -34,13 +55,7 @@ const EPOCH_TWICE: &[&str] = &["does not come to rest", "is another", "commits o
 
 #[test]
 fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
-    let mut sum = Counts::default();
-    for seed in 1..=SEEDS_MAX {
-        let ending = live(seed, false);
-        assert_eq!(ending.violations, Vec::<String>::new(), "seed {seed}");
-        sum.add(ending.counts);
-    }
-    println!("{sum:?}");
+    let sum = counts_of(SEEDS_MAX, |seed| live(seed, false));
     let each = SEEDS_MAX;
     assert!(sum.rested > each * 7 / 10 && sum.claims > each && sum.changes > each && sum.crashes > each, "{sum:?}");
     assert!(sum.committed > 3 * each, "{sum:?}");
@@ -48,10 +63,7 @@ fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
 
 #[test]
 fn the_same_seed_is_the_same_history() {
-    for seed in [1, 2, 3] {
-        assert_eq!(live(seed, false).hash, live(seed, true).hash);
-    }
-    assert_ne!(live(1, false).hash, live(2, false).hash);
+    is_decided_by_its_seed(live);
 }
 
 #[test]

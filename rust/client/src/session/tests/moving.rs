@@ -106,15 +106,7 @@ fn a_subscription_moves_with_its_connection() {
     let mut pair = Pair::new();
     pair.reconnect(STREAM);
     pair.session.take_completed();
-    let wanted = SubscriptionRequest {
-        subjects: vec!["a".to_owned()],
-        group: "g".to_owned(),
-        start: StartAt::Unfinished,
-        in_flight_max: 100,
-        filters: Vec::new(),
-        handle_within_ms: None,
-    };
-    let id = pair.session.subscribe(wanted, "subscribed", 0).unwrap();
+    let id = pair.ask_to_subscribe(None);
     let asked = pair.asked();
     let cause = pair.refuse_as_not_primary(&asked).unwrap();
     assert!(pair.session.take_completed().is_empty());

@@ -15,6 +15,7 @@ use super::growth::SegmentGrowth;
 use super::interface::{AppendMarks, Appended, AppenderStart, malformed, not_begun};
 use super::preparing::{OpenSegment, PreparedSegment, Preparing, install};
 use crate::error::{Error, Result};
+use crate::message_log::position::LogPosition;
 use crate::message_log::read::batch_check::Cursor;
 use crate::message_log::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, give_back_rest, segment_path, unless_stopped,
@@ -184,6 +185,11 @@ impl SegmentAppender {
     /// Where the next batch may start, and the sequence of its first fact.
     pub fn written(&self) -> Mark {
         Mark { location: self.position(), sequence: self.next_sequence }
+    }
+
+    /// The end of the log, with the values that the next batch must continue.
+    pub fn end(&self) -> LogPosition {
+        self.cursor().position()
     }
 
     /// The position up to which the log is known to be durable.

@@ -13,7 +13,7 @@ pub struct Mark {
     pub sequence: Sequence,
 }
 
-/// What makes a batch visible.
+/// The condition under which a batch is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VisibleOnce {
     /// It is as durable on this disk as the options demand.
@@ -27,7 +27,7 @@ pub enum VisibleOnce {
 pub struct GroupCommitOptions {
     /// The durability that an answer waits for.
     pub durability: Durability,
-    /// What makes a batch visible.
+    /// The condition under which a batch is visible.
     pub visible_once: VisibleOnce,
     /// Where the log continues.
     pub start: Mark,

@@ -63,7 +63,7 @@ pub struct Appended {
 /// A batch of another copy that was written.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Where it was written.
+    /// The place of the batch on this copy.
     pub appended: Appended,
     /// The messages in it whose payload is not what its check says. Another copy may have them whole.
     pub damaged: Vec<DamagedPayload>,
@@ -76,7 +76,7 @@ pub struct DamagedPayload {
     pub sequence: Sequence,
     /// The check in its header, which binds that of the payload.
     pub record_check: u32,
-    /// Where it begins on this copy.
+    /// The start of the record on this copy.
     pub location: Location,
 }
 

@@ -3,6 +3,7 @@
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::message_log::holes::Hole;
+use crate::message_log::position::LogPosition;
 use crate::planted::{self, Planted};
 use crate::record::adopt::sequences_of;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader, chain_of};
@@ -55,6 +56,12 @@ impl Cursor {
             epoch: Epoch(header.epoch.get()),
             trusted: Millis(header.trusted_ms.get()),
         }
+    }
+
+    /// The same as a position.
+    pub(in crate::message_log) fn position(&self) -> LogPosition {
+        let Self { location: end, chain, next_sequence, epoch, trusted } = *self;
+        LogPosition { end, chain, next_sequence, epoch, trusted }
     }
 
     /// The cursor after a hole, which starts here.

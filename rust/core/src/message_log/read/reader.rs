@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::batch_check::{Fault, Scratch, check_records, read_header};
 use super::window::{Opening, Window};
 use crate::error::{Error, Result};
+use crate::message_log::append::commit_options::Mark;
 use crate::message_log::holes::Holes;
 use crate::message_log::segment::{SEGMENT_HEADER_BYTES, Stream, segment_path};
 use crate::planted::{self, Planted};
@@ -28,6 +29,12 @@ pub struct ScannedBatch {
 }
 
 impl ScannedBatch {
+    /// The point after it.
+    pub fn end(&self) -> Mark {
+        let location = Location(self.start.0.saturating_add(u64::from(self.header.length.get())));
+        Mark { location, sequence: self.header.next_sequence() }
+    }
+
     /// Its records.
     pub fn records(&self) -> &[u8] {
         self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default()

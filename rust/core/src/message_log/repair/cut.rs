@@ -84,9 +84,9 @@ fn find(reader: &mut BatchReader, start: &ScanStart, point: &CutPoint) -> Result
     {
         cursor = Cursor { location, ..cursor }.after(&header);
     }
-    let Cursor { location: end, chain, next_sequence, epoch, trusted } = cursor;
+    let (epoch, next_sequence) = (cursor.epoch, cursor.next_sequence);
     if (epoch, next_sequence) == (point.epoch, point.sequence.next()) {
-        return Ok(LogPosition { end, chain, next_sequence, epoch, trusted });
+        return Ok(cursor.position());
     }
     let expected = format!("the last sequence of a batch of epoch {}", point.epoch);
     let last = next_sequence.0.saturating_sub(1);

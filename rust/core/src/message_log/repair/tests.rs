@@ -182,7 +182,7 @@ fn a_damaged_header_behind_a_seal_goes_aside_and_the_store_opens_ever_after() {
     assert_eq!(scan(&log.storage).unwrap().0, [b"a".as_slice(), b"c", b"d"]);
 }
 
-/// What was set aside in epoch 5, by name.
+/// The files that were set aside, by name.
 fn aside(storage: &MemoryStorage) -> Vec<(String, Vec<u8>)> {
     storage.image().into_iter().filter(|(path, _)| path.starts_with("aside/")).collect()
 }

@@ -7,42 +7,16 @@ use super::log_ends::LogEnds;
 use super::shipment::shipment;
 use crate::error::{Error, Result};
 use crate::message_log::{
-    AppenderStart, CutPoint, DamagedPayload, Identity, LogPosition, Mark, SegmentAppender, Stream, Taken, cut_after,
-    note_epoch,
+    Appended, AppenderStart, CutPoint, DamagedPayload, Identity, LogPosition, Mark, ScannedBatch, SegmentAppender,
+    Stream, Taken, cut_after, note_epoch,
 };
-use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use crate::record::batch::BatchHeader;
 use crate::storage::Storage;
 use crate::store::options::OwnerOptions;
 use crate::store::owner::{Owner, VisibleBatch};
 use crate::store::recovery::restoration::scan_start;
 use crate::store::recovery::{RecoveredCopy, RecoveryProgress, RecoveryReport, recover_copy};
-use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
-
-/// A batch of the log that is not applied yet, because it is not known to be committed.
-#[derive(Clone, Debug)]
-pub struct UncommittedBatch {
-    /// Its header.
-    pub header: BatchHeader,
-    /// Where its header starts.
-    pub start: Location,
-    /// Header and records.
-    pub bytes: Vec<u8>,
-}
-
-impl UncommittedBatch {
-    /// The point after it.
-    pub fn end(&self) -> Mark {
-        let Self { header, start, .. } = self;
-        let sequence = Sequence(header.base_sequence.get()).plus(u64::from(header.count.get()));
-        Mark { location: Location(start.0.saturating_add(u64::from(header.length.get()))), sequence }
-    }
-
-    /// The batch as an owner takes it.
-    pub fn visible(&self) -> VisibleBatch<'_> {
-        let records = self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
-        VisibleBatch { header: self.header, start: self.start, records }
-    }
-}
+use crate::units::{Epoch, SegmentNumber, Sequence};
 
 /// The parts of a copy whose node becomes primary.
 pub struct FollowerParts {
@@ -51,11 +25,9 @@ pub struct FollowerParts {
     /// The writer of the log.
     pub appender: SegmentAppender,
     /// The batches behind what was applied.
-    pub tail: VecDeque<UncommittedBatch>,
+    pub tail: VecDeque<ScannedBatch>,
     /// The log, as the protocol looks at it.
     pub ends: LogEnds,
-    /// The end of the log.
-    pub end: LogPosition,
 }
 
 /// See the module.
@@ -93,11 +65,7 @@ impl Follower {
             note_epoch(&mut epochs, &batch.header);
         }
         let ends = LogEnds::new(epochs, &end);
-        let tail = tail.into_iter().map(|batch| {
-            let (header, start, bytes) = (batch.header, batch.start, batch.bytes);
-            UncommittedBatch { header, start, bytes }
-        });
-        let parts = FollowerParts { owner, appender, tail: tail.collect(), ends, end };
+        let parts = FollowerParts { owner, appender, tail, ends };
         Ok(Self { storage, stream, segment_bytes, opening_bytes, report: recovered.report, damaged: Vec::new(), parts })
     }
 
@@ -126,17 +94,10 @@ impl Follower {
         let committed = self.parts.owner.state().position.end;
         let Taken { appended, damaged } = self.parts.appender.append_foreign(&mut bytes, committed)?;
         self.damaged.extend(damaged);
-        let header = appended.header;
+        let Appended { header, start, synced, .. } = appended;
         self.parts.ends.appended(&header);
-        self.parts.ends.synced(appended.synced.sequence);
-        self.parts.end = LogPosition {
-            end: appended.end.location,
-            chain: header.chain.get(),
-            next_sequence: appended.end.sequence,
-            epoch: Epoch(header.epoch.get()),
-            trusted: Millis(header.trusted_ms.get()),
-        };
-        self.parts.tail.push_back(UncommittedBatch { header, start: appended.start, bytes });
+        self.parts.ends.synced(synced.sequence);
+        self.parts.tail.push_back(ScannedBatch { header, start, behind_hole: false, bytes });
         Ok(())
     }
 
@@ -157,7 +118,7 @@ impl Follower {
     pub fn commit(&mut self, end: Sequence) -> Result<()> {
         while let Some(batch) = self.parts.tail.front().filter(|batch| batch.end().sequence <= end) {
             let owner = &mut self.parts.owner;
-            owner.apply(&batch.visible())?;
+            owner.apply(&VisibleBatch::from(batch))?;
             // No caller of this node waits for an outcome, and no pull is parked here.
             owner.take_outcomes();
             owner.take_woken();
@@ -174,7 +135,7 @@ impl Follower {
     /// As [`cut_after`], of which `committed` means that the logs are not of one history. The copy must be opened again.
     pub fn cut_after(self, epoch: Epoch, end: Sequence) -> Result<(Self, Option<String>)> {
         let Self { storage, stream, segment_bytes, opening_bytes, report, mut damaged, parts } = self;
-        let FollowerParts { owner, appender, mut tail, mut ends, .. } = parts;
+        let FollowerParts { owner, appender, mut tail, mut ends } = parts;
         drop(appender);
         let last = |next: Sequence| Sequence(next.0.saturating_sub(1));
         let point = CutPoint { epoch, sequence: last(end), committed: last(owner.applied()) };
@@ -184,7 +145,7 @@ impl Follower {
         ends.cut(&cut.position);
         let next = Next { number: cut.next_segment, given_bytes: 0, segment_bytes, opening_bytes };
         let appender = next.segment(&storage, stream, &cut.position)?;
-        let parts = FollowerParts { owner, appender, tail, ends, end: cut.position };
+        let parts = FollowerParts { owner, appender, tail, ends };
         Ok((Self { storage, stream, segment_bytes, opening_bytes, report, damaged, parts }, cut.evidence))
     }
 

@@ -22,8 +22,8 @@ impl LogEnds {
     /// Notes that a batch with facts was written.
     pub fn appended(&mut self, header: &BatchHeader) {
         note_epoch(&mut self.history.epochs, header);
-        let end = header.base_sequence.get().saturating_add(u64::from(header.count.get()));
-        self.history.end = HistoryEnd { sequence: Sequence(end.saturating_sub(1)), chain: header.chain.get() };
+        let sequence = Sequence(header.next_sequence().0.saturating_sub(1));
+        self.history.end = HistoryEnd { sequence, chain: header.chain.get() };
     }
 
     /// Notes that the log was cut, and ends here, durably.

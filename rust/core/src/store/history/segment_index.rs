@@ -174,8 +174,8 @@ impl SegmentIndex {
                 }
             });
         }
-        self.next = Location(batch.start.0.saturating_add(u64::from(batch.header.length.get())));
-        self.next_sequence = Sequence(batch.header.base_sequence.get()).plus(u64::from(batch.header.count.get()));
+        self.next = batch.end().location;
+        self.next_sequence = batch.header.next_sequence();
         if self.behind.is_none() && self.next.0.saturating_sub(self.begin.0.0) >= PART_BYTES {
             self.behind = Some((self.next, self.next_sequence));
         }

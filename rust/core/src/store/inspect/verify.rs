@@ -146,7 +146,7 @@ fn replay(
         bytes = bytes.saturating_add(u64::from(batch.header.length.get()));
         progress(VerificationProgress { bytes, bytes_whole });
         if batch.start >= position.end {
-            owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+            owner.apply_facts(&VisibleBatch::from(&batch))?;
             owner.settle_counts()?;
             compare_at(owner, target, found);
         }

@@ -19,7 +19,7 @@ pub(super) mod rescue;
 pub(super) mod restoration;
 pub(super) mod visible_state;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::checkpoint::file::{ReadCheckpoint, read_checkpoint};
@@ -100,7 +100,7 @@ pub(super) struct RecoveredCopy {
     /// The end of the log. The owner may be before it.
     pub(super) end: LogPosition,
     /// The batches of the log that the owner has not applied.
-    pub(super) tail: Vec<ScannedBatch>,
+    pub(super) tail: VecDeque<ScannedBatch>,
 }
 
 /// Recovers the store with this identity. The epoch is raised after all checks that can refuse the open, and before
@@ -265,18 +265,17 @@ fn apply_log(
     limit: Location,
     report: &mut RecoveryReport,
     progress: &mut dyn FnMut(RecoveryProgress),
-) -> Result<Vec<ScannedBatch>> {
+) -> Result<VecDeque<ScannedBatch>> {
     let bytes_whole = scanner.ending().bytes;
-    let mut tail = Vec::new();
+    let mut tail = VecDeque::new();
     while let Some(batch) = scanner.next_batch()? {
-        let length = u64::from(batch.header.length.get());
-        if !tail.is_empty() || batch.start.0.saturating_add(length) > limit.0 {
-            tail.push(batch);
+        if !tail.is_empty() || batch.end().location > limit {
+            tail.push_back(batch);
             continue;
         }
-        owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        owner.apply_facts(&VisibleBatch::from(&batch))?;
         report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
-        report.bytes = report.bytes.saturating_add(length);
+        report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
         progress(RecoveryProgress { facts: report.facts, bytes: report.bytes, bytes_whole });
         owner.take_outcomes();
         owner.take_woken();

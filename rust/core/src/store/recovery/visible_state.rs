@@ -126,7 +126,7 @@ fn applied(
 }
 
 fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
-    owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+    owner.apply_facts(&VisibleBatch::from(batch))?;
     owner.take_outcomes();
     owner.take_woken();
     Ok(())

@@ -42,7 +42,7 @@ const BEGIN: u8 = 3;
 /// A whole frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerFrame {
-    /// Who the sender is.
+    /// The hello of the sender.
     Hello(Hello),
     /// A hello in another version of the protocol, of which only the version is read.
     OtherVersion(u16),

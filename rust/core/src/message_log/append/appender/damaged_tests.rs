@@ -7,7 +7,7 @@ use crate::record::header::RECORD_HEADER_BYTES;
 /// Bytes before the payload of the first record of a batch.
 const BEFORE: usize = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + 24;
 
-/// What the copy has of the third batch.
+/// The records of the third batch, as the copy has them.
 fn third(copy: &Log) -> Vec<u8> {
     sent(copy)[2][BATCH_HEADER_BYTES..].to_vec()
 }
