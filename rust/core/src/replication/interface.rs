@@ -122,6 +122,19 @@ pub enum Action {
     Alarm(NodeId),
 }
 
+/// Another copy, as a primary knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyKnown {
+    /// Its node.
+    pub node: NodeId,
+    /// The sequence after the last fact that is durable there. `None` before it said so in this epoch.
+    pub durable: Option<Sequence>,
+    /// True if its log is the beginning of the primary's, and grows.
+    pub is_matched: bool,
+    /// True if its log has other facts in one place, so that it cannot follow.
+    pub has_diverged: bool,
+}
+
 /// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoleName {

@@ -25,7 +25,7 @@ mod state;
 pub use crate::message_log::Promise;
 pub use crate::units::Version;
 pub use history::History;
-pub use interface::{Action, Event, LogView, NodeOptions, RoleName, Timing};
+pub use interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName, Timing};
 pub use message::Message;
 pub use register::{GroupState, NodeId, Register};
 pub use registrar::{Reading, SwapAnswer};

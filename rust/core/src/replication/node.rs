@@ -1,9 +1,10 @@
 //! One node of a group: events in, actions out.
 
-use super::interface::{Action, Event, LogView, NodeOptions, RoleName};
+use super::interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName};
+use super::members::{Member, Stage};
 use super::message::Message;
 use super::register::{NodeId, Register};
-use super::registrar::{Registrar, Settled};
+use super::registrar::{Reading, Registrar, Settled};
 use super::state::{Node, Primary, Replica, Role};
 use crate::message_log::Promise;
 use crate::planted::{Planted, is_on};
@@ -49,6 +50,38 @@ impl Node {
     /// The newest value of the register that it knows.
     pub fn register(&self) -> Option<&Register> {
         self.registrar.known().map(|known| &known.value)
+    }
+
+    /// The node that leads, as far as this node has heard: itself, or the primary that it follows.
+    pub fn leader(&self) -> Option<NodeId> {
+        match &self.role {
+            Role::Leading(_) => Some(self.id),
+            Role::Replica(replica) => replica.primary,
+            Role::Claiming(_) => None,
+        }
+    }
+
+    /// True if another coordinator answers than the one that was seen, so that no node becomes primary by itself until an
+    /// operator confirms it.
+    pub fn awaits_confirmation(&self) -> bool {
+        self.registrar.is_foreign()
+    }
+
+    /// The newest answer of the register that is believed.
+    pub fn reading(&self) -> Option<&Reading> {
+        self.registrar.known()
+    }
+
+    /// The other copies, as a primary knows them. Empty on a replica.
+    pub fn copies_known(&self) -> Vec<CopyKnown> {
+        let Role::Leading(primary) = &self.role else { return Vec::new() };
+        let known = |(node, member): (&NodeId, &Member)| CopyKnown {
+            node: *node,
+            durable: member.durable,
+            is_matched: member.stage == Stage::Matched,
+            has_diverged: member.stage == Stage::Diverged,
+        };
+        primary.members.iter().map(known).collect()
     }
 
     /// True if a publish would be answered as stored as soon as it is committed.

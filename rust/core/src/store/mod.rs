@@ -66,7 +66,7 @@ pub use rebuild::{
     Adopted, KeptWindow, RebuildCounts, RebuildExample, RebuildFinding, RebuildPiece, RebuildPlan, RebuiltPiece,
     adopt_rebuilt, plan_rebuild, rebuild_piece,
 };
-pub use recovery::opening::{NewStore, create_folders, open_identity, read_identity};
+pub use recovery::opening::{NewStore, create_folders, open_copy, open_identity, read_identity};
 pub use recovery::rescue::Rescue;
 pub use recovery::restoration::first_position;
 pub use recovery::visible_state::{Moment, VisibleState, state_at, visible_state, visible_state_at};

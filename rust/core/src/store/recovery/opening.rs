@@ -59,7 +59,9 @@ pub fn read_identity(storage: &dyn Storage) -> Result<Identity> {
 /// `path` for a copy in a cluster. No file was changed.
 pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Identity> {
     let identity = match new {
-        Some(new) if Identity::read(storage)?.is_none() => make_store(storage, new)?,
+        Some(new) if Identity::read(storage)?.is_none() => {
+            make_store(storage, Stream { id: new.stream, timeline: 0 }, (new.node, new.segment_bytes), false)?
+        }
         _ => read_identity(storage)?,
     };
     if identity.clustered {
@@ -72,19 +74,37 @@ pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Ide
     Ok(identity)
 }
 
-fn make_store(storage: &dyn Storage, new: NewStore) -> Result<Identity> {
+/// Reads the identity of a copy in a cluster, or makes an empty copy of this stream, with the random bytes of its node and the
+/// size of a segment, if the folder is empty.
+///
+/// # Errors
+/// As [`open_identity`]; `InvalidArgument` naming `path` for a store that stands alone. No file was changed.
+pub fn open_copy(storage: &dyn Storage, stream: Stream, new: ([u8; 16], u32)) -> Result<Identity> {
+    let identity = match Identity::read(storage)? {
+        None => make_store(storage, stream, new, true)?,
+        Some(identity) => identity,
+    };
+    if identity.clustered {
+        return Ok(identity);
+    }
+    Err(Error::InvalidArgument {
+        argument: "path",
+        expected: "an empty folder, or a copy in a cluster".to_owned(),
+        found: "a store that stands alone: `delaymq cluster create` makes it the first copy of a group".to_owned(),
+    })
+}
+
+fn make_store(
+    storage: &dyn Storage,
+    stream: Stream,
+    (node, segment_bytes): ([u8; 16], u32),
+    clustered: bool,
+) -> Result<Identity> {
     refuse_strangers(storage)?;
     create_folders(storage)?;
-    let stream = Stream { id: new.stream, timeline: 0 };
     write_first_segment(storage, stream)?;
-    let identity = Identity {
-        stream,
-        node: new.node,
-        promised_epoch: Epoch(0),
-        seen: (0, Version(0)),
-        clustered: false,
-        segment_bytes: new.segment_bytes,
-    };
+    let (promised_epoch, seen) = (Epoch(0), (0, Version(0)));
+    let identity = Identity { stream, node, promised_epoch, seen, clustered, segment_bytes };
     identity.write(storage)?;
     Ok(identity)
 }
@@ -165,6 +185,23 @@ mod tests {
         }
         assert_eq!(read_identity(&storage), Ok(clustered));
         assert_eq!(storage.image(), before);
+    }
+
+    #[test]
+    fn a_copy_is_made_in_an_empty_folder_and_a_store_that_stands_alone_is_refused() {
+        let storage = MemoryStorage::new(1);
+        let (stream, new) = (Stream { id: [1; 16], timeline: 3 }, ([2; 16], SEGMENT_BYTES_MIN));
+        let made = open_copy(&storage, stream, new).unwrap();
+        assert_eq!((made.stream, made.node, made.clustered), (stream, [2; 16], true));
+        assert_eq!(open_copy(&storage, stream, ([9; 16], SEGMENT_BYTES_MIN)), Ok(made));
+        let alone = MemoryStorage::new(1);
+        open_identity(&alone, Some(NEW)).unwrap();
+        let before = alone.image();
+        let Err(Error::InvalidArgument { argument, found, .. }) = open_copy(&alone, stream, new) else {
+            panic!("it was opened")
+        };
+        assert_eq!((argument, found.contains("delaymq cluster create")), ("path", true));
+        assert_eq!(alone.image(), before);
     }
 
     #[test]

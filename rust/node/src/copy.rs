@@ -1,0 +1,275 @@
+//! The copy of a node: a follower while another node leads, and a store that decides while this one does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use delaymq_core::error::Error;
+use delaymq_core::message_log::{Identity, OPENING_SEGMENT_BYTES, Promise};
+use delaymq_core::replication::{History, LogView, NodeId};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{
+    CheckpointProgress, CheckpointWork, Follower, RecoveryProgress, Removable, is_pinned, punch,
+};
+use delaymq_core::units::{Epoch, Millis, Sequence};
+use delaymq_engine::{CopyCount, Leading, Options, Store};
+
+use crate::events::Events;
+use crate::group::OpenedCopy;
+use crate::shipping::SHIPMENT_BYTES_MAX;
+
+/// The bytes of a checkpoint that are written between two events.
+const PIECE_BYTES: u64 = 1 << 20;
+
+enum Role {
+    Following(Box<Follower>),
+    Leading(Arc<Store>),
+    /// Between two roles, or after a failure.
+    Gone,
+}
+
+/// See the module.
+pub(crate) struct Copy {
+    storage: Arc<dyn Storage>,
+    // Released when the copy is dropped, after all that uses the folder.
+    lock: delaymq_engine::StoreLock,
+    path: PathBuf,
+    options: Options,
+    identity: Identity,
+    events: Arc<Events>,
+    role: Role,
+    /// The checkpoint of a follower that is under way.
+    checkpoint: Option<CheckpointWork>,
+    /// Files that no checkpoint of a follower needs.
+    removable: Removable,
+    has_no_holes: bool,
+    is_synced: bool,
+}
+
+type Outcome<T> = Result<T, Error>;
+
+impl Copy {
+    /// Opens the copy as a follower.
+    pub(crate) fn open(
+        opened: OpenedCopy,
+        (path, options): (PathBuf, Options),
+        events: Arc<Events>,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Outcome<Self> {
+        let OpenedCopy { storage, lock, identity } = opened;
+        let mut copy = Self {
+            storage,
+            lock,
+            path,
+            options,
+            identity,
+            events,
+            role: Role::Gone,
+            checkpoint: None,
+            removable: Removable::default(),
+            has_no_holes: false,
+            is_synced: true,
+        };
+        copy.open_follower(progress)?;
+        Ok(copy)
+    }
+
+    fn open_follower(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Outcome<()> {
+        (self.checkpoint, self.removable, self.is_synced) = (None, Removable::default(), true);
+        let storage = Arc::clone(&self.storage);
+        let opening_bytes = OPENING_SEGMENT_BYTES.min(self.identity.segment_bytes);
+        let mut follower = Follower::open(storage, &self.identity, self.options.owner, opening_bytes, progress)?;
+        follower.owner_mut().keep_finished_of(self.options.keep_finished_of.clone());
+        self.role = Role::Following(Box::new(follower));
+        Ok(())
+    }
+
+    /// The identity, with the last promise.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The node of this copy.
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.identity.node)
+    }
+
+    /// The store that leads.
+    pub(crate) fn store(&self) -> Option<&Arc<Store>> {
+        match &self.role {
+            Role::Leading(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    /// The sequence after the last fact that the log itself calls committed.
+    pub(crate) fn applied(&self) -> Sequence {
+        match &self.role {
+            Role::Following(follower) => follower.owner().applied(),
+            _ => Sequence(1),
+        }
+    }
+
+    /// Makes a promise durable, behind everything that was appended.
+    pub(crate) fn keep_promise(&mut self, promise: Promise) -> Outcome<()> {
+        self.sync()?;
+        self.identity = self.identity.keep_promise(self.storage.as_ref(), promise)?;
+        Ok(())
+    }
+
+    /// Begins an epoch: the log goes on in a store that decides.
+    pub(crate) fn begin(&mut self, epoch: Epoch) -> Outcome<Option<Arc<Store>>> {
+        self.sync()?;
+        let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(None) };
+        let events = Arc::clone(&self.events);
+        let store = Store::lead(Leading {
+            storage: Arc::clone(&self.storage),
+            path: self.path.clone(),
+            options: self.options.clone(),
+            identity: self.identity,
+            parts: follower.lead(),
+            checkpoint: self.checkpoint.take(),
+            epoch,
+            changed: Arc::new(move || events.log_changed()),
+        })?;
+        self.role = Role::Leading(Arc::clone(&store));
+        Ok(Some(store))
+    }
+
+    /// Follows again. What a store that led has queued is lost, and what it has written stays.
+    pub(crate) fn follow(&mut self) -> Outcome<()> {
+        let Role::Leading(store) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
+        match store.abandon() {
+            Ok(()) | Err(Error::Closed) => {}
+            Err(error) => return Err(error),
+        }
+        self.open_follower(&mut |_| {})
+    }
+
+    /// Appends batches of the primary. False if they do not follow the log.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Outcome<bool> {
+        let Role::Following(follower) = &mut self.role else { return Ok(false) };
+        self.is_synced = false;
+        match follower.append(bytes) {
+            Ok(()) => Ok(true),
+            Err(Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The messages that came damaged since the last call.
+    pub(crate) fn take_damaged(&mut self) -> Vec<Sequence> {
+        let Role::Following(follower) = &mut self.role else { return Vec::new() };
+        follower.take_damaged().into_iter().map(|damaged| damaged.sequence).collect()
+    }
+
+    /// Makes durable what was appended. False if everything is.
+    pub(crate) fn sync(&mut self) -> Outcome<bool> {
+        let Role::Following(follower) = &mut self.role else { return Ok(false) };
+        if std::mem::replace(&mut self.is_synced, true) {
+            return Ok(false);
+        }
+        follower.sync()?;
+        Ok(true)
+    }
+
+    /// Cuts the log behind the last fact before `end`. Returns the file that keeps the rest.
+    pub(crate) fn cut(&mut self, epoch: Epoch, end: Sequence) -> Outcome<Option<String>> {
+        let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(None) };
+        let (follower, evidence) = follower.cut_after(epoch, end)?;
+        self.role = Role::Following(Box::new(follower));
+        Ok(evidence)
+    }
+
+    /// Everything before `end` is committed, on so many copies.
+    pub(crate) fn commit(&mut self, end: Sequence, count: CopyCount) -> Outcome<()> {
+        match &mut self.role {
+            Role::Following(follower) => follower.commit(end),
+            Role::Leading(store) => store.commit(end, count),
+            Role::Gone => Ok(()),
+        }
+    }
+
+    /// Batches from `first` on, for another node.
+    pub(crate) fn ship(&self, first: Sequence) -> Outcome<Vec<u8>> {
+        match &self.role {
+            Role::Leading(store) => store.ship(first, SHIPMENT_BYTES_MAX),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Does a piece of a follower's checkpoint. False if there is nothing to do.
+    pub(crate) fn tend(&mut self, now: Millis) -> Outcome<bool> {
+        let Role::Following(follower) = &mut self.role else { return Ok(false) };
+        if self.checkpoint.is_none() && follower.owner().checkpoint_due() {
+            self.checkpoint = follower.owner_mut().freeze();
+        }
+        let Some(work) = &mut self.checkpoint else { return self.remove(now) };
+        match work.write_piece(&self.storage, PIECE_BYTES, follower.synced().location)? {
+            CheckpointProgress::More => {}
+            CheckpointProgress::WaitForSync(_) => {
+                self.is_synced = true;
+                follower.sync()?;
+            }
+            CheckpointProgress::Finished(finished) => {
+                self.checkpoint = None;
+                self.removable.extend(follower.owner_mut().install(finished)?);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes the files that no checkpoint needs, unless a reader has a pin.
+    fn remove(&mut self, now: Millis) -> Outcome<bool> {
+        let storage = self.storage.as_ref();
+        if self.removable.is_empty() || is_pinned(storage, now)? {
+            return Ok(false);
+        }
+        let removable = std::mem::take(&mut self.removable);
+        removable.remove(storage)?;
+        if !self.has_no_holes {
+            let block_bytes = self.options.owner.hole_block_bytes;
+            self.has_no_holes = punch(storage, &removable.holes, &removable.run_holes, block_bytes)?.is_none();
+        }
+        Ok(false)
+    }
+
+    /// Ends: nothing is written any more.
+    pub(crate) fn close(mut self) -> Outcome<()> {
+        let closed = match std::mem::replace(&mut self.role, Role::Gone) {
+            Role::Leading(store) => store.abandon(),
+            Role::Following(mut follower) => follower.sync(),
+            Role::Gone => Ok(()),
+        };
+        drop(self.lock);
+        match closed {
+            Err(Error::Closed) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl LogView for Copy {
+    fn history(&self) -> History {
+        match &self.role {
+            Role::Following(follower) => follower.ends().history(),
+            Role::Leading(store) => store.history(),
+            Role::Gone => History::default(),
+        }
+    }
+
+    fn end(&self) -> Sequence {
+        match &self.role {
+            Role::Following(follower) => follower.ends().end(),
+            Role::Leading(store) => store.end(),
+            Role::Gone => Sequence(1),
+        }
+    }
+
+    fn durable(&self) -> Sequence {
+        match &self.role {
+            Role::Following(follower) => follower.ends().durable(),
+            Role::Leading(store) => store.durable(),
+            Role::Gone => Sequence(1),
+        }
+    }
+}

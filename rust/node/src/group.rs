@@ -1,0 +1,175 @@
+//! The beginning of a group, and of each of its copies.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use delaymq_coordinator::encode;
+use delaymq_core::error::{Error, StorageFault};
+use delaymq_core::message_log::{Identity, LOG_FOLDER, Stream, segment_name};
+use delaymq_core::replication::{NodeId, Reading, Register, SwapAnswer, Version};
+use delaymq_core::run::LOAD_FOLDER;
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{NewStore, open_copy, open_identity, read_identity};
+use delaymq_core::units::{Epoch, SegmentNumber};
+use delaymq_engine::{FileStorage, StoreLock};
+use serde_json::{Value, json};
+
+use crate::interface::{CoordinatorOptions, NodeError};
+
+/// A group that was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupCreated {
+    /// The stream that its copies hold.
+    pub stream: [u8; 16],
+    /// The node of the first copy.
+    pub node: NodeId,
+}
+
+/// The copy of a node that starts.
+pub(crate) struct OpenedCopy {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) lock: StoreLock,
+    pub(crate) identity: Identity,
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], NodeError> {
+    let mut bytes = [0; N];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map(|()| bytes).map_err(|error| {
+        let (operation, path) = ("read", "/dev/urandom".to_owned());
+        Error::Storage { operation, path, fault: StorageFault::Io, message: error.to_string() }.into()
+    })
+}
+
+pub(crate) fn random_number() -> Result<u64, NodeError> {
+    random().map(u64::from_be_bytes)
+}
+
+/// Makes the first copy of a new group in the folder `path`, or takes the closed store that is there, and writes the register. A
+/// call that was interrupted can be repeated.
+///
+/// # Errors
+/// `GroupExists`; `NotCopyable` if the store has bulk loads or no longer has the beginning of its log, which the other nodes would
+/// need; errors of the store, of which `Locked` if it is open, and of the coordinator.
+pub fn create_group(
+    path: &Path,
+    segment_bytes: u32,
+    coordinator: &CoordinatorOptions,
+    min_copies: usize,
+) -> Result<GroupCreated, NodeError> {
+    if min_copies == 0 {
+        return Err(Error::InvalidArgument {
+            argument: "min_copies",
+            expected: "at least 1".to_owned(),
+            found: "0".to_owned(),
+        }
+        .into());
+    }
+    let register = coordinator.open()?;
+    let known = register.read()?;
+    let storage = FileStorage::open(path, true)?;
+    if known.is_none() && Identity::read(&storage)?.is_none() {
+        refuse_foreign_folder(&storage)?;
+    }
+    let exists = || NodeError::GroupExists { register: coordinator.place() };
+    let is_ours = |value: &Register, identity: &Identity| {
+        (value.stream, value.primary.0) == (identity.stream.id, identity.node) && value.sync.len() == 1
+    };
+    if let Some(reading) = &known {
+        // An earlier call may have ended before it marked the store.
+        let identity = Identity::read(&storage)?.filter(|identity| !identity.clustered);
+        if identity.is_none_or(|identity| !is_ours(&reading.value, &identity)) {
+            return Err(exists());
+        }
+    }
+    let _lock = StoreLock::take(path)?;
+    let new = NewStore { stream: random()?, node: random()?, segment_bytes };
+    let identity = open_identity(&storage, Some(new))?;
+    must_be_copyable(path, &storage)?;
+    let created = GroupCreated { stream: identity.stream.id, node: NodeId(identity.node) };
+    if known.is_none() {
+        let epoch = identity.promised_epoch.max(Epoch(1));
+        let first = Register::first(created.stream, created.node, epoch, min_copies);
+        let value = Register { timeline: identity.stream.timeline, ..first };
+        match register.swap(Version(0), &value)? {
+            SwapAnswer::Won(..) => {}
+            SwapAnswer::Lost(reading) if reading.value == value => {}
+            SwapAnswer::Lost(_) | SwapAnswer::Unknown => return Err(exists()),
+        }
+    }
+    Identity { clustered: true, ..identity }.write(&storage)?;
+    Ok(created)
+}
+
+/// A copy begins with the first fact of the log, and files next to the log are not copied.
+fn must_be_copyable(path: &Path, storage: &dyn Storage) -> Result<(), NodeError> {
+    let refuse = |reason: &str| {
+        Err(NodeError::NotCopyable { path: path.display().to_string(), reason: reason.to_owned() })
+    };
+    let names = |folder: &str| match storage.list(folder) {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        other => other,
+    };
+    if !names(LOAD_FOLDER)?.is_empty() {
+        return refuse("it has bulk loads, whose files other nodes do not get yet");
+    }
+    if !names(LOG_FOLDER)?.contains(&segment_name(SegmentNumber(1))) {
+        return refuse("its log no longer has the first segment, and other nodes get the log from its beginning");
+    }
+    Ok(())
+}
+
+/// Refuses the folder of something else before a lock file is made in it.
+fn refuse_foreign_folder(storage: &dyn Storage) -> Result<(), NodeError> {
+    match read_identity(storage) {
+        Err(Error::MissingFile { .. }) | Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens the copy in the folder, or makes an empty one of the group that the register names.
+pub(crate) fn open_or_join(
+    path: &Path,
+    segment_bytes: u32,
+    (register, place): (&Reading, String),
+) -> Result<OpenedCopy, NodeError> {
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, true)?);
+    let stream = Stream { id: register.value.stream, timeline: register.value.timeline };
+    if let Some(identity) = Identity::read(storage.as_ref())?.filter(|identity| identity.clustered)
+        && identity.stream != stream
+    {
+        let shown = |id: [u8; 16], timeline: u32| format!("{} (timeline {timeline})", NodeId(id));
+        return Err(NodeError::OtherGroup {
+            path: path.display().to_string(),
+            register: place,
+            expected: shown(stream.id, stream.timeline),
+            found: shown(identity.stream.id, identity.stream.timeline),
+        });
+    }
+    if Identity::read(storage.as_ref())?.is_none() {
+        refuse_foreign_folder(storage.as_ref())?;
+    }
+    let lock = StoreLock::take(path)?;
+    let identity = open_copy(storage.as_ref(), stream, (random()?, segment_bytes))?;
+    Ok(OpenedCopy { storage, lock, identity })
+}
+
+/// The value of the register as JSON, with the number of its coordinator and its version; `None` if there is none.
+///
+/// # Errors
+/// Those of the coordinator.
+pub fn read_register(coordinator: &CoordinatorOptions) -> Result<Option<String>, NodeError> {
+    let reading = coordinator.open()?.read()?;
+    Ok(reading.map(|reading| register_shown(&reading).to_string()))
+}
+
+/// A value of the register as the status shows it.
+pub(crate) fn register_shown(reading: &Reading) -> Value {
+    let mut shown: Value = serde_json::from_str(&encode(&reading.value)).unwrap_or_default();
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("coordinator".to_owned(), json!(reading.coordinator));
+        fields.insert("version".to_owned(), json!(reading.version.0));
+    }
+    shown
+}

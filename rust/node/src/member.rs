@@ -1,0 +1,513 @@
+//! The thread of a node. It owns the protocol and the copy, and carries out what the protocol asks for, in order.
+//!
+//! Nothing on this thread waits for another node, for the register or for a client. It waits for its own disk where it must: a follower
+//! syncs here, and a node whose disk hangs is silent, so that the others go on without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use delaymq_core::error::Error;
+use delaymq_core::message_log::Promise;
+use delaymq_core::replication::{Action, Event, LogView, Message, Node as Protocol, NodeId, RoleName};
+use delaymq_core::units::{Epoch, Millis, Sequence};
+use delaymq_engine::{CopyCount, Intake};
+use delaymq_peers::{Direction, NotSent, PeerEvent, Peers};
+use delaymq_server::{Primary, Stopped};
+
+use crate::copy::Copy;
+use crate::events::{Events, Incoming};
+use crate::held;
+use crate::interface::NodeError;
+use crate::register::RegisterCalls;
+use crate::service::Service;
+use crate::shipping::{Shipments, end_of};
+use crate::status::{Reports, Shown, Snapshot};
+
+/// How often the protocol looks at the time.
+const TICK: Duration = Duration::from_millis(20);
+/// How often what others look at is renewed while nothing happens.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// A store that leads and makes nothing durable for so long has a disk that hangs.
+const DISK_HANGS: Duration = Duration::from_secs(2);
+/// A primary that stops hands over, if that takes no longer than this.
+const HAND_OVER: Duration = Duration::from_millis(1_500);
+/// Batches that a follower appends before it syncs, if more wait.
+const APPENDS_MAX: usize = 64;
+
+/// The parts of a node, for its thread.
+pub(crate) struct Parts {
+    pub(crate) protocol: Protocol,
+    pub(crate) copy: Copy,
+    pub(crate) peers: Peers,
+    pub(crate) register: RegisterCalls,
+    pub(crate) service: Service,
+    pub(crate) events: Arc<Events>,
+    pub(crate) reports: Arc<Reports>,
+    pub(crate) shown: Arc<Shown>,
+    pub(crate) client_addresses: BTreeMap<NodeId, String>,
+    pub(crate) known: BTreeSet<NodeId>,
+}
+
+/// A stop that was asked for.
+enum Stopping {
+    /// Another node is to take over first.
+    HandingOver { until: Instant, patience: Duration },
+    /// The server waits for its clients.
+    Serving,
+}
+
+/// See the module.
+pub(crate) struct Member {
+    parts: Parts,
+    shipments: Shipments,
+    role: RoleName,
+    role_changes: u64,
+    primary: Option<Primary>,
+    intake: Option<Intake>,
+    appends: usize,
+    stopping: Option<Stopping>,
+    stopped: Option<Stopped>,
+    /// The end of the durable log, and since when it has not grown although there is more.
+    progress: (Sequence, Instant),
+    is_fit: bool,
+    began: Instant,
+    shown_at: Instant,
+    /// The set of the register that was reported last.
+    set_known: Vec<NodeId>,
+    /// Why there is no connection to an address, as it was reported last.
+    link_faults: BTreeMap<String, String>,
+}
+
+impl Member {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            parts,
+            shipments: Shipments::default(),
+            role: RoleName::Replica,
+            role_changes: 0,
+            primary: None,
+            intake: None,
+            appends: 0,
+            stopping: None,
+            stopped: None,
+            progress: (Sequence(0), now),
+            is_fit: true,
+            began: now,
+            shown_at: now,
+            set_known: Vec::new(),
+            link_faults: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until the node is stopped, or fails.
+    pub(crate) fn run(mut self) -> Result<Stopped, NodeError> {
+        let ended = self.live();
+        let Parts { copy, peers, service, events, register, .. } = self.parts;
+        // No connection may wait for this thread any more.
+        events.close();
+        drop(service);
+        peers.close();
+        drop(register);
+        let closed = copy.close();
+        let stopped = ended?;
+        closed?;
+        Ok(stopped)
+    }
+
+    fn live(&mut self) -> Result<Stopped, NodeError> {
+        let mut ticked = Instant::now();
+        loop {
+            let wait = if self.has_work() { Duration::ZERO } else { TICK };
+            if let Some(incoming) = self.parts.events.next(wait) {
+                self.take(incoming)?;
+            } else {
+                self.rest()?;
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.look_at_disk()?;
+                self.step(Event::Tick)?;
+                self.stop_further()?;
+            }
+            self.ship()?;
+            self.show();
+            if let Some(stopped) = self.stopped {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    /// True if something is to be done although nothing happens.
+    fn has_work(&self) -> bool {
+        self.appends > 0 || (self.parts.copy.store().is_some() && !self.waiting().is_empty())
+    }
+
+    fn waiting(&self) -> Vec<(NodeId, crate::shipping::Shipping)> {
+        self.shipments.waiting(self.parts.copy.end())
+    }
+
+    fn take(&mut self, incoming: Incoming) -> Result<(), NodeError> {
+        match incoming {
+            Incoming::Peer(event) => self.hear(event)?,
+            Incoming::Protocol(Event::SwitchOver(to)) => {
+                self.parts.reports.note(format!("handing over to the node {to}, as asked"));
+                self.step(Event::SwitchOver(to))?;
+            }
+            Incoming::Protocol(event) => self.step(event)?,
+            Incoming::LogChanged => self.step(Event::LogChanged)?,
+            Incoming::Stop(patience) => self.begin_stop(patience)?,
+            Incoming::Served(stopped) => self.stopped = Some(stopped),
+            Incoming::Failed(error) => return Err(error),
+        }
+        if self.appends >= APPENDS_MAX { self.sync() } else { Ok(()) }
+    }
+
+    /// Nothing has come: what was appended is made durable, and a follower goes on with its checkpoint.
+    fn rest(&mut self) -> Result<(), NodeError> {
+        self.sync()?;
+        self.parts.copy.tend(wall_clock())?;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), NodeError> {
+        self.appends = 0;
+        if self.parts.copy.sync()? { self.step(Event::LogChanged) } else { Ok(()) }
+    }
+
+    /// Gives the protocol an event, and does what it asks for.
+    fn step(&mut self, event: Event) -> Result<(), NodeError> {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let mut actions = Vec::new();
+            let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.parts.protocol.step(now_ms, &self.parts.copy, event, &mut actions);
+            for action in actions {
+                self.act(action, &mut events)?;
+            }
+        }
+        self.set_intake();
+        self.name_primary();
+        self.meet_nodes_of_register()
+    }
+
+    fn act(&mut self, action: Action, events: &mut Vec<Event>) -> Result<(), NodeError> {
+        match action {
+            Action::Send(to, message) => self.send(to, message),
+            Action::ReadRegister => self.parts.register.read(),
+            Action::Swap(expected, value) => self.parts.register.swap(expected, value),
+            Action::KeepPromise(promise) => {
+                self.keep_promise(promise)?;
+                events.push(Event::PromiseKept(promise.epoch));
+            }
+            Action::BeginEpoch(epoch) => {
+                self.begin_epoch(epoch)?;
+                events.push(Event::LogChanged);
+            }
+            Action::Ship(to, epoch, attempt, first) => {
+                self.shipments.begin(to, (epoch, attempt), first, Instant::now());
+            }
+            Action::Append(bytes) => {
+                if self.parts.copy.append(&bytes)? {
+                    self.appends = self.appends.saturating_add(1);
+                } else {
+                    events.push(Event::AppendRefused);
+                }
+                for sequence in self.parts.copy.take_damaged() {
+                    self.parts.reports.warn(format!("the message {sequence} of the primary's log is damaged"));
+                }
+            }
+            Action::CutAfter(epoch, end) => {
+                if let Some(evidence) = self.parts.copy.cut(epoch, end)? {
+                    let line = format!("facts from sequence {end} on were never committed: they are in {evidence}");
+                    self.parts.reports.warn(line);
+                }
+                events.push(Event::Cut(end));
+            }
+            Action::Commit { end, copies } => self.parts.copy.commit(end, self.count_of(copies))?,
+            Action::Became(role) => self.become_role(role)?,
+            Action::Alarm(node) => {
+                let line = format!("the log of the node {node} has other committed facts than this one: nothing was changed");
+                self.parts.reports.warn(line);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_of(&self, copies: usize) -> CopyCount {
+        let min_copies = self.parts.protocol.register().map_or(usize::MAX, |value| value.min_copies);
+        CopyCount { copies, min_copies }
+    }
+
+    fn keep_promise(&mut self, promise: Promise) -> Result<(), NodeError> {
+        self.parts.copy.keep_promise(promise)?;
+        self.appends = 0;
+        Ok(())
+    }
+
+    fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), NodeError> {
+        self.shipments.clear();
+        (self.intake, self.appends) = (None, 0);
+        self.progress = (Sequence(0), Instant::now());
+        self.parts.copy.begin(epoch)?;
+        self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
+        Ok(())
+    }
+
+    fn become_role(&mut self, role: RoleName) -> Result<(), NodeError> {
+        self.role_changes = self.role_changes.saturating_add(1);
+        self.role = role;
+        match role {
+            RoleName::Promoting => {}
+            RoleName::Primary => {
+                self.parts.reports.note("this node is the primary".to_owned());
+                if let Some(store) = self.parts.copy.store() {
+                    self.parts.service.lead(Arc::clone(store));
+                }
+            }
+            RoleName::Replica => {
+                self.parts.reports.note("this node is no longer the primary".to_owned());
+                self.shipments.clear();
+                // First the store ends, so that its clients hear nothing more, and then their connections.
+                self.parts.copy.follow()?;
+                self.parts.service.follow();
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, to: NodeId, mut message: Message) {
+        if let Message::Heartbeat { end, .. } = &mut message
+            && let Some(next) = self.shipments.next_of(to)
+        {
+            // What was not sent yet comes later, and must not be asked for.
+            *end = next.min(*end);
+        }
+        // A message that is lost is sent again, or asked for.
+        drop(self.parts.peers.send(to, &message));
+    }
+
+    /// Sends each node the next batches that it lacks.
+    fn ship(&mut self) -> Result<(), NodeError> {
+        if self.parts.copy.store().is_none() {
+            return Ok(());
+        }
+        for (node, shipping) in self.waiting() {
+            let bytes = match self.parts.copy.ship(shipping.next) {
+                Ok(bytes) => bytes,
+                Err(Error::NotKept { sequence, first }) => {
+                    let line = format!(
+                        "the node {node} needs facts from sequence {sequence} on, and this log begins with {first}: \
+                         make its copy again"
+                    );
+                    self.parts.reports.warn(line);
+                    self.shipments.end(node);
+                    continue;
+                }
+                // The store ends, and the protocol hears of it.
+                Err(Error::Closed | Error::Poisoned { .. }) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let Some(end) = end_of(&bytes) else { continue };
+            let (epoch, attempt, from, committed) =
+                (shipping.epoch, shipping.attempt, shipping.next, self.parts.protocol.committed());
+            match self.parts.peers.send(node, &Message::Batches { epoch, attempt, from, committed, bytes }) {
+                Ok(()) => self.shipments.sent(node, end),
+                // The rest is sent when there is room.
+                Err(NotSent::Full) => std::thread::sleep(Duration::from_millis(1)),
+                // The node asks for it when it is connected.
+                Err(NotSent::NotConnected) => self.shipments.end(node),
+                Err(NotSent::TooLarge(error)) => {
+                    self.parts.reports.warn(format!("a batch cannot be sent to the node {node}: {error}"));
+                    self.shipments.end(node);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, event: PeerEvent) -> Result<(), NodeError> {
+        let reports = &self.parts.reports;
+        match event {
+            PeerEvent::Message(from, message) => return self.step(Event::Received(from, message)),
+            PeerEvent::Connected { hello, direction } => {
+                let node = hello.node;
+                self.parts.client_addresses.insert(node, hello.client_address);
+                if direction == Direction::Outgoing {
+                    reports.note(format!("connected to the node {node}"));
+                    self.link_faults.clear();
+                }
+                self.primary = None;
+                return self.meet(node);
+            }
+            PeerEvent::Disconnected { node, direction: Direction::Outgoing, fault } => {
+                reports.warn(format!("the connection to the node {node} has ended: {fault}"));
+            }
+            PeerEvent::Disconnected { .. } => {}
+            PeerEvent::Refused { address, fault, .. } => {
+                // A node is tried about once a second, and each reason is reported once.
+                let fault = fault.to_string();
+                let known = &mut self.link_faults;
+                if known.get(&address) != Some(&fault) {
+                    reports.warn(format!("no connection to {address}: {fault}"));
+                    if known.len() > 64 {
+                        known.clear();
+                    }
+                    known.insert(address, fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another node belongs to the group.
+    fn meet(&mut self, node: NodeId) -> Result<(), NodeError> {
+        if node == self.parts.copy.node() || !self.parts.known.insert(node) {
+            return Ok(());
+        }
+        self.step(Event::Peers(self.parts.known.clone()))
+    }
+
+    fn meet_nodes_of_register(&mut self) -> Result<(), NodeError> {
+        let Some(value) = self.parts.protocol.register() else { return Ok(()) };
+        let sync: Vec<NodeId> = value.sync.iter().copied().collect();
+        if sync == self.set_known {
+            return Ok(());
+        }
+        let complete = value.complete.clone();
+        let names: Vec<String> = sync.iter().map(ToString::to_string).collect();
+        self.parts.reports.note(format!("the set that has each committed fact: {}", names.join(", ")));
+        self.set_known = sync;
+        complete.into_iter().try_for_each(|node| self.meet(node))
+    }
+
+    /// Tells the store whether it takes publishes.
+    fn set_intake(&mut self) {
+        let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return };
+        let count = self.count_of(self.parts.protocol.register().map_or(0, |value| value.sync.len()));
+        let intake = match self.parts.protocol.accepts_publishes() {
+            true => Intake::Yes,
+            false if count.copies < count.min_copies => Intake::NotEnough(count),
+            false => Intake::HandingOver,
+        };
+        if self.intake != Some(intake) {
+            store.set_intake(intake);
+            self.intake = Some(intake);
+            if let Intake::NotEnough(CopyCount { copies, min_copies }) = intake {
+                let line = format!("publishes are refused: there are {copies} copies, and {min_copies} are demanded");
+                self.parts.reports.warn(line);
+            }
+        }
+    }
+
+    /// The standby names the primary that this node follows.
+    fn name_primary(&mut self) {
+        let leader = self.parts.protocol.leader().filter(|leader| *leader != self.parts.copy.node());
+        let address = leader.and_then(|leader| self.parts.client_addresses.get(&leader));
+        let primary = address.filter(|address| !address.is_empty()).map(|address| Primary {
+            address: address.clone(),
+            epoch: self.parts.protocol.promised(),
+        });
+        if primary != self.primary {
+            self.parts.service.set_primary(primary.clone());
+            self.primary = primary;
+        }
+    }
+
+    /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.
+    fn look_at_disk(&mut self) -> Result<(), NodeError> {
+        let Some(store) = self.parts.copy.store() else {
+            return if self.is_fit { Ok(()) } else { self.set_fit(true) };
+        };
+        if let Some(reason) = store.failure() {
+            return Err(Error::Poisoned { reason }.into());
+        }
+        let (end, durable, now) = (store.end(), store.durable(), Instant::now());
+        if durable >= end || durable != self.progress.0 {
+            self.progress = (durable, now);
+        }
+        let hangs = now.duration_since(self.progress.1) >= DISK_HANGS;
+        if hangs == self.is_fit { self.set_fit(!hangs) } else { Ok(()) }
+    }
+
+    fn set_fit(&mut self, is_fit: bool) -> Result<(), NodeError> {
+        self.is_fit = is_fit;
+        if !is_fit {
+            self.parts.reports.warn(format!("the disk has made nothing durable for {} s", DISK_HANGS.as_secs()));
+        }
+        self.step(Event::Fit(is_fit))
+    }
+
+    fn begin_stop(&mut self, patience: Duration) -> Result<(), NodeError> {
+        if self.stopping.is_some() {
+            self.parts.service.stop(patience);
+            return Ok(());
+        }
+        let me = self.parts.copy.node();
+        let durable = |node: &NodeId| {
+            let copies = self.parts.protocol.copies_known();
+            copies.into_iter().find(|copy| copy.node == *node && copy.is_matched).and_then(|copy| copy.durable)
+        };
+        let set = self.parts.protocol.register().map(|value| value.sync.clone()).unwrap_or_default();
+        let successor = set.into_iter().filter(|node| *node != me).max_by_key(durable);
+        match successor.filter(|node| self.role == RoleName::Primary && durable(node).is_some()) {
+            Some(to) => {
+                self.parts.reports.note(format!("handing over to the node {to}, because this one stops"));
+                self.stopping = Some(Stopping::HandingOver { until: Instant::now() + HAND_OVER, patience });
+                self.step(Event::SwitchOver(to))
+            }
+            None => {
+                self.stopping = Some(Stopping::Serving);
+                self.parts.service.stop(patience);
+                Ok(())
+            }
+        }
+    }
+
+    fn stop_further(&mut self) -> Result<(), NodeError> {
+        let Some(Stopping::HandingOver { until, patience }) = self.stopping else { return Ok(()) };
+        if self.role != RoleName::Primary || Instant::now() >= until {
+            self.stopping = Some(Stopping::Serving);
+            self.parts.service.stop(patience);
+        }
+        Ok(())
+    }
+
+    /// Renews what others look at.
+    fn show(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.shown_at) < SHOW_EVERY && held(&self.parts.shown.snapshot).role == self.role {
+            return;
+        }
+        self.shown_at = now;
+        let (protocol, copy) = (&self.parts.protocol, &self.parts.copy);
+        let identity = copy.identity();
+        let snapshot = Snapshot {
+            node: copy.node(),
+            stream: identity.stream.id,
+            timeline: identity.stream.timeline,
+            role: self.role,
+            epoch: protocol.promised(),
+            committed: protocol.committed(),
+            end: copy.end(),
+            durable: copy.durable(),
+            leader: protocol.leader(),
+            accepts_publishes: protocol.accepts_publishes(),
+            is_fit: self.is_fit,
+            awaits_confirmation: protocol.awaits_confirmation(),
+            reading: protocol.reading().cloned(),
+            copies: protocol.copies_known(),
+            links: self.parts.peers.status(),
+            client_addresses: self.parts.client_addresses.clone(),
+            role_changes: self.role_changes,
+        };
+        *held(&self.parts.shown.snapshot) = snapshot;
+    }
+}
+
+/// The wall clock, for the pins of readers.
+fn wall_clock() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

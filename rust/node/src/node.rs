@@ -1,0 +1,237 @@
+//! A running node, as its owner sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use delaymq_core::record::written_format;
+use delaymq_core::replication::{LogView, Node as Protocol, NodeId, NodeOptions as ProtocolOptions, RoleName, Timing};
+use delaymq_core::store::RecoveryProgress;
+use delaymq_core::wire::peer::Hello;
+use delaymq_core::wire::quota::notices::Notice;
+use delaymq_engine::Durability;
+use delaymq_peers::{PeerOptions, Peers, QUEUE_BYTES_MAX};
+use delaymq_server::{ClusterPages, Places, Stopped};
+
+use crate::copy::Copy;
+use crate::events::{Events, Incoming};
+use crate::group::{open_or_join, random_number};
+use crate::held;
+use crate::interface::{NodeError, NodeOptions, NodeReport};
+use crate::member::{Member, Parts};
+use crate::register::RegisterCalls;
+use crate::service::{Notices, Service};
+use crate::status::{Reports, Shown, Snapshot};
+
+/// How the node ended, once it has.
+#[derive(Default)]
+struct Ending {
+    ended: Mutex<Option<Result<Stopped, NodeError>>>,
+    happened: Condvar,
+}
+
+/// A running node. Dropping it stops it at once.
+pub struct Node {
+    address: SocketAddr,
+    http_address: Option<SocketAddr>,
+    peer_address: SocketAddr,
+    shown: Arc<Shown>,
+    events: Arc<Events>,
+    reports: Arc<Reports>,
+    notices: Arc<Mutex<Notices>>,
+    ending: Arc<Ending>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Opens the copy in the folder, or makes an empty one of the group that the register names, and starts. It listens when this
+    /// returns, as a standby at first. `progress` is called on this thread.
+    ///
+    /// # Errors
+    /// `NoGroup`, `OtherGroup`; `Store` with `InvalidArgument` naming `durability` if that is not `disk`, or `path` for a store that
+    /// stands alone, `Locked`, and those of an open; those of the coordinator, of the server and of the connections; `Thread`.
+    pub fn start(options: NodeOptions, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Self, NodeError> {
+        let NodeOptions { path, store, server, cluster } = options;
+        must_be_durable(store.durability)?;
+        let coordinator = cluster.coordinator.open()?;
+        let place = cluster.coordinator.place();
+        let reading = coordinator.read()?.ok_or_else(|| NodeError::NoGroup { register: place.clone() })?;
+        let advertised = server.advertised_address.clone();
+        let listening = Places::take(server)?.listen()?;
+        let opened = open_or_join(&path, store.segment_bytes, (&reading, place))?;
+        let (events, reports): (Arc<Events>, Arc<Reports>) = <_>::default();
+        let copy = Copy::open(opened, (path, store), Arc::clone(&events), progress)?;
+        let client_address = advertised.unwrap_or_else(|| listening.address().to_string());
+        let me = copy.node();
+        let known: BTreeSet<NodeId> =
+            reading.value.complete.union(&reading.value.sync).copied().filter(|node| *node != me).collect();
+        let protocol = protocol_of(&copy, known.clone())?;
+        let snapshot = first_snapshot(&copy, &protocol);
+        let shown = Arc::new(Shown { snapshot: Mutex::new(snapshot), events: Arc::clone(&events) });
+        let notices = Arc::new(Mutex::new(Notices::default()));
+        let (address, http_address) = (listening.address(), listening.http_address());
+        let pages: Arc<dyn ClusterPages> = Arc::<Shown>::clone(&shown);
+        let service = Service::start(listening, pages, Arc::clone(&events), Arc::clone(&notices))?;
+        let peers = Peers::start(PeerOptions {
+            hello: hello_of(&copy, &client_address)?,
+            listen: cluster.listen,
+            peers: cluster.peers,
+            tls: cluster.tls,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            sink: events.sink(),
+        })?;
+        let peer_address = peers.address();
+        let register = RegisterCalls::start(&coordinator, &events, &reports)?;
+        let client_addresses = BTreeMap::from([(me, client_address)]);
+        let parts = Parts {
+            protocol,
+            copy,
+            peers,
+            register,
+            service,
+            events: Arc::clone(&events),
+            reports: Arc::clone(&reports),
+            shown: Arc::clone(&shown),
+            client_addresses,
+            known,
+        };
+        let ending = Arc::new(Ending::default());
+        let thread = Some(spawn(Member::new(parts), Arc::clone(&ending))?);
+        Ok(Self { address, http_address, peer_address, shown, events, reports, notices, ending, thread })
+    }
+
+    /// The address for clients.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address for plain HTTP.
+    pub const fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// The address for other nodes.
+    pub const fn peer_address(&self) -> SocketAddr {
+        self.peer_address
+    }
+
+    /// The status of the node and of the group as it knows it, as JSON.
+    pub fn status(&self) -> String {
+        self.shown.status_text()
+    }
+
+    /// The next report. Waits up to `wait` for one.
+    pub fn next_report(&self, wait: Duration) -> Option<NodeReport> {
+        self.reports.next(wait)
+    }
+
+    /// Notices about clients, and how many more there were than are kept.
+    pub fn notices(&self) -> (Vec<Notice<IpAddr>>, u64) {
+        std::mem::take(&mut *held(&self.notices))
+    }
+
+    /// Begins to stop. A primary hands over first, if another node of the set can take over within 1.5 s. Requests under way
+    /// are answered for at most `patience`. Returns at once.
+    pub fn stop(&self, patience: Duration) {
+        self.events.add(Incoming::Stop(patience));
+    }
+
+    /// Waits until the node has ended, by itself or because it was stopped; `None` if that took longer than `timeout`, or if the
+    /// end was returned already.
+    pub fn wait(&self, timeout: Duration) -> Option<Result<Stopped, NodeError>> {
+        let ended = held(&self.ending.ended);
+        let waited = self.ending.happened.wait_timeout_while(ended, timeout, |ended| ended.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
+    /// Asks the primary, which this node must be, to hand over to another node. Returns before that has happened.
+    ///
+    /// # Errors
+    /// `Refused` if this node is not the primary, or the other one is not in the set.
+    pub fn switch_over(&self, node: NodeId) -> Result<(), NodeError> {
+        self.shown.begin_switch_over(node)
+    }
+
+    /// Confirms that the coordinator with this number has the register of the group, after a restore.
+    pub fn confirm(&self, coordinator: u64) {
+        self.shown.begin_confirm(coordinator);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn must_be_durable(durability: Durability) -> Result<(), NodeError> {
+    if durability == Durability::Disk {
+        return Ok(());
+    }
+    let (expected, found) = ("disk, because a copy counts once it is on disk".to_owned(), "os".to_owned());
+    Err(delaymq_core::error::Error::InvalidArgument { argument: "durability", expected, found }.into())
+}
+
+fn hello_of(copy: &Copy, client_address: &str) -> Result<Hello, NodeError> {
+    let identity = copy.identity();
+    Ok(Hello {
+        format_level: written_format(),
+        stream: identity.stream.id,
+        timeline: identity.stream.timeline,
+        node: copy.node(),
+        nonce: random_number()?,
+        segment_bytes: identity.segment_bytes,
+        client_address: client_address.to_owned(),
+    })
+}
+
+fn protocol_of(copy: &Copy, peers: BTreeSet<NodeId>) -> Result<Protocol, NodeError> {
+    let identity = copy.identity();
+    let options = ProtocolOptions {
+        id: copy.node(),
+        group: (identity.stream.id, identity.stream.timeline),
+        random: random_number()?,
+        promise: identity.promise(),
+        committed: copy.applied(),
+        peers,
+        timing: Timing::default(),
+    };
+    Ok(Protocol::new(options, 0))
+}
+
+fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
+    let identity = copy.identity();
+    Snapshot {
+        node: copy.node(),
+        stream: identity.stream.id,
+        timeline: identity.stream.timeline,
+        role: RoleName::Replica,
+        epoch: protocol.promised(),
+        committed: protocol.committed(),
+        end: copy.end(),
+        durable: copy.durable(),
+        leader: None,
+        accepts_publishes: false,
+        is_fit: true,
+        awaits_confirmation: false,
+        reading: None,
+        copies: Vec::new(),
+        links: Vec::new(),
+        client_addresses: BTreeMap::new(),
+        role_changes: 0,
+    }
+}
+
+fn spawn(member: Member, ending: Arc<Ending>) -> Result<JoinHandle<()>, NodeError> {
+    let thread = Builder::new().name("delaymq-node".to_owned()).spawn(move || {
+        let ended = member.run();
+        *held(&ending.ended) = Some(ended);
+        ending.happened.notify_all();
+    });
+    thread.map_err(|error| NodeError::Thread { reason: error.to_string() })
+}

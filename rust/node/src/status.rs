@@ -1,0 +1,232 @@
+//! What a node shows of itself: the status of the group as it knows it, metrics, and reports for a log.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use delaymq_core::replication::{CopyKnown, Event, NodeId, Reading, RoleName};
+use delaymq_core::units::{Epoch, Sequence};
+use delaymq_peers::LinkStatus;
+use delaymq_server::ClusterPages;
+use serde_json::{Value, json};
+
+use crate::events::{Events, Incoming};
+use crate::group::register_shown;
+use crate::held;
+use crate::interface::{NodeError, NodeReport};
+
+/// Reports that are kept until they are taken.
+const REPORTS_MAX: usize = 1_024;
+
+/// Reports, between the threads that make them and the owner of the node.
+#[derive(Default)]
+pub(crate) struct Reports {
+    waiting: Mutex<VecDeque<NodeReport>>,
+    arrived: Condvar,
+}
+
+impl Reports {
+    /// Something that is as it should be.
+    pub(crate) fn note(&self, line: String) {
+        self.add(NodeReport { is_warning: false, line });
+    }
+
+    /// Something that somebody should look at.
+    pub(crate) fn warn(&self, line: String) {
+        self.add(NodeReport { is_warning: true, line });
+    }
+
+    fn add(&self, report: NodeReport) {
+        let mut waiting = held(&self.waiting);
+        if waiting.len() >= REPORTS_MAX {
+            waiting.pop_front();
+        }
+        waiting.push_back(report);
+        drop(waiting);
+        self.arrived.notify_all();
+    }
+
+    /// The next report. Waits up to `wait` for one.
+    pub(crate) fn next(&self, wait: Duration) -> Option<NodeReport> {
+        let waiting = held(&self.waiting);
+        let waited = self.arrived.wait_timeout_while(waiting, wait, |waiting| waiting.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
+    }
+}
+
+/// The state of a node at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) node: NodeId,
+    pub(crate) stream: [u8; 16],
+    pub(crate) timeline: u32,
+    pub(crate) role: RoleName,
+    pub(crate) epoch: Epoch,
+    pub(crate) committed: Sequence,
+    pub(crate) end: Sequence,
+    pub(crate) durable: Sequence,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) accepts_publishes: bool,
+    pub(crate) is_fit: bool,
+    pub(crate) awaits_confirmation: bool,
+    pub(crate) reading: Option<Reading>,
+    pub(crate) copies: Vec<CopyKnown>,
+    pub(crate) links: Vec<LinkStatus>,
+    /// Where clients of each node connect.
+    pub(crate) client_addresses: BTreeMap<NodeId, String>,
+    /// How often the role has changed.
+    pub(crate) role_changes: u64,
+}
+
+fn role_shown(role: RoleName) -> &'static str {
+    match role {
+        RoleName::Replica => "replica",
+        RoleName::Promoting => "promoting",
+        RoleName::Primary => "primary",
+    }
+}
+
+impl Snapshot {
+    fn address_of(&self, node: NodeId) -> Option<&str> {
+        self.client_addresses.get(&node).map(String::as_str).filter(|address| !address.is_empty())
+    }
+
+    /// The status as JSON.
+    fn shown(&self) -> Value {
+        let primary = self
+            .leader
+            .map(|leader| json!({ "node": leader.to_string(), "address": self.address_of(leader) }));
+        json!({
+            "node": self.node.to_string(),
+            "role": role_shown(self.role),
+            "epoch": self.epoch.0,
+            "stream": NodeId(self.stream).to_string(),
+            "timeline": self.timeline,
+            "committed": self.committed.0,
+            "end": self.end.0,
+            "durable": self.durable.0,
+            "primary": primary,
+            "accepts_publishes": self.accepts_publishes,
+            "is_fit": self.is_fit,
+            "awaits_confirmation": self.awaits_confirmation,
+            "register": self.reading.as_ref().map(register_shown),
+            "nodes": self.links.iter().map(|link| self.link_shown(link)).collect::<Vec<_>>(),
+            "copies": self.copies.iter().map(copy_shown).collect::<Vec<_>>(),
+        })
+    }
+
+    fn link_shown(&self, link: &LinkStatus) -> Value {
+        json!({
+            "address": link.address.address,
+            "node": link.node.map(|node| node.to_string()),
+            "client_address": link.node.and_then(|node| self.address_of(node)),
+            "is_connected": link.node.is_some(),
+            "queued_bytes": link.queued_bytes,
+            "dropped": link.dropped,
+        })
+    }
+
+    /// Metrics in the text format of Prometheus.
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        let mut gauge = |name: &str, help: &str, value: u64| {
+            let written = writeln!(
+                text,
+                "# HELP delaymq_cluster_{name} {help}\n# TYPE delaymq_cluster_{name} gauge\ndelaymq_cluster_{name} {value}"
+            );
+            drop(written);
+        };
+        let set = self.reading.as_ref().map_or(0, |reading| reading.value.sync.len());
+        let least = self.copies.iter().filter_map(|copy| copy.durable).min();
+        gauge("is_primary", "1 on the primary.", u64::from(self.role == RoleName::Primary));
+        gauge("epoch", "The epoch that the node has promised.", u64::from(self.epoch.0));
+        gauge("role_changes", "Changes of the role since the node started.", self.role_changes);
+        gauge("committed_sequence", "The sequence after the last committed fact.", self.committed.0);
+        gauge("log_end_sequence", "The sequence after the last fact of the log.", self.end.0);
+        gauge("durable_sequence", "The sequence after the last durable fact.", self.durable.0);
+        gauge("copies", "Nodes of the set that must have each fact.", set as u64);
+        gauge("accepts_publishes", "1 on a primary with enough copies.", u64::from(self.accepts_publishes));
+        let connected = self.links.iter().filter(|link| link.node.is_some()).count();
+        gauge("connected_nodes", "Other nodes that this node is connected to.", connected as u64);
+        if self.role != RoleName::Replica {
+            let lag = least.map_or(0, |least| self.end.0.saturating_sub(least.0));
+            gauge("copy_lag", "Facts that the copy that is least far lacks.", lag);
+        }
+        text
+    }
+}
+
+fn copy_shown(copy: &CopyKnown) -> Value {
+    json!({
+        "node": copy.node.to_string(),
+        "durable": copy.durable.map(|durable| durable.0),
+        "is_following": copy.is_matched,
+        "has_diverged": copy.has_diverged,
+    })
+}
+
+/// What the owner of a node and its servers look at.
+pub(crate) struct Shown {
+    pub(crate) snapshot: Mutex<Snapshot>,
+    pub(crate) events: Arc<Events>,
+}
+
+impl Shown {
+    /// Asks the node to hand over.
+    pub(crate) fn begin_switch_over(&self, to: NodeId) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        let refused = |reason: String| Err(NodeError::Refused(reason));
+        if snapshot.role != RoleName::Primary {
+            let primary = snapshot.leader.and_then(|leader| snapshot.address_of(leader)).unwrap_or("no known node");
+            return refused(format!("only the primary hands over, which is {primary}"));
+        }
+        if to == snapshot.node {
+            return refused(format!("the node {to} is the primary already"));
+        }
+        if snapshot.reading.as_ref().is_none_or(|reading| !reading.value.sync.contains(&to)) {
+            return refused(format!("the node {to} is not in the set that has every committed fact"));
+        }
+        drop(snapshot);
+        self.events.add(Incoming::Protocol(Event::SwitchOver(to)));
+        Ok(())
+    }
+
+    /// Tells the node to believe this coordinator.
+    pub(crate) fn begin_confirm(&self, coordinator: u64) {
+        self.events.add(Incoming::Protocol(Event::Confirm(coordinator)));
+    }
+
+    /// The status as JSON text.
+    pub(crate) fn status_text(&self) -> String {
+        held(&self.snapshot).shown().to_string()
+    }
+}
+
+impl ClusterPages for Shown {
+    fn status(&self) -> String {
+        self.status_text()
+    }
+
+    fn metrics(&self) -> String {
+        held(&self.snapshot).metrics()
+    }
+
+    fn switch_over(&self, node: &str) -> Result<(), String> {
+        let to = node_of(node).ok_or_else(|| format!("{node:?} is not the id of a node: 32 hexadecimal digits"))?;
+        self.begin_switch_over(to).map_err(|error| error.to_string())
+    }
+
+    fn confirm(&self, coordinator: u64) -> Result<(), String> {
+        self.begin_confirm(coordinator);
+        Ok(())
+    }
+}
+
+/// The id of a node, from its 32 hexadecimal digits.
+fn node_of(digits: &str) -> Option<NodeId> {
+    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(digits, 16).ok().map(|number| NodeId(number.to_be_bytes()))
+}
