@@ -1,0 +1,6 @@
+//! Whole nodes of a group, in one process: real folders, real connections on loopback, and a register in a file.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
+mod beginnings;
+mod roles;
+mod support;
