@@ -23,6 +23,7 @@
         ├── ForkedProcess                         a forked child used its parent's store
         ├── KeyTaken                              a pending message has the key
         ├── NamesFull                             no room for another key or id
+        ├── NotEnoughCopies                       too few nodes have a copy of the store
         ├── WouldVanish                           pending messages would be lost by the call
         ├── AlreadySettled                        a message was settled a second time
         ├── HoldExpired                           a message was held for longer than `handle_within`
@@ -66,6 +67,7 @@ __all__ = [
     "NamesFull",
     "NewerFormat",
     "NotAStore",
+    "NotEnoughCopies",
     "NotPrimary",
     "PermissionDenied",
     "Poisoned",
@@ -187,6 +189,29 @@ class NamesFull(StoreError):
     """
 
     limit: int | None = None
+
+
+class NotEnoughCopies(StoreError):
+    """Too few nodes have a copy of what the store writes.
+
+    If `maybe_stored` is False, the request was refused and nothing was stored: call again later. If it is True, the
+    request was executed on too few copies. It is stored unless they are lost, so a repeated publish can be a second
+    message, unless it has an id and `deduplicate`.
+
+    Attributes:
+        copies: The number of nodes that have a copy.
+        min_copies: The number that the group demands.
+        maybe_stored: True if the request may have been executed, False if nothing was done.
+    """
+
+    copies: int | None = None
+    min_copies: int | None = None
+    maybe_stored: bool = False
+
+    def __init__(self, message: str = "", *, maybe_stored: object = False, **details: object) -> None:
+        """Stores the message and each detail. The core gives `maybe_stored` as a number."""
+        super().__init__(message, **details)
+        self.maybe_stored = bool(maybe_stored)
 
 
 class WouldVanish(StoreError):

@@ -49,6 +49,15 @@ def test_a_full_disk_has_its_number() -> None:
     assert errors.StorageError("open", errno=errno.EACCES).errno == errno.EACCES
 
 
+@pytest.mark.parametrize("maybe_stored", [0, 1])
+def test_too_few_copies_tell_whether_something_may_be_stored(maybe_stored: int) -> None:
+    error = errors.NotEnoughCopies("few", copies=1, min_copies=2, maybe_stored=maybe_stored)
+    for found in (error, pickle.loads(pickle.dumps(error))):
+        assert (found.copies, found.min_copies, found.maybe_stored) == (1, 2, maybe_stored == 1)
+        assert isinstance(found.maybe_stored, bool)
+    assert not errors.NotEnoughCopies("few").maybe_stored
+
+
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert errors.__doc__ is not None
     depths: list[str] = []

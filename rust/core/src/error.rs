@@ -147,6 +147,22 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// Too few nodes have a copy of what this store writes.
+    #[error("the store has {copies} of the {min_copies} copies that it needs: {}", fate_of(*.maybe_stored))]
+    NotEnoughCopies {
+        /// The number of nodes that have a copy.
+        copies: u64,
+        /// The number that the group demands.
+        min_copies: u64,
+        /// True if it was written, so that it may be stored or not; false if it was refused, and nothing was stored.
+        maybe_stored: bool,
+    },
+    /// This node does not decide for its group of copies, not yet or not any more; nothing was done.
+    #[error("this node is not the primary of its copies")]
+    NotPrimary {
+        /// The epoch that the node knows of.
+        epoch: u32,
+    },
     /// A batch of another copy is not the next one of this log; nothing was written.
     #[error("the log goes on at sequence {expected}, the batch begins at {found}")]
     NotNext {
@@ -197,6 +213,10 @@ pub enum Error {
         /// What is there.
         found: String,
     },
+}
+
+const fn fate_of(maybe_stored: bool) -> &'static str {
+    if maybe_stored { "the request may have been done or not" } else { "nothing was done" }
 }
 
 impl Error {

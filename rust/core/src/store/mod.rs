@@ -23,7 +23,7 @@ pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use copies::follower::{Follower, FollowerParts};
 pub use copies::log_ends::LogEnds;
-pub use copies::shipment::shipment;
+pub use copies::shipment::{KeptLog, Shipment};
 pub use history::start::{Since, StartAt};
 pub use history::start_search::{GroupStarts, StartPiece, StartPlan, StartSearch};
 pub use inspect::damaged::inspect_damaged;

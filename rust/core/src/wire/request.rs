@@ -107,6 +107,8 @@ pub const fn send_code(error: &Error) -> SendCode {
         | Error::Closed
         | Error::ForkedProcess { .. }
         | Error::NamesFull { .. }
+        | Error::NotEnoughCopies { .. }
+        | Error::NotPrimary { .. }
         | Error::NotNext { .. }
         | Error::Fenced { .. }
         | Error::Diverged { .. }

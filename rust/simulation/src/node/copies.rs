@@ -6,7 +6,7 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Durability, GroupCommitOptions, Identity, Mark, VisibleOnce};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{CheckpointWork, FollowerParts, LogEnds, RecoveryReport, shipment};
+use delaymq_core::store::{CheckpointWork, FollowerParts, KeptLog, LogEnds, RecoveryReport, Shipment};
 use delaymq_core::units::{Epoch, Sequence};
 
 use super::{AppliedBatch, Node, NodeOptions, Opened};
@@ -68,6 +68,8 @@ impl Node {
 
     /// The batches from this sequence on, for another node.
     pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
-        shipment(&self.storage, self.owner.state(), first, self.appender.written(), bytes_max)
+        let written = self.appender.written();
+        let mut batches = KeptLog::of(self.owner.state()).batches_from(&self.storage, first, written)?;
+        Shipment::read(&mut batches, bytes_max).map(|shipment| shipment.bytes)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::log_ends::LogEnds;
-use super::shipment::shipment;
+use super::shipment::{KeptLog, Shipment};
 use crate::error::{Error, Result};
 use crate::message_log::{
     Appended, AppenderStart, CutPoint, DamagedPayload, Identity, LogPosition, Mark, ScannedBatch, SegmentAppender,
@@ -169,12 +169,14 @@ impl Follower {
         self.parts.appender.synced()
     }
 
-    /// The batches from this sequence on.
+    /// The batches from this sequence on, one after the other: as many as fit into `bytes_max`, and at least one.
     ///
     /// # Errors
-    /// As [`shipment`].
+    /// As [`KeptLog::batches_from`].
     pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
-        shipment(&self.storage, self.parts.owner.state(), first, self.parts.appender.written(), bytes_max)
+        let kept = KeptLog::of(self.parts.owner.state());
+        let mut batches = kept.batches_from(&self.storage, first, self.parts.appender.written())?;
+        Shipment::read(&mut batches, bytes_max).map(|shipment| shipment.bytes)
     }
 
     /// The messages that came damaged since the last call. Another copy may have them whole.

@@ -99,6 +99,9 @@ codes! {
     /// This node is not the primary of its group of copies, and nothing was done. `address` is where the primary is,
     /// as `host:port`, or empty if that is not known; `epoch` is the epoch that this node knows of.
     NotPrimary = 1033, "NotPrimary";
+    /// Too few nodes have a copy. `maybe_stored` is 1 if the request was executed and may be lost with this node, and 0
+    /// if it was refused.
+    NotEnoughCopies = 1034, "NotEnoughCopies";
 }
 
 impl ErrorCode {
@@ -111,6 +114,7 @@ impl ErrorCode {
                 | Self::Busy
                 | Self::Stopping
                 | Self::NotPrimary
+                | Self::NotEnoughCopies
                 | Self::Storage
                 | Self::Poisoned
                 | Self::Locked
@@ -160,6 +164,9 @@ attributes! {
     Caller = 12, "caller";
     Address = 13, "address";
     Epoch = 14, "epoch";
+    Copies = 15, "copies";
+    MinCopies = 16, "min_copies";
+    MaybeStored = 17, "maybe_stored";
 }
 
 /// The value of a detail.
@@ -337,6 +344,14 @@ impl From<&Error> for RemoteError {
             }
             Error::NamesFull { argument, limit } => {
                 told(ErrorCode::NamesFull).with(Attribute::Argument, *argument).with(Attribute::Limit, *limit)
+            }
+            Error::NotEnoughCopies { copies, min_copies, maybe_stored } => told(ErrorCode::NotEnoughCopies)
+                .with(Attribute::Copies, *copies)
+                .with(Attribute::MinCopies, *min_copies)
+                .with(Attribute::MaybeStored, u64::from(*maybe_stored)),
+            Error::NotPrimary { epoch } => {
+                let told = told(ErrorCode::NotPrimary).with(Attribute::Address, "");
+                told.with(Attribute::Epoch, u64::from(*epoch))
             }
             // These are between copies of a store, and reach no client.
             Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. } | Error::NotKept { .. } => {

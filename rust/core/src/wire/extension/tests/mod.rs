@@ -408,6 +408,9 @@ fn every_error_crosses_with_its_details() {
         "ForkedProcess(owner caller)",
         "InvalidArgument(argument expected found)",
         "TooLarge(argument limit found)",
+        "NotEnoughCopies(copies min_copies maybe_stored)",
+        "NotEnoughCopies(copies min_copies maybe_stored)",
+        "NotPrimary(address epoch)",
     ];
     assert_eq!(details, expected);
     let malformed = Malformed::Short { field: "subject", needed: 4, left: 2 };

@@ -294,6 +294,9 @@ pub(super) fn every_error() -> Vec<Error> {
         Error::ForkedProcess { owner: 1, caller: 2 },
         Error::InvalidArgument { argument: "body", expected: word.clone(), found: word.clone() },
         Error::TooLarge { argument: "body", limit: 4, found: 5 },
+        Error::NotEnoughCopies { copies: 1, min_copies: 2, maybe_stored: false },
+        Error::NotEnoughCopies { copies: 1, min_copies: 2, maybe_stored: true },
+        Error::NotPrimary { epoch: 7 },
     ]
 }
 
@@ -400,12 +403,14 @@ pub(super) fn clock_told(hold: Hold, accepted_in_ms: Option<u64>) -> ClockTold {
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
 /// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load, a clock, the fate of a key,
-/// and the error of a node that is not the primary.
+/// the error of a node that is not the primary, and that of a store with too few copies.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
     let not_primary = RemoteError::new(ErrorCode::NotPrimary, "this node is not the primary");
     let not_primary = not_primary.with(Attribute::Address, "b.example:20801").with(Attribute::Epoch, 7);
+    let few_copies = Error::NotEnoughCopies { copies: 1, min_copies: 2, maybe_stored: true };
+    let few_copies = RemoteError::from(&few_copies);
     vec![
         written(&|out| {
             put_deliver(out, 4, Millis(21), messages.len()).unwrap();
@@ -429,5 +434,6 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         written(&|out| clock_told(STEPPED, Some(60_000)).put(out)),
         written(&|out| KeyFate::Dispatched(receipt(1)).put(out)),
         written(&|out| not_primary.put(out).unwrap()),
+        written(&|out| few_copies.put(out).unwrap()),
     ]
 }
