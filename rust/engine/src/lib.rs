@@ -10,13 +10,15 @@
 //! may fail with, and when.
 //!
 //! Read `store` (the facade), `opening` and `close`, `shared` (the state of all threads, and the order of locks), then
-//! the folders in the order of that path. `files`, `clock` and `background` serve all of them.
+//! the folders in the order of that path. `files`, `clock` and `background` serve all of them. `copies` has what is
+//! different in a store whose log other nodes have, too.
 
 mod background;
 mod clock;
 mod close;
 mod commit;
 mod consume;
+mod copies;
 mod drive;
 mod event_loop;
 #[cfg(feature = "planted")]
@@ -60,11 +62,14 @@ pub use consume::named::judging::Judging;
 pub use consume::named::registration::Registration;
 pub use consume::named::removal::ended_of;
 pub use consume::subscription::Subscription;
+pub use copies::intake::{CopyCount, Intake};
+pub use copies::leading::Leading;
 pub use event_loop::listener::Listener;
 pub use event_loop::nonblocking::Pulled;
 pub use event_loop::notifier::{Wake, Wakeup};
 pub use files::reader_pin::ReaderPin;
 pub use files::storage::FileStorage;
+pub use files::store_lock::StoreLock;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use operate::dead_letters::DeadLetter;
 pub use operate::inspection::{Inspected, inspect, look_pinned, pin_again};

@@ -27,6 +27,11 @@ struct Table {
 }
 
 impl Table {
+    fn of(subjects: &Subjects) -> Self {
+        let by_number = subjects.iter().map(|(number, subject)| (number, Arc::from(subject.name.as_str()))).collect();
+        Self { directory: SubjectDirectory::of(subjects), by_number }
+    }
+
     fn subject(&self, name: &str) -> Option<Subject> {
         let named = self.directory.get(name)?;
         let name = self.by_number.get(&named.number).cloned().unwrap_or_else(|| Arc::from(name));
@@ -42,8 +47,12 @@ pub(crate) struct Names {
 impl Names {
     /// The subjects that recovery found.
     pub(crate) fn of(subjects: &Subjects) -> Self {
-        let by_number = subjects.iter().map(|(number, subject)| (number, Arc::from(subject.name.as_str()))).collect();
-        Self { table: RwLock::new(Table { directory: SubjectDirectory::of(subjects), by_number }) }
+        Self { table: RwLock::new(Table::of(subjects)) }
+    }
+
+    /// These subjects are there, before any was used.
+    pub(crate) fn renew(&self, subjects: &Subjects) {
+        *self.write() = Table::of(subjects);
     }
 
     /// The subject of this name. A new name gets a number now.

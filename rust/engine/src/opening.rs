@@ -1,20 +1,21 @@
-//! Opening a store: the lock, the identity, recovery, a new epoch, the threads.
+//! Opening a store: the lock, the identity, recovery, a new epoch. A store that leads is put together here, too.
 
+use std::collections::VecDeque;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::{
-    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, OPENING_SEGMENT_BYTES, Preparing,
-    SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
+    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, LogPosition,
+    OPENING_SEGMENT_BYTES, Preparing, SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
 };
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::record::written_format;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, read_identity, recover,
+    NewStore, Owner, Recovered, RecoveryProgress, RecoveryReport, open_identity, read_identity, recover,
 };
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
@@ -22,13 +23,14 @@ use crate::background::free_room::FreeRoomChecks;
 use crate::background::thread::Background;
 use crate::clock::store_time::Time;
 use crate::clock::time_zones::TimeZones;
-use crate::commit::committer::{Queue, Writer};
+use crate::commit::committer::{Queue, Unreleased, Writer};
 use crate::commit::inbox::{CommitUrgency, Inbox};
 use crate::commit::outcomes::Outcomes;
 use crate::commit::waits::{EventCount, Positions, Signal};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
 use crate::consume::subscribers::Subscribers;
+use crate::copies::Copies;
 use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
 use crate::files::payload_cache::Payloads;
@@ -39,7 +41,7 @@ use crate::publish::receipts::Issuer;
 use crate::query::metrics::Metrics;
 use crate::query::report::{Report, Reports};
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 
 /// An opened store before its threads run.
 pub(crate) struct Opened {
@@ -74,7 +76,7 @@ pub(crate) fn open(
     recovered.owner.keep_finished_of(std::mem::take(&mut options.keep_finished_of));
     check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
-    let shared = assemble(storage, path, options, &identity, recovered)?;
+    let shared = begin_alone(storage, path, options, identity, recovered)?;
     shared.check_free_room(&mut FreeRoomChecks::default(), 0);
     tell(&shared, &report);
     Ok(Opened { shared, lock, report, created })
@@ -91,7 +93,7 @@ fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
     }
 }
 
-fn check_options(options: &Options) -> Result<()> {
+pub(crate) fn check_options(options: &Options) -> Result<()> {
     if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes)
         || !options.segment_bytes.is_multiple_of(8)
     {
@@ -106,7 +108,7 @@ fn check_options(options: &Options) -> Result<()> {
 }
 
 /// A manual clock does not reach by itself the time that the log has seen.
-fn check_clock(options: &Options, floor: Millis) -> Result<()> {
+pub(crate) fn check_clock(options: &Options, floor: Millis) -> Result<()> {
     let wall = options.clock.read().wall();
     if options.clock.activity().is_none() || wall >= floor {
         return Ok(());
@@ -129,11 +131,28 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     })
 }
 
-fn assemble(
+/// What a store begins with, alone or as one that leads.
+pub(crate) struct Beginning {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) path: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) identity: Identity,
+    pub(crate) epoch: Epoch,
+    pub(crate) trusted: Millis,
+    pub(crate) owner: Owner,
+    pub(crate) appender: SegmentAppender,
+    pub(crate) commits: GroupCommit,
+    /// Batches of the log that the owner has not applied.
+    pub(crate) unreleased: VecDeque<Unreleased>,
+    pub(crate) copies: Option<Copies>,
+}
+
+/// Begins the epoch that was raised for a store alone.
+fn begin_alone(
     storage: Arc<dyn Storage>,
     path: &Path,
     options: Options,
-    identity: &Identity,
+    identity: Identity,
     recovered: Recovered,
 ) -> Result<Shared> {
     let Recovered { owner, epoch, position, trusted, next_segment, given_bytes, .. } = recovered;
@@ -149,16 +168,36 @@ fn assemble(
         given_bytes,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
-    let reserve = keep_reserve(&storage, &mut appender);
-    let mut commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
-    commit_options.marks = options.marks;
-    let mut commits = GroupCommit::new(commit_options);
-    commits.room(appender.tail_room(), appender.stock_rooms());
-    commits.set_disk_full(reserve.is_err());
+    let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+    let mut commits = GroupCommit::new(GroupCommitOptions { marks: options.marks, ..commit_options });
+    keep_reserve(&storage, &mut appender, &mut commits);
+    let (path, unreleased, copies) = (path.to_owned(), VecDeque::new(), None);
+    let shared = assemble(Beginning {
+        storage,
+        path,
+        options,
+        identity,
+        epoch,
+        trusted,
+        owner,
+        appender,
+        commits,
+        unreleased,
+        copies,
+    })?;
+    begin_epoch(&shared, &identity, &position)?;
+    Ok(shared)
+}
+
+/// A store whose epoch has not begun yet.
+pub(crate) fn assemble(beginning: Beginning) -> Result<Shared> {
+    let Beginning { storage, path, options, identity, epoch, trusted, owner, appender, commits, unreleased, copies } =
+        beginning;
     let nonce = random()?;
     let notifiers = Arc::new(Notifiers::default());
-    let shared = Shared {
+    Ok(Shared {
         guard: ProcessGuard::here(),
+        log_stream: identity.stream,
         segment_bytes: identity.segment_bytes,
         time_zones: TimeZones::new(options.zone_folders.clone()),
         time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted, options.clock_accept_after_ms),
@@ -166,12 +205,14 @@ fn assemble(
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),
         consumers: AtomicU64::new(1),
+        positions: Positions::starting_at(commits.visible().sequence, Arc::clone(&notifiers)),
         queue: Mutex::new(Queue { commits, urgency: CommitUrgency::NONE }),
-        writer: Mutex::new(Some(Writer::new(appender))),
+        writer: Mutex::new(Some(Writer { appender })),
+        unreleased_bytes: AtomicUsize::new(unreleased.iter().map(Unreleased::bytes).sum()),
+        unreleased: Mutex::new(unreleased),
         owner_lock: Mutex::new(Some(LockedOwner::new(owner))),
         inbox: Inbox::new(),
         outcomes: Outcomes::default(),
-        positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifiers)),
         room: EventCount::default(),
         committer: Signal::default(),
         driver: Signal::default(),
@@ -180,32 +221,32 @@ fn assemble(
         write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         named: NamedConsumers::default(),
-        payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
+        payloads: Payloads::new(path, Arc::clone(&storage)),
         reports: Reports::new(Arc::clone(&notifiers)),
         notifiers,
         metrics: Metrics::default(),
+        copies,
         poison: OnceLock::new(),
         closing: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         storage,
         options,
-    };
-    reached(Failpoint::EpochBegins);
-    begin_epoch(&shared, identity, position.epoch, position.chain)?;
-    reached(Failpoint::EpochBegun);
-    Ok(shared)
+    })
 }
 
-/// Prepares the room that finishing facts need. It is small, so that the first publish does not wait for more.
-fn keep_reserve(storage: &Arc<dyn Storage>, appender: &mut SegmentAppender) -> Result<()> {
+/// Prepares the room that finishing facts need, and reports it to the queue. It is small, so that the first publish does
+/// not wait for more.
+pub(crate) fn keep_reserve(storage: &Arc<dyn Storage>, appender: &mut SegmentAppender, commits: &mut GroupCommit) {
     let planned = appender.plan_next(0);
     let header = SegmentHeader { capacity: planned.capacity.min(OPENING_SEGMENT_BYTES), ..planned };
-    let prepared = Preparing::begin(Arc::clone(storage), header, true).and_then(Preparing::finish)?;
-    appender.adopt(prepared)
+    let prepared = Preparing::begin(Arc::clone(storage), header, true).and_then(Preparing::finish);
+    let kept = prepared.and_then(|prepared| appender.adopt(prepared));
+    commits.room(appender.tail_room(), appender.stock_rooms());
+    commits.set_disk_full(kept.is_err());
 }
 
-/// Writes the first fact of the epoch, durably, and the facts that follow from the end of the last process.
-fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_chain: u32) -> Result<()> {
+/// Queues the first fact of the epoch, behind a log that ends at `previous`. Returns the sequence after it.
+pub(crate) fn queue_epoch_start(shared: &Shared, identity: &Identity, previous: &LogPosition) -> Result<Sequence> {
     let issuer = &shared.issuer;
     let mut records = Vec::new();
     let next = shared.with_commits(|commits| commits.next_sequence());
@@ -214,8 +255,8 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
         format_version: written_format(),
         nonce: issuer.nonce,
         node: identity.node,
-        previous_epoch: previous,
-        previous_chain,
+        previous_epoch: previous.epoch,
+        previous_chain: previous.chain,
         previous_sequence: Sequence(next.0.saturating_sub(1)),
         delay_ms_max: shared.options.delay_ms_max,
     };
@@ -223,17 +264,18 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     let submission =
         Submission { records: &records, record_count: 1, adopts: 0, class: Class::Finishing, must_sync: true };
     let range = shared.try_submit(submission, CommitUrgency::URGENT)?.ok_or(Error::DiskFull)?;
-    shared.lead(range.end);
-    shared.wait_visible(range.end, None)?;
-    shared.apply_until(range.end)?;
+    Ok(range.end)
+}
+
+/// Writes the first fact of the epoch, durably, and the facts that follow from the end of the last process.
+fn begin_epoch(shared: &Shared, identity: &Identity, previous: &LogPosition) -> Result<()> {
+    reached(Failpoint::EpochBegins);
+    let end = queue_epoch_start(shared, identity, previous)?;
+    shared.finish(end)?;
     let mut guard = shared.lock_owner()?;
-    let locked = guard.get()?;
-    let LockedOwner { owner, proposals, .. } = locked;
-    owner.end_passing_consumers(proposals);
-    let book = owner.receipt_book();
-    shared.send(locked, CommitUrgency::URGENT)?;
+    shared.begin_deciding(guard.get()?)?;
     drop(guard);
-    drop(shared.receipts.set(book));
+    reached(Failpoint::EpochBegun);
     Ok(())
 }
 

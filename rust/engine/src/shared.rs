@@ -3,7 +3,8 @@
 //! | lock | guards | may be taken while holding |
 //! |---|---|---|
 //! | `hands` | what one named consumer was assigned | nothing |
-//! | `writer` | the appender, batches not yet visible | `hands` |
+//! | `writer` | the appender | `hands` |
+//! | `unreleased` | batches that are written and not visible, and their order in the inbox | `hands`, `writer` |
 //! | `under_way` | how many named consumers are being registered | nothing |
 //! | `owner_lock` | the owner, proposals not yet accepted | `hands`, `under_way` |
 //! | `outcomes` | outcomes that a caller waits for | `owner_lock` |
@@ -11,12 +12,13 @@
 //! | `reported`, `remembering` | what was reported of the clock; the file `clock` | all others |
 //! | all others | themselves alone | any of the above |
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{GroupCommit, records_max};
+use delaymq_core::message_log::{GroupCommit, Stream, records_max};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
@@ -25,13 +27,14 @@ use delaymq_core::units::{Millis, Sequence};
 use crate::background::thread::Background;
 use crate::clock::store_time::Time;
 use crate::clock::time_zones::TimeZones;
-use crate::commit::committer::{Queue, Writer};
+use crate::commit::committer::{Queue, Unreleased, Writer};
 use crate::commit::inbox::Inbox;
 use crate::commit::outcomes::Outcomes;
 use crate::commit::waits::{EventCount, Positions, Signal, Waited};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
 use crate::consume::subscribers::Subscribers;
+use crate::copies::Copies;
 use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
 use crate::files::payload_cache::Payloads;
@@ -42,13 +45,14 @@ use crate::options::Options;
 use crate::publish::receipts::Issuer;
 use crate::query::metrics::Metrics;
 use crate::query::report::{Report, Reports};
-use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) guard: ProcessGuard,
     pub(crate) options: Options,
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) log_stream: Stream,
     pub(crate) segment_bytes: u32,
     pub(crate) time: Time,
     pub(crate) time_zones: TimeZones,
@@ -60,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) consumers: AtomicU64,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) unreleased: Mutex<VecDeque<Unreleased>>,
+    pub(crate) unreleased_bytes: AtomicUsize,
     pub(crate) owner_lock: Mutex<Option<LockedOwner>>,
     pub(crate) inbox: Inbox,
     pub(crate) outcomes: Outcomes,
@@ -76,17 +82,20 @@ pub(crate) struct Shared {
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,
+    /// Of a store that leads copies.
+    pub(crate) copies: Option<Copies>,
     pub(crate) poison: OnceLock<String>,
     pub(crate) closing: AtomicBool,
     pub(crate) stopping: AtomicBool,
 }
 
 impl Shared {
-    /// Fails with `ForkedProcess`, `Poisoned` or `Closed` if the store takes no work.
+    /// Fails with `ForkedProcess`, `Poisoned` or `Closed` if the store takes no work; with `NotPrimary` before the epoch
+    /// of a store that leads has begun.
     pub(crate) fn check(&self) -> Result<()> {
         self.guard.check()?;
         self.check_poison()?;
-        if self.closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+        if self.closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { self.check_begun() }
     }
 
     /// Fails with `Poisoned` if a write or sync has failed.
@@ -119,6 +128,9 @@ impl Shared {
         self.committer.raise();
         self.driver.raise();
         self.helper.raise();
+        if let Some(copies) = &self.copies {
+            copies.tell();
+        }
     }
 
     /// The trusted time, and the millisecond from which delays count. That is the next one if this one has begun, so

@@ -34,6 +34,7 @@ pub struct Store {
     recovered_in: Duration,
     created: bool,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// `None` if its caller has the lock.
     pub(crate) lock: Mutex<Option<StoreLock>>,
     pub(crate) closed: AtomicBool,
 }
@@ -61,14 +62,24 @@ impl Store {
     ) -> Result<Arc<Self>> {
         let began = Instant::now();
         let Opened { shared, lock, report, created } = open(storage, path, options, progress)?;
+        Self::run(shared, path.to_owned(), (report, began.elapsed(), created), Some(lock))
+    }
+
+    /// Starts the threads of a store.
+    pub(crate) fn run(
+        shared: Shared,
+        path: PathBuf,
+        (recovery, recovered_in, created): (RecoveryReport, Duration, bool),
+        lock: Option<StoreLock>,
+    ) -> Result<Arc<Self>> {
         let store = Self {
             shared: Arc::new(shared),
-            path: path.to_owned(),
-            recovery: report,
-            recovered_in: began.elapsed(),
+            path,
+            recovery,
+            recovered_in,
             created,
             threads: Mutex::default(),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::new(lock),
             closed: AtomicBool::new(false),
         };
         store.start()?;
@@ -224,7 +235,8 @@ impl Store {
     }
 
     /// Stops taking work, makes durable what was taken, stops the threads, seals the log and releases the lock. A
-    /// second call changes nothing. Dropping the store does the same.
+    /// second call changes nothing. Dropping the store does the same; one that leads is abandoned then, as its node may
+    /// not be the primary any more.
     ///
     /// # Errors
     /// `Poisoned` if the end could not be written; `ForkedProcess`.
@@ -260,7 +272,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if self.shared.guard.is_here() {
-            drop(self.close());
+            drop(if self.shared.copies.is_some() { self.abandon() } else { self.close() });
             return;
         }
         // A forked child has none of the threads, and must not touch the files or what the threads share.

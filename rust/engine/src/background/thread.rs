@@ -8,7 +8,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
 
 use crate::background::free_room::FreeRoomChecks;
 use crate::background::write_stall::WriteStall;
@@ -108,11 +108,20 @@ impl Shared {
             return false;
         }
         let Some(work) = locked.owner.freeze() else { return false };
+        self.write_checkpoint(&mut checkpoints, work);
+        true
+    }
+
+    /// Goes on with a checkpoint that was frozen before this store began.
+    pub(crate) fn go_on_with_checkpoint(&self, work: CheckpointWork) {
+        self.write_checkpoint(&mut held(&self.background.checkpoints), work);
+    }
+
+    fn write_checkpoint(&self, checkpoints: &mut Checkpoints, work: CheckpointWork) {
         checkpoints.work = Some(Box::new(work));
         checkpoints.under_way = true;
         checkpoints.failed = None;
         self.background.write_stall.note_written(0, true);
-        true
     }
 
     /// Takes a checkpoint of everything that is visible now and waits for it.
@@ -206,7 +215,7 @@ impl Shared {
         if helping.checkpoint.is_none() {
             helping.checkpoint = held(&self.background.checkpoints).work.take();
             if let Some(work) = &mut helping.checkpoint {
-                work.await_archives(archived_below(self.storage.as_ref()));
+                work.await_archives(self.awaited_from());
             }
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };

@@ -1,7 +1,6 @@
 //! Writing the log. A thread that finds the writer free may commit by itself, which saves two wake-ups. The committer
 //! thread commits what is submitted without waiting.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
-    AppendMarks, Appended, Class, Commit, GroupCommit, Mark, SegmentAppender, Submission, Submitted,
+    AppendMarks, Appended, Class, Commit, GroupCommit, Mark, ScannedBatch, SegmentAppender, Submission, Submitted,
 };
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::planted::{self, Planted};
@@ -36,23 +35,28 @@ pub(crate) struct Queue {
 }
 
 /// A batch that is written and not yet visible.
-struct Unreleased {
+pub(crate) struct Unreleased {
     end: Sequence,
     start: Location,
     bytes: Vec<u8>,
     urgency: CommitUrgency,
 }
 
+impl Unreleased {
+    /// A batch that was in the log before.
+    pub(crate) fn of_tail(batch: ScannedBatch) -> Self {
+        let end = batch.end().sequence;
+        Self { end, start: batch.start, bytes: batch.bytes, urgency: CommitUrgency::URGENT }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// The writer of the log; its holder is the only thread that writes.
 pub(crate) struct Writer {
     pub(crate) appender: SegmentAppender,
-    unreleased: VecDeque<Unreleased>,
-}
-
-impl Writer {
-    pub(crate) fn new(appender: SegmentAppender) -> Self {
-        Self { appender, unreleased: VecDeque::new() }
-    }
 }
 
 /// The writer, locked. A thread that wants to commit meanwhile finds the lock taken and leaves its records queued; so
@@ -94,13 +98,18 @@ impl WriterGuard<'_> {
             durability: shared.options.durability,
         };
         let writer = self.get()?;
-        let Appended { start, end, synced, .. } = writer.appender.append(&mut commit.bytes, &marks)?;
+        let appended = writer.appender.append(&mut commit.bytes, &marks)?;
+        let Appended { start, end, synced, .. } = appended;
+        if let Some(copies) = &shared.copies {
+            // They get it while this disk syncs it.
+            copies.appended(&appended);
+        }
         let must_sync = commit.must_sync && !planted::is_on(Planted::AckBeforeSync);
         let synced = if must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
         shared.metrics.commits.add(1);
         shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
         shared.offer_write_back();
-        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, urgency });
+        shared.await_release(Unreleased { end: end.sequence, start, bytes: commit.bytes, urgency });
         self.settle(Some(end), synced)
     }
 
@@ -122,20 +131,16 @@ impl WriterGuard<'_> {
             (commits.visible().sequence, commits.needs_segment(0, shared.segments_ahead()))
         };
         shared.check_poison()?;
-        let mut wake_reason = WakeReason::None;
-        let now = shared.time.read();
-        while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
-            let Some(mut batch) = writer.unreleased.pop_front() else { break };
-            wake_reason = wake_reason.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.urgency, now));
-            shared.recycle(batch.bytes);
-        }
-        self.wake_reason = self.wake_reason.max(wake_reason);
+        self.wake_reason = self.wake_reason.max(shared.release(visible));
         reached(Failpoint::VisibleBegins);
         shared.positions.advance(visible);
         reached(Failpoint::Visible);
         shared.room.notify_all();
         if wants_segment {
             shared.helper.raise();
+        }
+        if let Some(copies) = &shared.copies {
+            copies.synced(synced.sequence);
         }
         Ok(())
     }
@@ -152,6 +157,25 @@ impl Drop for WriterGuard<'_> {
 }
 
 impl Shared {
+    fn await_release(&self, batch: Unreleased) {
+        self.unreleased_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
+        held(&self.unreleased).push_back(batch);
+    }
+
+    /// Hands the batches before `visible` to the inbox, in the order of the log: other threads that do so wait meanwhile.
+    pub(crate) fn release(&self, visible: Sequence) -> WakeReason {
+        let mut wake_reason = WakeReason::None;
+        let now = self.time.read();
+        let mut unreleased = held(&self.unreleased);
+        while unreleased.front().is_some_and(|front| front.end <= visible) {
+            let Some(mut batch) = unreleased.pop_front() else { break };
+            self.unreleased_bytes.fetch_sub(batch.bytes(), Ordering::Relaxed);
+            wake_reason = wake_reason.max(self.inbox.push(batch.start, &mut batch.bytes, batch.urgency, now));
+            self.recycle(batch.bytes);
+        }
+        wake_reason
+    }
+
     /// Waits until there may be more room than when `seen` was counted.
     pub(crate) fn await_room(&self, seen: u64) {
         self.helper.raise();
@@ -169,6 +193,9 @@ impl Shared {
         submission: Submission<'_>,
         urgency: CommitUrgency,
     ) -> Result<Option<Range<Sequence>>> {
+        if submission.class == Class::Growing && self.is_ahead_of_copies() {
+            return Ok(None);
+        }
         let mut queue = held(&self.queue);
         match queue.commits.submit(submission)? {
             Submitted::Accepted(range) => {
@@ -198,7 +225,8 @@ impl Shared {
         if self.background.was_hungry.load(Ordering::Relaxed) { SEGMENTS_AHEAD_AFTER_HUNGER } else { SEGMENTS_AHEAD }
     }
 
-    /// Commits on this thread if no other thread does, until everything below `until` is visible or the queue is empty.
+    /// Commits on this thread if no other thread does, until everything below `until` is visible or the queue is empty. Where
+    /// copies are awaited, until it is written.
     /// Records that others add meanwhile are left to the committer, except for one more batch if it is urgent: waking
     /// the committer would take as long as a short sync.
     pub(crate) fn lead(&self, until: Sequence) {
@@ -210,7 +238,7 @@ impl Shared {
         };
         let mut favours = 1;
         loop {
-            if self.is_visible(until) {
+            if self.is_led(until) {
                 if favours == 0 || guard.wake_reason == WakeReason::Now || !self.has_urgent() {
                     return;
                 }
@@ -229,7 +257,7 @@ impl Shared {
         let writer = if self.inbox.bytes() < INLINE_BYTES { self.writer.try_lock().ok() } else { None };
         let Some(writer) = writer else { return self.committer.raise() };
         let mut guard = WriterGuard { shared: self, guard: Some(writer), wake_reason: WakeReason::None };
-        while !self.is_visible(until) && self.with_commits(|commits| commits.next_is_quick()) {
+        while !self.is_led(until) && self.with_commits(|commits| commits.next_is_quick()) {
             if !guard.commit_one() {
                 return;
             }

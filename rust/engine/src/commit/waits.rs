@@ -49,10 +49,10 @@ impl Positions {
         Sequence(self.visible.load(Ordering::SeqCst))
     }
 
-    /// Everything below `visible` is visible now.
+    /// Everything below `visible` is visible now. Two threads may call this at once, so it never goes back.
     pub(crate) fn advance(&self, visible: Sequence) {
         let overlooked = is_on(Planted::WaitersCountedFirst) && self.waiting.load(Ordering::SeqCst) == 0;
-        self.visible.store(visible.0, Ordering::SeqCst);
+        self.visible.fetch_max(visible.0, Ordering::SeqCst);
         if !overlooked && !is_on(Planted::WaiterNotWoken) {
             self.wake(|waiter| waiter.until <= visible);
         }
@@ -268,6 +268,14 @@ mod tests {
         positions.advance(Sequence(5));
         assert_eq!(waiter.join().unwrap(), Waited::Reached);
         assert!(held(&positions.waiters).is_empty());
+    }
+
+    #[test]
+    fn what_is_visible_stays_visible() {
+        let positions = Positions::default();
+        positions.advance(Sequence(5));
+        positions.advance(Sequence(4));
+        assert_eq!(positions.visible(), Sequence(5));
     }
 
     #[test]

@@ -100,6 +100,13 @@ pub(crate) struct Round {
     pub(crate) no_room: bool,
 }
 
+impl Round {
+    /// A round that decided nothing.
+    fn of_applying(applied: bool, until: Sequence) -> Self {
+        Self { progress: Progress::default(), applied, until, sent: None, failed: None, no_room: false }
+    }
+}
+
 impl Shared {
     /// Locks the owner, and waits for it.
     /// Fails with `Poisoned` if a thread died while it held the lock.
@@ -287,7 +294,7 @@ impl Shared {
             }
             let was_told = told;
             told = last_news.elapsed() < IDLE;
-            if was_told && !told {
+            if was_told && !told && self.has_begun() {
                 self.with_commits(GroupCommit::release_spare);
                 self.background.witness_wanted.store(true, Ordering::SeqCst);
                 self.committer.raise();
@@ -302,6 +309,12 @@ impl Shared {
         let locked = guard.get()?;
         let before = locked.owner.applied();
         let woken = self.apply_inbox(locked)?;
+        if !self.has_begun() {
+            let until = locked.owner.applied();
+            drop(guard);
+            self.subscribers.tell(&woken);
+            return Ok(Round::of_applying(until > before, until));
+        }
         let next_hold = self.pass_on_late(reading.now);
         self.propose_settled(locked);
         let stepped = locked.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut locked.proposals);

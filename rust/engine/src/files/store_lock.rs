@@ -57,7 +57,7 @@ fn current() -> u32 {
 
 /// The lock of one store, held until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct StoreLock {
+pub struct StoreLock {
     // Never unlocked explicitly: closing the last descriptor unlocks it. A forked child shares the open file, so when
     // it closes its copy, its parent keeps the lock.
     _descriptor: OwnedFd,
@@ -65,8 +65,10 @@ pub(crate) struct StoreLock {
 
 impl StoreLock {
     /// Takes the lock of the store in `root`.
-    /// Fails with `Locked` if another holder has it, in any process.
-    pub(crate) fn take(root: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Locked` if another holder has it, in any process; `Storage`.
+    pub fn take(root: &Path) -> Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE;
         Self::hold(root, open(root, flags)?, FlockOperation::NonBlockingLockExclusive)
     }

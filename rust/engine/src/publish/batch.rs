@@ -240,6 +240,7 @@ impl PublishBatch {
             };
             return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts, awaited: None }));
         }
+        self.shared.check_intake()?;
         if self.shared.must_stall()? {
             return Ok(None);
         }
@@ -315,7 +316,7 @@ impl Ticket {
     /// `ForkedProcess` in a forked child; as [`Self::receipts`].
     pub fn wait(&self, timeout: Duration) -> Result<Option<Receipts>> {
         self.shared.guard.check()?;
-        if self.shared.wait_visible(self.end, Some(timeout))? { self.receipts().map(Some) } else { Ok(None) }
+        if self.is_done_within(timeout)? { self.receipts().map(Some) } else { Ok(None) }
     }
 
     /// Waits until it is durable; false if that took longer than `timeout`.
@@ -323,17 +324,18 @@ impl Ticket {
     /// # Errors
     /// As [`Self::wait`].
     pub fn is_done_within(&self, timeout: Duration) -> Result<bool> {
-        self.shared.wait_visible(self.end, Some(timeout))
+        self.shared.wait_visible(self.end, Some(timeout)).map_err(|error| self.shared.left_open(error))
     }
 
     /// The receipts. They mean nothing before the publish is durable. For a batch with terms, this waits until it is
     /// applied.
     ///
     /// # Errors
-    /// For a batch with terms `KeyTaken`, `NamesFull`: none of it was stored; `Poisoned`, `Closed`.
+    /// For a batch with terms `KeyTaken`, `NamesFull`: none of it was stored; `Poisoned`, `Closed`. `NotEnoughCopies` if
+    /// it is on too few copies: it may be stored or not.
     pub fn receipts(&self) -> Result<Receipts> {
         match &self.awaited {
-            None => Ok(self.receipts.clone()),
+            None => self.shared.check_kept(self.end).map(|()| self.receipts.clone()),
             Some(awaited) => self.receipts_found(awaited),
         }
     }
@@ -352,7 +354,7 @@ impl Ticket {
     /// As [`Self::finish`], for a caller that has checked the process.
     pub(crate) fn settle(self) -> Result<Receipts> {
         if !is_on(Planted::AnswerBeforeVisible) {
-            self.shared.wait_visible(self.end, None)?;
+            self.shared.wait_visible(self.end, None).map_err(|error| self.shared.left_open(error))?;
         }
         self.receipts()
     }

@@ -99,6 +99,7 @@ impl Store {
         id: Option<&str>,
     ) -> Result<Vec<CancelOutcome>> {
         self.shared.check()?;
+        self.shared.check_intake()?;
         let commands = keys.iter().map(|key| (key.as_ref(), KeyCommand::Cancel));
         let asked = Asked::of(subject, commands, id)?;
         let mut outcomes = vec![CancelOutcome::NotFound; asked.rows.len()];
@@ -141,6 +142,7 @@ impl Store {
         id: Option<&str>,
     ) -> Result<Vec<MoveOutcome>> {
         self.shared.check()?;
+        self.shared.check_intake()?;
         let (now, from) = self.shared.now();
         let mut earliest_due = now;
         let mut commands = Vec::with_capacity(moves.len());
@@ -241,7 +243,7 @@ impl Store {
         let ahead = usize::from(has_ids);
         let submission = submission(&records, open.len().saturating_add(ahead), Class::Finishing);
         let urgency = CommitUrgency { earliest_due, ..CommitUrgency::URGENT };
-        let mut found = self.shared.ask_by(submission, urgency)?;
+        let mut found = self.shared.ask_to_keep(submission, urgency)?;
         let terms = if has_ids { found.first().copied().flatten() } else { None };
         if let Some(Outcome::IdsFull(limit)) = terms {
             return Err(Error::NamesFull { argument: "command_id", limit: u64::from(limit) });

@@ -58,7 +58,7 @@ impl Ticket {
     }
 
     fn find(&self, awaited: &AwaitedOutcomes) -> Result<Receipts> {
-        let found = self.shared.answers(awaited.expected.range.clone())?;
+        let found = self.shared.kept_answers(awaited.expected.range.clone())?;
         let (book, notes) = (self.shared.receipts.get().ok_or(Error::Closed)?, self.receipts.notes.as_slice());
         match found.get(awaited.facts - 1) {
             Some(Some(Outcome::Done)) => {}

@@ -60,6 +60,7 @@ impl Store {
     pub fn load(&self, job: &str, runs: &[StagedRun]) -> Result<Loaded> {
         let shared = &self.shared;
         shared.check()?;
+        shared.refuse_load()?;
         check_name("job", job)?;
         let hash = name_hash("", job);
         let count = check_described(runs)?;

@@ -15,6 +15,8 @@ use delaymq_recurrence::{Refused, Rule};
 pub use delaymq_core::record::expire::ExpiresAfter;
 pub use delaymq_core::record::recurring::CatchUp;
 
+use crate::commit::inbox::CommitUrgency;
+use crate::commit::submissions::submission;
 use crate::invalid;
 use crate::operate::administration::unknown_subject;
 use crate::options::IfExists;
@@ -88,6 +90,7 @@ impl Store {
     pub fn recur(&self, subject: &str, new: &NewRecurring<'_>) -> Result<RecurringListed> {
         let shared = &self.shared;
         shared.check()?;
+        shared.check_intake()?;
         check_name("subject", subject)?;
         check_name("name", new.name)?;
         check_meta(new.meta)?;
@@ -154,7 +157,8 @@ impl Store {
         let Some(subject) = shared.names.subject_if_known(subject) else { return Ok(false) };
         let mut records = Vec::new();
         encode_recur(&mut records, &Recur::End { subject, name });
-        let found = shared.ask(&records, 1, Class::Finishing, false)?;
+        shared.check_intake()?;
+        let found = shared.ask_to_keep(submission(&records, 1, Class::Finishing), CommitUrgency::URGENT)?;
         Ok(matches!(found.first(), Some(Some(Outcome::SeriesEnded(_)))))
     }
 
@@ -186,7 +190,8 @@ impl Shared {
             encode_subject(&mut records, named.number, &named.name);
         }
         encode_recur(&mut records, &Recur::Begin(NewSeries { subject: named.number, ..series }));
-        let found = self.ask(&records, 1 + usize::from(named.needs_fact), Class::Growing, false)?;
+        let submission = submission(&records, 1 + usize::from(named.needs_fact), Class::Growing);
+        let found = self.ask_to_keep(submission, CommitUrgency::URGENT)?;
         if named.needs_fact {
             self.names.submitted(std::slice::from_ref(&named));
         }

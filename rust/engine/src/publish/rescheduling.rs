@@ -124,6 +124,7 @@ impl Store {
         encode: &mut dyn FnMut(&mut Vec<u8>, &Receipt, usize),
     ) -> Result<Vec<Option<Outcome>>> {
         self.shared.check()?;
+        self.shared.check_intake()?;
         let book = self.shared.receipts.get().ok_or(Error::Closed)?;
         let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
         let is_here = |(place, _): &(usize, &Receipt)| here.get(*place) == Some(&true);
@@ -135,7 +136,8 @@ impl Store {
             for (place, receipt) in part {
                 encode(&mut records, receipt, *place);
             }
-            let found = self.shared.ask_by(submission(&records, part.len(), Class::Finishing), urgency)?;
+            let submission = submission(&records, part.len(), Class::Finishing);
+            let found = self.shared.ask_to_keep(submission, urgency)?;
             for ((place, _), found) in part.iter().zip(found) {
                 if let Some(outcome) = outcomes.get_mut(*place) {
                     *outcome = found;

@@ -1,6 +1,7 @@
 //! PUBLISH and SEND: batches on their way into the log, and the replies that wait for them.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
@@ -214,6 +215,7 @@ impl PublishRequest {
             Ok(None) => return Some(self),
             Ok(Some(ticket)) => {
                 let (end, requests) = (ticket.end(), self.count());
+                let store = Arc::clone(&state.store);
                 state.promise_all(
                     end,
                     requests,
@@ -221,13 +223,15 @@ impl PublishRequest {
                         Kind::Own(replies) => {
                             let is_wanted = ticket.is_on_terms() || replies.iter().any(|reply| reply.wants_receipts);
                             let wanted = is_wanted.then_some(ticket);
-                            Box::new(move |kept| match (kept, wanted) {
+                            Box::new(move |kept| match (store.outcome_of(end, kept), wanted) {
                                 (Ok(()), Some(ticket)) => tell(replies, ticket),
                                 (Ok(()), None) => replies.into_iter().for_each(OwnReply::done),
                                 (Err(error), _) => replies.into_iter().for_each(|reply| reply.failed(&error)),
                             })
                         }
-                        Kind::Qmq(responder, listing) => Box::new(move |kept| listing.tell(responder, kept)),
+                        Kind::Qmq(responder, listing) => {
+                            Box::new(move |kept| listing.tell(responder, store.outcome_of(end, kept)))
+                        }
                     },
                 );
             }

@@ -1,0 +1,100 @@
+//! The batches that the node sends to others. The owner is asked only for a place that no earlier call has come to: it may be
+//! at work, and another node waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::{BatchReader, Mark};
+use delaymq_core::store::{KeptLog, Shipment, archived_below};
+use delaymq_core::units::Sequence;
+
+use crate::held;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// How many places are remembered: a few for each of a few nodes.
+const CURSORS_MAX: usize = 16;
+
+/// The ends of the last shipments, the newest last.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    ends: VecDeque<Mark>,
+}
+
+impl Cursors {
+    fn find(&self, first: Sequence) -> Option<Mark> {
+        self.ends.iter().copied().find(|end| end.sequence == first)
+    }
+
+    fn note(&mut self, end: Mark) {
+        self.ends.retain(|known| known.sequence != end.sequence);
+        if self.ends.len() >= CURSORS_MAX {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(end);
+    }
+
+    fn forget(&mut self, place: Mark) {
+        self.ends.retain(|known| *known != place);
+    }
+}
+
+impl Store {
+    /// The batches of the log from the one that begins with `first`, one after the other, durable or not: as many as fit
+    /// into `bytes_max`, and at least one. Nothing if the log ends there.
+    ///
+    /// # Errors
+    /// `NotKept` if these facts were removed from this log; `InvalidArgument` if no batch begins there, or for a store
+    /// alone; `Poisoned`, `Closed`, `ForkedProcess`; those of the storage.
+    pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
+        let (shared, copies) = (&self.shared, self.copies()?);
+        shared.guard.check()?;
+        shared.check_poison()?;
+        let written = copies.written();
+        if first == written.sequence {
+            return Ok(Vec::new());
+        }
+        let place = held(&copies.cursors).find(first);
+        let shipped = place.map(|place| {
+            let storage = Arc::clone(&shared.storage);
+            let mut batches = BatchReader::new(storage, shared.log_stream, place.location, written.location);
+            Shipment::read(&mut batches, bytes_max)
+        });
+        let Shipment { bytes, end } = match (shipped, place) {
+            (Some(Ok(shipped)), _) => shipped,
+            (failed, place) => {
+                // Its segment may be gone, and the owner knows what is kept.
+                if let (Some(_), Some(place)) = (failed, place) {
+                    held(&copies.cursors).forget(place);
+                }
+                let kept = KeptLog::of(shared.lock_owner()?.get()?.owner.state());
+                Shipment::read(&mut kept.batches_from(&shared.storage, first, written)?, bytes_max)?
+            }
+        };
+        if let Some(end) = end {
+            held(&copies.cursors).note(end);
+        }
+        Ok(bytes)
+    }
+
+    /// Keeps the log from this sequence on, for nodes that lag, whatever it holds. The next checkpoint begins to do so.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a store alone.
+    pub fn keep_log_from(&self, first: Sequence) -> Result<()> {
+        self.copies()?.kept_from.store(first.0, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// The sequence from which on retention keeps all of the log: for archives, and for nodes that lag. `None` if nothing
+    /// awaits it.
+    pub(crate) fn awaited_from(&self) -> Option<Sequence> {
+        let copies = self.copies.as_ref().map(|copies| copies.kept_from.load(Ordering::SeqCst));
+        let lagging = copies.filter(|first| *first < u64::MAX).map(Sequence);
+        archived_below(self.storage.as_ref()).into_iter().chain(lagging).min()
+    }
+}
