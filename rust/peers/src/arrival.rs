@@ -45,7 +45,7 @@ impl Arrival {
             Err(fault) => self.report(fault),
             Ok((mut channel, hello)) => {
                 let Context { arrivals, sink, .. } = &*self.context;
-                let seat = arrivals.admit(self.number, &self.socket, hello, sink);
+                let seat = arrivals.admit(self.number, &self.socket, &hello, sink);
                 let fault = self.receive(&mut channel, &mut decoder, &seat, &hello);
                 seat.leave(self.number, hello.node, self.cause(fault), sink);
             }

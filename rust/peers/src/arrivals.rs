@@ -60,7 +60,7 @@ impl Arrivals {
     }
 
     /// Makes the connection the one that counts for its node, and ends an older one.
-    pub(crate) fn admit(&self, number: u64, socket: &Arc<TcpStream>, hello: Hello, sink: &Sink) -> Seat {
+    pub(crate) fn admit(&self, number: u64, socket: &Arc<TcpStream>, hello: &Hello, sink: &Sink) -> Seat {
         if let Some(opened) = lock(&self.open).sockets.get_mut(&number) {
             opened.is_stranger = false;
         }
@@ -76,7 +76,7 @@ impl Arrivals {
             end(&older);
             sink(PeerEvent::Disconnected { node: hello.node, direction, fault: Fault::Replaced });
         }
-        sink(PeerEvent::Connected { hello, direction });
+        sink(PeerEvent::Connected { hello: hello.clone(), direction });
         drop(current);
         seat
     }

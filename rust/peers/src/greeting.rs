@@ -19,9 +19,12 @@ pub(crate) fn call<T>(
     own: &Hello,
     claim: impl FnOnce(&Hello) -> Result<T, Refusal>,
 ) -> Result<(Hello, T), Fault> {
-    put(channel, &PeerFrame::Hello(*own))?;
+    put(channel, &PeerFrame::Hello(own.clone()))?;
     let frame = next_frame(channel, &mut Decoder::default())?;
-    let judged = judged(own, &frame).and_then(|hello| Ok((hello, claim(&hello).map_err(Fault::Refuses)?)));
+    let judged = judged(own, frame).and_then(|hello| {
+        let claimed = claim(&hello).map_err(Fault::Refuses)?;
+        Ok((hello, claimed))
+    });
     let greeted = refusing(channel, judged)?;
     put(channel, &PeerFrame::Begin)?;
     channel.settle()?;
@@ -31,8 +34,8 @@ pub(crate) fn call<T>(
 /// Answers the hello on a connection that the other node made. What it sends behind its hello is left in the decoder.
 pub(crate) fn answer(channel: &mut Channel, decoder: &mut Decoder, own: &Hello) -> Result<Hello, Fault> {
     let frame = next_frame(channel, decoder)?;
-    let hello = refusing(channel, judged(own, &frame))?;
-    put(channel, &PeerFrame::Hello(*own))?;
+    let hello = refusing(channel, judged(own, frame))?;
+    put(channel, &PeerFrame::Hello(own.clone()))?;
     match next_frame(channel, decoder)? {
         PeerFrame::Begin => {}
         PeerFrame::Refusal(refusal) => return Err(Fault::RefusedBy(refusal)),
@@ -43,13 +46,13 @@ pub(crate) fn answer(channel: &mut Channel, decoder: &mut Decoder, own: &Hello) 
     Ok(hello)
 }
 
-fn judged(own: &Hello, frame: &PeerFrame) -> Result<Hello, Fault> {
+fn judged(own: &Hello, frame: PeerFrame) -> Result<Hello, Fault> {
     match frame {
-        PeerFrame::Hello(hello) => own.judge(hello).map(|()| *hello).map_err(Fault::Refuses),
+        PeerFrame::Hello(hello) => own.judge(&hello).map(|()| hello).map_err(Fault::Refuses),
         PeerFrame::OtherVersion(refused) => {
-            Err(Fault::Refuses(Refusal::OtherVersion { refusing: PEER_VERSION, refused: *refused }))
+            Err(Fault::Refuses(Refusal::OtherVersion { refusing: PEER_VERSION, refused }))
         }
-        PeerFrame::Refusal(refusal) => Err(Fault::RefusedBy(*refusal)),
+        PeerFrame::Refusal(refusal) => Err(Fault::RefusedBy(refusal)),
         PeerFrame::Begin | PeerFrame::Message(_) => Err(Fault::Unexpected { expected: "a hello" }),
     }
 }
@@ -64,7 +67,7 @@ fn refusing<T>(channel: &mut Channel, judged: Result<T, Fault>) -> Result<T, Fau
 
 fn put(channel: &mut Channel, frame: &PeerFrame) -> Result<(), Fault> {
     let mut bytes = Vec::new();
-    // Only a message can be too large.
+    // Only a message can be too large: the start has checked the address for clients.
     drop(frame.put(&mut bytes));
     channel.send(&bytes).map_err(silent)
 }

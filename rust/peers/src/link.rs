@@ -81,11 +81,12 @@ fn claim<'a>(context: &'a Context, outbox: &'a Arc<Outbox>, node: NodeId) -> Res
 
 fn serve(context: &Context, outbox: &Outbox, mut channel: Channel, hello: Hello, route: Route<'_>) {
     let direction = Direction::Outgoing;
+    let node = hello.node;
     (context.sink)(PeerEvent::Connected { hello, direction });
     let Err(fault) = write(outbox, &mut channel);
     drop((channel, route));
     let fault = if outbox.is_ended() { Fault::Removed } else { fault };
-    (context.sink)(PeerEvent::Disconnected { node: hello.node, direction, fault });
+    (context.sink)(PeerEvent::Disconnected { node, direction, fault });
 }
 
 /// Writes what waits until the connection ends.

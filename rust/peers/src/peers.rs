@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaymq_core::replication::{Message, NodeId};
+use delaymq_core::wire::peer::CLIENT_ADDRESS_BYTES_MAX;
 
 use crate::context::Context;
 use crate::interface::{LinkStatus, NotSent, PeerAddress, PeerOptions, PeersError};
@@ -35,6 +36,7 @@ impl Peers {
     /// An option cannot be used, the address cannot be listened on, or the system has no more descriptors or threads.
     pub fn start(options: PeerOptions) -> Result<Self, PeersError> {
         let PeerOptions { hello, listen, peers, tls, queue_bytes_max, sink } = options;
+        check_client_address(&hello.client_address)?;
         if tls.is_none() {
             must_be_loopback("listen", listen.ip())?;
         }
@@ -128,6 +130,16 @@ impl Drop for Peers {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Otherwise the hello could not be sent, or would name an address that no client can use.
+fn check_client_address(address: &str) -> Result<(), PeersError> {
+    let is_usable = PeerAddress { address: address.to_owned(), node: None }.host().is_some();
+    if address.is_empty() || (is_usable && address.len() <= CLIENT_ADDRESS_BYTES_MAX) {
+        return Ok(());
+    }
+    let message = format!("{address:?} is no host:port of at most {CLIENT_ADDRESS_BYTES_MAX} bytes");
+    Err(PeersError::InvalidOption { option: "client_address", message })
 }
 
 fn must_be_loopback(option: &'static str, ip: IpAddr) -> Result<(), PeersError> {

@@ -85,7 +85,15 @@ pub(crate) struct Node {
 
 /// The hello of a node.
 pub(crate) fn hello(number: u8) -> Hello {
-    Hello { format_level: 1, stream: [9; 16], timeline: 1, node: NodeId([number; 16]), nonce: u64::from(number) + 70 }
+    Hello {
+        format_level: 1,
+        stream: [9; 16],
+        timeline: 1,
+        node: NodeId([number; 16]),
+        nonce: u64::from(number) + 70,
+        segment_bytes: 64 << 20,
+        client_address: format!("{number}.example:20801"),
+    }
 }
 
 impl Node {
@@ -97,6 +105,7 @@ impl Node {
     pub(crate) fn with_queue(hello: Hello, tls: Option<TlsFiles>, queue_bytes_max: usize) -> Self {
         let events = Arc::new(Events::default());
         let noted = Arc::clone(&events);
+        let id = hello.node;
         let peers = Peers::start(PeerOptions {
             hello,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -105,7 +114,7 @@ impl Node {
             queue_bytes_max,
             sink: Arc::new(move |event| noted.add(event)),
         });
-        Self { id: hello.node, peers: peers.unwrap(), events }
+        Self { id, peers: peers.unwrap(), events }
     }
 
     /// Its address, for others.

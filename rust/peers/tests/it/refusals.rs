@@ -60,6 +60,11 @@ fn another_timeline_is_refused() {
 }
 
 #[test]
+fn another_size_of_segments_is_refused() {
+    must_refuse(Hello { segment_bytes: 32 << 20, ..hello(3) }, Refusal::OtherSegmentBytes);
+}
+
+#[test]
 fn a_copied_folder_is_refused() {
     must_refuse(Hello { nonce: 3, ..hello(1) }, Refusal::CopiedFolder);
 }
@@ -341,6 +346,14 @@ fn files_and_addresses_that_cannot_be_used_are_named() {
             "{refused:?}"
         );
     }
+    let long = format!("{}:7000", "a".repeat(255));
+    for (address, is_usable) in [("", true), (&long[1..], true), (&long, false), ("127.0.0.1", false), (":7000", false)]
+    {
+        let hello = Hello { client_address: address.to_owned(), ..hello(1) };
+        let refused = start_with(hello, "127.0.0.1:0", &[], None);
+        let is_named = matches!(refused, Some(PeersError::InvalidOption { option: "client_address", .. }));
+        assert_eq!((is_named, refused.is_none()), (!is_usable, is_usable), "{address:?}: {refused:?}");
+    }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let refused = start(&taken.local_addr().unwrap().to_string(), &[], None);
     assert!(matches!(refused, Some(PeersError::Listen { .. })), "{refused:?}");
@@ -348,9 +361,13 @@ fn files_and_addresses_that_cannot_be_used_are_named() {
 }
 
 fn start(listen: &str, peers: &[&str], tls: Option<TlsFiles>) -> Option<PeersError> {
+    start_with(hello(1), listen, peers, tls)
+}
+
+fn start_with(hello: Hello, listen: &str, peers: &[&str], tls: Option<TlsFiles>) -> Option<PeersError> {
     let address = |address: &&str| PeerAddress { address: (*address).to_owned(), node: None };
     delaymq_peers::Peers::start(delaymq_peers::PeerOptions {
-        hello: hello(1),
+        hello,
         listen: listen.parse().unwrap(),
         peers: peers.iter().map(address).collect(),
         tls,

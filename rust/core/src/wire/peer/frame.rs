@@ -58,13 +58,10 @@ impl PeerFrame {
     /// Appends the frame.
     ///
     /// # Errors
-    /// `TooLarge` naming `history`, `batches` or `frame`. `out` is then unchanged.
+    /// `TooLarge` naming `client_address`, `history`, `batches` or `frame`. `out` is then unchanged.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
         match self {
-            Self::Hello(hello) => put_frame(out, HELLO, |out| {
-                hello.put(out);
-                Ok(())
-            }),
+            Self::Hello(hello) => put_frame(out, HELLO, |out| hello.put(out)),
             Self::OtherVersion(version) => put_frame(out, HELLO, |out| {
                 Hello::put_version(out, *version);
                 Ok(())

@@ -11,23 +11,30 @@
 //! | 4 | `timeline` |
 //! | 16 | `node`: from the identity file of its store |
 //! | 8 | `nonce`: a random number of this run of the node |
+//! | 4 | `segment_bytes`: the size of its segments |
+//! | 4, then at most 259 | `client_address`: its length, and where clients connect to the node, as `host:port`; may be empty |
 //!
 //! A refusal is one byte. For another version, the versions (2 bytes each) of the node that refuses and of the one that is
 //! refused follow.
 
 use bytes::BufMut;
 
+use crate::error::Result;
 use crate::replication::NodeId;
+use crate::wire::fields::put_blob;
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::reader::Reader;
+use crate::wire::reader::{Reader, utf8};
 
 /// The version of this protocol.
 pub const PEER_VERSION: u16 = 1;
+/// The longest address for clients, in bytes: a name of a host, a colon and a port.
+pub const CLIENT_ADDRESS_BYTES_MAX: usize = 259;
+const CLIENT_ADDRESS: &str = "client_address";
 /// The first bytes of a hello.
 const MAGIC: [u8; 8] = *b"DMQPEERS";
 
 /// A node, as it presents itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The format that it writes.
     pub format_level: u32,
@@ -39,6 +46,11 @@ pub struct Hello {
     pub node: NodeId,
     /// A random number of this run of the node.
     pub nonce: u64,
+    /// The size of its segments, which is fixed when a copy is made.
+    pub segment_bytes: u32,
+    /// Where clients connect to it, as `host:port`, which a node that is not the primary tells them. Empty if no client
+    /// can.
+    pub client_address: String,
 }
 
 /// A hello in this version, or the other version.
@@ -52,7 +64,7 @@ impl Hello {
     ///
     /// # Errors
     /// The refusal.
-    pub fn judge(&self, other: &Self) -> Result<(), Refusal> {
+    pub fn judge(&self, other: &Self) -> std::result::Result<(), Refusal> {
         if other.node == self.node {
             return Err(if other.nonce == self.nonce { Refusal::Itself } else { Refusal::CopiedFolder });
         }
@@ -62,16 +74,21 @@ impl Hello {
         if other.timeline != self.timeline {
             return Err(Refusal::OtherTimeline);
         }
+        if other.segment_bytes != self.segment_bytes {
+            return Err(Refusal::OtherSegmentBytes);
+        }
         Ok(())
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn put(&self, out: &mut Vec<u8>) -> Result<()> {
         Self::put_version(out, PEER_VERSION);
         out.put_u32(self.format_level);
         out.put_slice(&self.stream);
         out.put_u32(self.timeline);
         out.put_slice(&self.node.0);
         out.put_u64(self.nonce);
+        out.put_u32(self.segment_bytes);
+        put_blob(out, CLIENT_ADDRESS, CLIENT_ADDRESS_BYTES_MAX, self.client_address.as_bytes())
     }
 
     pub(super) fn put_version(out: &mut Vec<u8>, version: u16) {
@@ -100,6 +117,8 @@ pub(super) fn read_hello(reader: &mut Reader<'_>) -> Read<Greeted> {
         timeline: reader.u32("timeline")?,
         node: NodeId(reader.array("node")?),
         nonce: reader.u64("nonce")?,
+        segment_bytes: reader.u32("segment_bytes")?,
+        client_address: utf8(CLIENT_ADDRESS, reader.blob(CLIENT_ADDRESS, CLIENT_ADDRESS_BYTES_MAX)?)?.to_owned(),
     }))
 }
 
@@ -132,6 +151,11 @@ pub enum Refusal {
     /// The node that connects already has a connection to a node of this id, at another address.
     #[error("a node of the same id answers at another address")]
     TwoAddresses,
+    /// The segments of the nodes differ in size, so one node cannot keep the log of the other.
+    #[error(
+        "the segments of the other node have another size; `segment_bytes` is fixed when a copy is made, so make the copy again whose size is not that of the group, with the group's size"
+    )]
+    OtherSegmentBytes,
 }
 
 impl Refusal {
@@ -144,6 +168,7 @@ impl Refusal {
             Self::OtherVersion { .. } => 5,
             Self::OtherNode => 6,
             Self::TwoAddresses => 7,
+            Self::OtherSegmentBytes => 8,
         }
     }
 
@@ -168,8 +193,9 @@ impl Refusal {
             5 => Self::OtherVersion { refusing: reader.u16("refusing")?, refused: reader.u16("refused")? },
             6 => Self::OtherNode,
             7 => Self::TwoAddresses,
+            8 => Self::OtherSegmentBytes,
             found => {
-                return Err(Malformed::Value { field: "refusal", expected: "1 to 7", found: i64::from(found) });
+                return Err(Malformed::Value { field: "refusal", expected: "1 to 8", found: i64::from(found) });
             }
         })
     }

@@ -13,8 +13,17 @@ use crate::replication::{History, Message, NodeId, Version};
 use crate::units::{Epoch, Sequence};
 use crate::wire::malformed::Malformed;
 
-const HELLO: Hello =
-    Hello { format_level: 1, stream: [5; 16], timeline: 3, node: NodeId([7; 16]), nonce: 0x0102_0304_0506_0708 };
+fn hello() -> Hello {
+    Hello {
+        format_level: 1,
+        stream: [5; 16],
+        timeline: 3,
+        node: NodeId([7; 16]),
+        nonce: 0x0102_0304_0506_0708,
+        segment_bytes: 0x0400_0000,
+        client_address: "one.example:20801".to_owned(),
+    }
+}
 
 fn put(frame: &PeerFrame) -> Vec<u8> {
     let mut out = b"before".to_vec();
@@ -76,8 +85,9 @@ fn samples() -> Vec<PeerFrame> {
         Refusal::OtherVersion { refusing: 1, refused: 2 },
         Refusal::OtherNode,
         Refusal::TwoAddresses,
+        Refusal::OtherSegmentBytes,
     ];
-    let mut frames = vec![PeerFrame::Hello(HELLO), PeerFrame::Begin, PeerFrame::OtherVersion(2)];
+    let mut frames = vec![PeerFrame::Hello(hello()), PeerFrame::Begin, PeerFrame::OtherVersion(2)];
     frames.extend(refusals.map(PeerFrame::Refusal));
     frames.extend(messages.into_iter().map(PeerFrame::Message));
     frames
@@ -107,9 +117,9 @@ fn a_frame_is_laid_out_as_documented() {
     assert_eq!(frame[..5], [0, 0, 0, 17, 24]);
     assert_eq!(frame[5..9], crc32fast::hash(&frame[..5]).to_be_bytes());
     assert_eq!((&frame[9..13], &frame[13..]), (&[0, 0, 0x0a, 0x0b][..], &check[..]));
-    let hello = put(&PeerFrame::Hello(HELLO));
+    let hello = put(&PeerFrame::Hello(hello()));
     assert_eq!(hello[9..19], *b"DMQPEERS\x00\x01");
-    assert_eq!(hello.len(), 71);
+    assert_eq!(hello.len(), 71 + 4 + 4 + 17);
 }
 
 #[test]
@@ -171,7 +181,7 @@ fn fields_that_no_node_sends_are_named() {
     assert_eq!(value(named(26, &[0; 40])), "kind");
     assert_eq!(value(named(1, b"DMQOTHER\x00\x01")), "magic");
     assert_eq!(value(named(2, &[0])), "refusal");
-    assert_eq!(value(named(2, &[8])), "refusal");
+    assert_eq!(value(named(2, &[9])), "refusal");
     assert!(matches!(named(3, &[0]), Malformed::LeftOver { field: "frame", count: 1 }));
     assert!(matches!(named(24, &[0; 3]), Malformed::Short { field: "epoch", .. }));
     assert!(matches!(named(1, b"DMQPEERS\x00\x01"), Malformed::Short { field: "format_level", .. }));
@@ -246,13 +256,36 @@ fn one_batch_of_the_largest_segment_and_the_longest_history_fit_a_frame() {
 
 #[test]
 fn a_hello_is_refused_for_the_first_thing_that_differs() {
-    let other = Hello { node: NodeId([8; 16]), nonce: 1, ..HELLO };
-    assert_eq!(HELLO.judge(&other), Ok(()));
-    assert_eq!(HELLO.judge(&Hello { format_level: 2, ..other }), Ok(()), "a node that is upgraded later");
-    assert_eq!(HELLO.judge(&HELLO), Err(Refusal::Itself));
-    assert_eq!(HELLO.judge(&Hello { nonce: 1, ..HELLO }), Err(Refusal::CopiedFolder));
-    assert_eq!(HELLO.judge(&Hello { stream: [6; 16], ..other }), Err(Refusal::OtherStream));
-    assert_eq!(HELLO.judge(&Hello { timeline: 4, ..other }), Err(Refusal::OtherTimeline));
+    let own = hello();
+    let other = || Hello { node: NodeId([8; 16]), nonce: 1, client_address: String::new(), ..hello() };
+    assert_eq!(own.judge(&other()), Ok(()));
+    assert_eq!(own.judge(&Hello { format_level: 2, ..other() }), Ok(()), "a node that is upgraded later");
+    assert_eq!(own.judge(&own), Err(Refusal::Itself));
+    assert_eq!(own.judge(&Hello { nonce: 1, ..hello() }), Err(Refusal::CopiedFolder));
+    assert_eq!(own.judge(&Hello { stream: [6; 16], ..other() }), Err(Refusal::OtherStream));
+    assert_eq!(own.judge(&Hello { timeline: 4, ..other() }), Err(Refusal::OtherTimeline));
+    assert_eq!(own.judge(&Hello { segment_bytes: 0x0800_0000, ..other() }), Err(Refusal::OtherSegmentBytes));
+}
+
+#[test]
+fn an_address_for_clients_has_its_limit_and_is_text() {
+    let addressed = |bytes: usize| Hello { client_address: "a".repeat(bytes), ..hello() };
+    let (empty, longest) = (PeerFrame::Hello(addressed(0)), PeerFrame::Hello(addressed(CLIENT_ADDRESS_BYTES_MAX)));
+    let bytes = put(&longest);
+    assert!(bytes.len() <= HELLO_FRAME_BYTES_MAX);
+    assert_eq!(read([&put(&empty)[..], &bytes[..]]), (vec![empty, longest], None));
+    let mut out = b"before".to_vec();
+    let refused = PeerFrame::Hello(addressed(CLIENT_ADDRESS_BYTES_MAX + 1)).put(&mut out);
+    assert!(matches!(refused, Err(Error::TooLarge { argument: "client_address", .. })));
+    assert_eq!(out, b"before");
+
+    let fields = &bytes[HEAD_BYTES..bytes.len() - CHECK_BYTES - CLIENT_ADDRESS_BYTES_MAX - 4];
+    let behind = |length: u32, text: &[u8]| read([&sealed(1, &[fields, &length.to_be_bytes(), text].concat())[..]]).1;
+    let over = behind(260, &[b'a'; 260]);
+    assert!(matches!(over, Some(Malformed::TooLarge { field: "client_address", limit: 259, found: 260 })), "{over:?}");
+    assert!(matches!(behind(2, b"a"), Some(Malformed::Short { field: "client_address", .. })));
+    assert!(matches!(behind(1, b"\xff"), Some(Malformed::NotText { field: "client_address", .. })));
+    assert!(matches!(behind(0, b"a"), Some(Malformed::LeftOver { field: "frame", count: 1 })));
 }
 
 fn any_history() -> impl Strategy<Value = History> {
@@ -299,9 +332,14 @@ proptest! {
     }
 
     #[test]
-    fn a_hello_reads_back(parts in any::<(u32, [u8; 16], u32, [u8; 16], u64)>()) {
-        let (format_level, stream, timeline, node, nonce) = parts;
-        let frame = PeerFrame::Hello(Hello { format_level, stream, timeline, node: NodeId(node), nonce });
+    fn a_hello_reads_back(
+        parts in any::<(u32, [u8; 16], u32, [u8; 16], u64, u32)>(),
+        client_address in ".{0,60}",
+    ) {
+        let (format_level, stream, timeline, node, nonce, segment_bytes) = parts;
+        let node = NodeId(node);
+        let frame =
+            PeerFrame::Hello(Hello { format_level, stream, timeline, node, nonce, segment_bytes, client_address });
         prop_assert_eq!(read([&put(&frame)[..]]), (vec![frame], None));
     }
 
