@@ -4,7 +4,7 @@
 //! thread goes to a small `blocking_pool`. A reply that must wait until the log is durable is one of the
 //! `pending_replies`, by its position in the log, and takes no thread.
 //!
-//! Read `server` (start and stop), then `connection` (sockets), `access`, `requests` (who serves which command),
+//! Read `listening` (the addresses) and `server` (start and stop, on a `network_thread`), then `connection` (sockets), `access`, `requests` (who serves which command),
 //! `subscriptions` (delaymq's own consumers), `qmq` (QMQ's consumers) and `http`.
 
 mod access;
@@ -12,6 +12,8 @@ mod blocking_pool;
 mod connection;
 mod counters;
 mod http;
+mod listening;
+mod network_thread;
 mod options;
 mod pending_replies;
 mod qmq;
@@ -22,6 +24,9 @@ mod subscriptions;
 
 pub use access::network::Network;
 pub use access::token::TokenHash;
+pub use http::cluster::ClusterPages;
+pub use listening::{Listening, Places};
+pub use network_thread::Stopped;
 pub use options::{AccessOptions, ServerError, ServerOptions};
 pub use requests::administration::status_told;
-pub use server::{Places, Server, Stopped};
+pub use server::Server;

@@ -1,107 +1,55 @@
-//! A running server: its start, its addresses, its stop.
+//! A running server: its start and its stop.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delaymq_core::units::Millis;
+use delaymq_core::wire::http::HttpRequest;
 use delaymq_core::wire::qmq::registry::{Registry, RegistryOptions};
 use delaymq_core::wire::quota::notices::Notice;
 use delaymq_engine::{CreationLimits, Listener, NamedConsumerListed, Store};
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Notify, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use crate::access::control;
-use crate::access::control::{AccessControl, NoticeLog};
+use crate::access::control::NoticeLog;
+use crate::access::entrance::{ConnectionSlots, Entrance};
 use crate::blocking_pool;
+use crate::connection::host::{Accepted, Host};
 use crate::connection::listener::{take_http, take_peers};
+use crate::connection::peer::Peer;
+use crate::http::cluster::ClusterPages;
+use crate::http::page::Page;
+use crate::http::routes::page_of_store;
 use crate::http::switched_off;
+use crate::listening::{Copies, Listening, Places};
+use crate::network_thread::{CLOSING, Deadline, NetworkThread, Stopped, have_gone};
 use crate::options::{ServerError, ServerOptions};
 use crate::requests::dispatch;
 use crate::server_state::ServerState;
 
-/// How long subscriptions may take to close after every connection has gone, and threads to end.
-const CLOSING: Duration = Duration::from_secs(5);
-
-/// Connections that may wait to be accepted: all clients come at once when a server is back.
-const BACKLOG: u32 = 1_024;
-/// The longest patience of a stop.
-const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The result of a stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stopped {
-    /// Connections that were closed with something under way.
-    pub cut_off: usize,
-}
-
-/// Reports how the server stopped to the thread that waits, in whatever way the server's thread ends.
-struct Ending {
-    stopped: Mutex<Option<Stopped>>,
-    happened: Condvar,
-}
-
-struct Told(Arc<Ending>, Stopped);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        *self.0.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.1);
-        self.0.happened.notify_all();
-    }
-}
-
 /// A running server. Dropping it ends it at once.
 pub struct Server {
-    store: Arc<Store>,
     address: SocketAddr,
     http_address: Option<SocketAddr>,
     notices: NoticeLog,
-    deadline: watch::Sender<Option<Instant>>,
-    ending: Arc<Ending>,
-    thread: Option<JoinHandle<()>>,
+    thread: NetworkThread,
 }
 
 /// The parts that the server's thread is given.
 struct Parts {
     store: Arc<Store>,
     options: ServerOptions,
+    cluster: Option<Arc<dyn ClusterPages>>,
     registry: Registry,
     wake_ups: Listener,
     news: Arc<Notify>,
     notices: NoticeLog,
-    listener: TcpListener,
-    http: Option<TcpListener>,
+    listeners: Copies,
     /// QMQ's consumers that the store has.
     consumers: Vec<NamedConsumerListed>,
-    deadline: watch::Receiver<Option<Instant>>,
-}
-
-/// The addresses of a server that has no store yet. They are taken, and nothing listens there.
-pub struct Places {
-    options: ServerOptions,
-    socket: TcpSocket,
-    http: Option<TcpSocket>,
-}
-
-impl Places {
-    /// Takes the addresses, and checks the options as far as possible without a store.
-    ///
-    /// # Errors
-    /// `Listen` if it cannot listen on an address; `Store` with `InvalidArgument` naming `server.token_hash` or
-    /// `server.advertised_address` if one is needed, or `advertised_address`.
-    pub fn take(options: ServerOptions) -> Result<Self, ServerError> {
-        control::check(&options)?;
-        if let Some(advertised) = &options.advertised_address {
-            RegistryOptions::new(advertised)?;
-        }
-        let socket = bound(options.listen)?;
-        let http = options.http.map(bound).transpose()?;
-        Ok(Self { options, socket, http })
-    }
 }
 
 impl Server {
@@ -116,21 +64,29 @@ impl Server {
     /// As [`Self::start`], at addresses that were taken before.
     ///
     /// # Errors
-    /// `Listen` if another process listens there by now; errors of the file of consumers that are switched off; `Store`
+    /// As [`Places::listen`] and [`Self::start_on`].
+    pub fn start_at(places: Places, store: Arc<Store>) -> Result<Self, ServerError> {
+        Self::start_on(&places.listen()?, store, None)
+    }
+
+    /// As [`Self::start`], where it is listened already. `cluster` has the group of copies to which the store belongs.
+    ///
+    /// # Errors
+    /// `Listen` if the system has no more descriptors; errors of the file of consumers that are switched off; `Store`
     /// with `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds` if that is longer
     /// than the store's longest delay; errors of the store; `Thread`.
-    pub fn start_at(places: Places, store: Arc<Store>) -> Result<Self, ServerError> {
-        let Places { options, socket, http } = places;
+    pub fn start_on(
+        listening: &Listening,
+        store: Arc<Store>,
+        cluster: Option<Arc<dyn ClusterPages>>,
+    ) -> Result<Self, ServerError> {
+        let options = listening.options.clone();
         options.check_delays(store.delay_ms_max())?;
         let switched_off = options.switched_off.as_deref().map(switched_off::read).transpose()?.unwrap_or_default();
-        let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_io().enable_time().max_blocking_threads(blocking_pool::threads()).build();
-        let runtime = runtime.map_err(|error| ServerError::Thread { reason: error.to_string() })?;
+        let runtime = NetworkThread::runtime(blocking_pool::threads())?;
         let entered = runtime.enter();
-        let (listener, address) = listen(options.listen, socket)?;
-        let http = options.http.zip(http).map(|(address, socket)| listen(address, socket)).transpose()?;
+        let listeners = listening.copies()?;
         drop(entered);
-        let (http, http_address) = http.unzip();
         let limits = CreationLimits {
             subjects_max: options.subjects_max,
             groups_max: options.groups_max,
@@ -138,28 +94,15 @@ impl Server {
         };
         store.limit_creation(limits);
         let consumers = store.named_consumers()?;
-        let advertised = options.advertised_address.clone().unwrap_or_else(|| address.to_string());
-        let registry = Registry::new(RegistryOptions::new(&advertised)?, switched_off, store.now());
+        let registry = Registry::new(RegistryOptions::new(&listening.advertised_address())?, switched_off, store.now());
         let news = Arc::new(Notify::new());
         let raised = Arc::clone(&news);
         let wake_ups = store.listener(Box::new(move || raised.notify_one()))?;
-        let (deadline, told) = watch::channel(None);
         let notices = NoticeLog::new();
-        let parts = Parts {
-            store: Arc::clone(&store),
-            options,
-            registry,
-            wake_ups,
-            news,
-            notices: notices.clone(),
-            listener,
-            http,
-            consumers,
-            deadline: told,
-        };
-        let ending = Arc::new(Ending { stopped: Mutex::new(None), happened: Condvar::new() });
-        let thread = spawn(runtime, parts, Arc::clone(&ending))?;
-        Ok(Self { store, address, http_address, notices, deadline, ending, thread: Some(thread) })
+        let log = notices.clone();
+        let parts = Parts { store, options, cluster, registry, wake_ups, news, notices: log, listeners, consumers };
+        let thread = NetworkThread::start("delaymq-server", runtime, |deadline| run(parts, deadline))?;
+        Ok(Self { address: listening.address(), http_address: listening.http_address(), notices, thread })
     }
 
     /// The address for connections.
@@ -181,70 +124,66 @@ impl Server {
     /// `patience`, then every connection is closed. A later call with less patience replaces an earlier one. Returns at
     /// once.
     pub fn stop(&self, patience: Duration) {
-        let now = Instant::now();
-        let deadline = now.checked_add(patience.min(PATIENCE_MAX)).unwrap_or(now);
-        self.deadline.send_modify(|known| *known = Some(known.map_or(deadline, |known| known.min(deadline))));
+        self.thread.stop(patience);
     }
 
     /// Waits until the server has stopped; `None` if that took longer than `timeout`.
     pub fn wait(&self, timeout: Duration) -> Option<Stopped> {
-        let stopped = self.ending.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.ending.happened.wait_timeout_while(stopped, timeout, |stopped| stopped.is_none());
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        self.thread.wait(timeout)
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.store.is_here() {
-            // A forked child does not have the thread.
-            std::mem::forget(thread);
-            return;
-        }
-        self.stop(Duration::ZERO);
-        drop(thread.join());
+impl Host for ServerState {
+    fn options(&self) -> &ServerOptions {
+        &self.options
+    }
+
+    fn entrance(&self) -> &Entrance {
+        &self.entrance
+    }
+
+    fn cluster(&self) -> Option<&dyn ClusterPages> {
+        self.cluster.as_deref()
+    }
+
+    fn now(&self) -> Millis {
+        Self::now(self)
+    }
+
+    fn is_draining(&self) -> bool {
+        Self::is_draining(self)
+    }
+
+    fn begin(self: Rc<Self>, accepted: Accepted) {
+        let Accepted { socket, address, standing, slots } = accepted;
+        let ConnectionSlots { connection, stranger } = slots;
+        let (number, peer) = (self.number(), Peer::new(&self, address, standing, stranger));
+        self.peers.borrow_mut().insert(number, Rc::clone(&peer));
+        spawn_local(async move {
+            peer.run(socket).await;
+            self.peers.borrow_mut().remove(&number);
+            drop(connection);
+            self.left.notify_one();
+        });
+    }
+
+    async fn page(self: Rc<Self>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+        page_of_store(&self, request, address).await
     }
 }
 
-/// A socket that has an address and does not listen.
-fn bound(address: SocketAddr) -> Result<TcpSocket, ServerError> {
-    let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
-    // After a restart, connections of the last server may still be closing.
-    socket.set_reuseaddr(true).map_err(failed)?;
-    socket.bind(address).map_err(failed)?;
-    Ok(socket)
-}
-
-/// Call it within the runtime.
-fn listen(address: SocketAddr, socket: TcpSocket) -> Result<(TcpListener, SocketAddr), ServerError> {
-    let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
-    let listener = socket.listen(BACKLOG).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
-}
-
-fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHandle<()>, ServerError> {
-    let thread = std::thread::Builder::new().name("delaymq-server".to_owned());
-    let thread = thread.spawn(move || {
-        let mut told = Told(ending, Stopped { cut_off: 0 });
-        told.1 = LocalSet::new().block_on(&runtime, run(parts));
-        runtime.shutdown_timeout(CLOSING);
-    });
-    thread.map_err(|error| ServerError::Thread { reason: error.to_string() })
-}
-
-async fn run(parts: Parts) -> Stopped {
-    let Parts { store, options, registry, wake_ups, news, notices, listener, http, consumers, mut deadline } = parts;
-    let access = AccessControl::new(options.access.clone(), notices);
-    let state = Rc::new(ServerState::new(store, options, registry, wake_ups, news, access, dispatch::serve));
+async fn run(parts: Parts, mut deadline: Deadline) -> Stopped {
+    let Parts { store, options, cluster, registry, wake_ups, news, notices, listeners, consumers } = parts;
+    let mut state = ServerState::new(store, options, registry, wake_ups, news, notices, dispatch::serve);
+    state.cluster = cluster;
+    let state = Rc::new(state);
     state.take_in(consumers);
-    let taking = spawn_local(take_peers(Rc::clone(&state), listener));
-    let answering = http.map(|http| spawn_local(take_http(Rc::clone(&state), http)));
+    let taking = spawn_local(take_peers(Rc::clone(&state), listeners.peers));
+    let answering = listeners.http.map(|http| spawn_local(take_http(Rc::clone(&state), http)));
     let attending = spawn_local(Rc::clone(&state).run());
     // The server's handle lives longer than this, or has sent the deadline.
     drop(deadline.wait_for(Option::is_some).await);
+    // It accepts nothing more. Its copy of the socket is closed, so further connections wait for the next server.
     taking.abort();
     state.drain();
     let cut_off = left(&state, &mut deadline).await;
@@ -258,21 +197,9 @@ async fn run(parts: Parts) -> Stopped {
 
 /// Waits until every connection has gone, closes the others at the deadline, and waits until their subscriptions are
 /// closed. Returns how many were closed.
-async fn left(state: &ServerState, deadline: &mut watch::Receiver<Option<Instant>>) -> usize {
-    loop {
-        let until = deadline.borrow_and_update().unwrap_or_else(Instant::now);
-        let patience = until.saturating_duration_since(Instant::now());
-        if state.is_left() {
-            return 0;
-        }
-        if patience.is_zero() {
-            break;
-        }
-        tokio::select! {
-            () = state.left.notified() => {}
-            _ = deadline.changed() => {}
-            () = sleep(patience) => {}
-        }
+async fn left(state: &ServerState, deadline: &mut Deadline) -> usize {
+    if have_gone(deadline, &state.left, || state.is_left()).await {
+        return 0;
     }
     let cut_off = state.cut_off();
     let end = Instant::now().checked_add(CLOSING);

@@ -18,11 +18,11 @@ use delaymq_engine::{Delivered, Listener, PublishBatch, Store};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
-use crate::access::control::AccessControl;
+use crate::access::control::NoticeLog;
+use crate::access::entrance::Entrance;
 use crate::blocking_pool::Pool;
 use crate::connection::peer::Peer;
-use crate::connection::quota::ConnectionQuota;
-use crate::counters::Counters;
+use crate::http::cluster::ClusterPages;
 use crate::options::ServerOptions;
 use crate::pending_replies::PendingReplies;
 use crate::qmq::consumers::Consumers;
@@ -53,15 +53,12 @@ pub(crate) struct ServerState {
     pub(crate) pool: Rc<Pool>,
     pub(crate) registry: RefCell<Registry>,
     pub(crate) consumers: Consumers,
-    pub(crate) counters: Counters,
     pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
-    pub(crate) access: AccessControl,
+    pub(crate) entrance: Entrance,
+    /// The group of copies to which the store belongs.
+    pub(crate) cluster: Option<Arc<dyn ClusterPages>>,
     /// Serves a request, now or later.
     pub(crate) serve: fn(Responder, Asked),
-    /// The quotas of connections, in all and for each address: all, strangers, and those of plain HTTP.
-    pub(crate) connections: ConnectionQuota,
-    pub(crate) strangers: ConnectionQuota,
-    pub(crate) http_connections: ConnectionQuota,
     /// Bytes of unfinished requests of all connections.
     pub(crate) input_bytes: Cell<usize>,
     /// The memory that connections make the server keep.
@@ -103,27 +100,19 @@ impl ServerState {
         registry: Registry,
         listener: Listener,
         news: Arc<Notify>,
-        access: AccessControl,
+        notices: NoticeLog,
         serve: fn(Responder, Asked),
     ) -> Self {
-        let (all, each) = (options.connections_max, options.connections_per_address_max);
-        let connections = ConnectionQuota::new(all, each);
-        let strangers = ConnectionQuota::new(options.strangers_max, options.strangers_per_address_max);
-        let http_connections =
-            ConnectionQuota::new(options.http_connections_max, options.http_connections_per_address_max);
         let (scales, unfinished) = (Scales::new(options.scales), Unfinished::new(options.unfinished));
         Self {
-            connections,
-            strangers,
-            http_connections,
+            entrance: Entrance::new(&options, notices),
+            cluster: None,
             store,
             pool: Pool::new(options.waiting_requests_max),
             consumers: Consumers::new(&options),
             options,
             registry: RefCell::new(registry),
-            counters: Counters::default(),
             peers: RefCell::default(),
-            access,
             serve,
             input_bytes: Cell::new(0),
             scales: RefCell::new(scales),
@@ -295,7 +284,7 @@ impl ServerState {
     pub(crate) fn note_lateness<'a>(&self, messages: impl Iterator<Item = &'a Delivered>) {
         let now = self.store.now();
         for first in messages.filter(|message| message.attempt == 1 && !message.redelivered) {
-            self.counters.lateness.add(now.since(first.due.max(first.published)));
+            self.entrance.counters.lateness.add(now.since(first.due.max(first.published)));
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::quota::admission::{Standing, WrongTokens};
 use delaymq_core::wire::quota::notices::{Notice, NoticeKind, Notices};
 
@@ -30,6 +31,18 @@ pub(crate) enum Verdict {
     Wrong,
     /// It was not checked.
     Unheard,
+}
+
+impl Verdict {
+    /// The answer to a hello whose token is not accepted.
+    pub(crate) fn refusal(self) -> Option<RemoteError> {
+        let (code, words) = match self {
+            Self::Right => return None,
+            Self::Wrong => (ErrorCode::Unauthorized, "the token is wrong"),
+            Self::Unheard => (ErrorCode::Busy, "too many wrong tokens came from this address; try again later"),
+        };
+        Some(RemoteError::new(code, words))
+    }
 }
 
 /// Notices about peers, from the server's thread to the thread that logs them.
@@ -97,12 +110,12 @@ impl AccessControl {
         }
     }
 
-    /// True if consumers can be switched at all.
+    /// True if there is an administrator's token.
     pub(crate) const fn has_administrator(&self) -> bool {
         self.options.admin_token.is_some()
     }
 
-    /// Checks the token of a request that switches consumers.
+    /// Checks the administrator's token.
     pub(crate) fn administer(&self, address: IpAddr, token: &[u8], now: Millis) -> Verdict {
         match &self.options.admin_token {
             Some(expected) => self.judge(expected, address, token, now),
@@ -127,10 +140,11 @@ impl AccessControl {
         Verdict::Wrong
     }
 
-    /// A peer sent a request before its token.
-    pub(crate) fn refused(&self, address: IpAddr) {
+    /// A peer sent a request before its token. Returns the answer.
+    pub(crate) fn refused(&self, address: IpAddr) -> RemoteError {
         self.unauthorized.add(1);
         self.note(NoticeKind::Unauthorized, address, "");
+        RemoteError::new(ErrorCode::Unauthorized, "a hello with the server's token comes first")
     }
 
     /// A QMQ client came from an address that is not expected.

@@ -10,10 +10,9 @@ use std::time::Duration;
 use delaymq_core::error::Result;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
-use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::errors::RemoteError;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::quota::admission::{Admission, Standing, admission};
-use delaymq_core::wire::quota::notices::NoticeKind;
 use delaymq_core::wire::quota::unfinished::Borrower;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
@@ -125,7 +124,7 @@ impl Peer {
 
     /// Checks the token of a hello, and admits a peer that sent the right one.
     pub(crate) fn enter(&self, token: &[u8]) -> Verdict {
-        let verdict = self.state.access.enter(self.address, token, self.state.now());
+        let verdict = self.state.entrance.access.enter(self.address, token, self.state.now());
         if verdict == Verdict::Right {
             self.standing.set(Standing::Trusted);
             self.connection.borrow_mut().admit();
@@ -200,7 +199,7 @@ impl Peer {
         reached(Failpoint::AnswerBegins);
         self.wake.notify_one();
         if code != answer::SUCCESS {
-            self.state.counters.failed.add(code);
+            self.state.entrance.counters.failed.add(code);
         }
         let answered = self.connection.borrow_mut().answer(id, code, self.state.now(), fill);
         self.account_memory();
@@ -210,7 +209,7 @@ impl Peer {
     /// Answers one of delaymq's own requests with an error.
     pub(crate) fn answer_error(&self, id: RequestId, error: &RemoteError) {
         self.wake.notify_one();
-        self.state.counters.failed.add(error.code.number());
+        self.state.entrance.counters.failed.add(error.code.number());
         // Long texts of an error are shortened, and it has few details.
         drop(self.connection.borrow_mut().answer_error(id, error, self.state.now()));
     }
@@ -295,13 +294,12 @@ impl Peer {
     }
 
     fn refuse(self: &Rc<Self>, asked: &Asked) {
-        self.state.access.refused(self.address);
-        let words = "a hello with the server's token comes first";
-        Responder::new(self, asked).refused(&RemoteError::new(ErrorCode::Unauthorized, words));
+        let refusal = self.state.entrance.access.refused(self.address);
+        Responder::new(self, asked).refused(&refusal);
     }
 
     fn turn_away(&self, asked: &Asked) {
-        self.state.access.turned_away(self.address);
+        self.state.entrance.access.turned_away(self.address);
         self.connection.borrow_mut().turn_away(asked.id);
     }
 
@@ -312,7 +310,7 @@ impl Peer {
             let now = self.state.now();
             let asked = self.connection.borrow_mut().next_request(now);
             let Some(asked) = asked else { return self.has_backlog.set(false) };
-            self.state.counters.requests.add(asked.frame.header.code);
+            self.state.entrance.counters.requests.add(asked.frame.header.code);
             self.borrow(|borrower, book, of| borrower.finished(book, of, asked.frame.bytes(), now));
             match admission(asked.frame.header.code, self.standing.get()) {
                 Admission::Serve => (self.state.serve)(Responder::new(self, &asked), asked),
@@ -379,10 +377,11 @@ impl Peer {
         self.close_memory_account();
         let cut_off = |ending: &&Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
         if let Some(ending) = self.connection.borrow().ending().filter(cut_off) {
-            self.state.counters.cut_off.add(ending.word());
             // A client that was refused by its address has a notice of its own.
-            if *ending != Ending::TurnedAway {
-                self.state.access.note(NoticeKind::CutOff, self.address, ending.word());
+            if *ending == Ending::TurnedAway {
+                self.state.entrance.counters.cut_off.add(ending.word());
+            } else {
+                self.state.entrance.cut_off(self.address, ending.word());
             }
         }
         let deliveries = std::mem::take(&mut *self.deliveries.borrow_mut());

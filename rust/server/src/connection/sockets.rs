@@ -6,6 +6,7 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// After this silence the system asks whether the other end is still there…
 const SILENT: Duration = Duration::from_secs(60);
@@ -38,6 +39,23 @@ pub(crate) async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io:
 /// True if the socket was just not ready, or the call was interrupted.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Does the work, which fails if it takes longer.
+pub(crate) async fn within<T>(patience: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(patience, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+}
+
+/// Writes all of it.
+pub(crate) async fn write(socket: &TcpStream, mut out: &[u8]) -> io::Result<()> {
+    while !out.is_empty() {
+        socket.writable().await?;
+        match socket.try_write(out) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => out = out.get(other?..).unwrap_or_default(),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

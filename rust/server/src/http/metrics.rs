@@ -6,8 +6,13 @@ use std::fmt::{Display, Write as _};
 use delaymq_core::wire::qmq::register::ClientType;
 use delaymq_engine::{Durability, Status};
 
+use crate::access::entrance::Entrance;
+use crate::http::cluster::ClusterPages;
+use crate::http::page::Page;
 use crate::server_state::ServerState;
 
+/// The type of Prometheus' text.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
@@ -16,12 +21,19 @@ pub(crate) fn text(state: &ServerState, status: &Status) -> String {
     let mut page = Text(String::new());
     put_store(&mut page, status);
     put_engine(&mut page, status);
-    put_connections(&mut page, state);
+    put_entrance(&mut page, &state.entrance);
+    put_memory(&mut page, state);
     put_requests(&mut page, state);
     put_deliveries(&mut page, state);
     put_consumers(&mut page, state);
     put_clients(&mut page, state);
     page.0
+}
+
+/// The page of these metrics, with those of the group of copies behind them.
+pub(crate) fn page(mut text: String, cluster: Option<&dyn ClusterPages>) -> Page {
+    text.extend(cluster.map(ClusterPages::metrics));
+    Page { status: 200, kind: METRICS, body: text }
 }
 
 /// The text so far.
@@ -142,11 +154,11 @@ fn put_engine(page: &mut Text, status: &Status) {
     page.counter("punched_bytes", "Bytes of segments and runs given back as holes.", metrics.punched_bytes);
 }
 
-fn put_connections(page: &mut Text, state: &ServerState) {
-    let counters = &state.counters;
-    page.gauge("connections", "Open connections.", state.connections.taken());
-    page.gauge("stranger_connections", "Those of them whose peers have not given the token.", state.strangers.taken());
-    page.gauge("http_connections", "Open connections of plain HTTP.", state.http_connections.taken());
+fn put_entrance(page: &mut Text, entrance: &Entrance) {
+    let Entrance { access, counters, connections, strangers, http_connections } = entrance;
+    page.gauge("connections", "Open connections.", connections.taken());
+    page.gauge("stranger_connections", "Those of them whose peers have not given the token.", strangers.taken());
+    page.gauge("http_connections", "Open connections of plain HTTP.", http_connections.taken());
     page.counter("accepted_connections", "Connections taken.", counters.accepted.read());
     let what = "Connections closed at once, by which limit was reached.";
     page.counters("refused_connections", what, "limit", counters.refused.read());
@@ -154,9 +166,6 @@ fn put_connections(page: &mut Text, state: &ServerState) {
     page.counters("cut_off_connections", what, "reason", counters.cut_off.read());
     page.counter("received_bytes", "Bytes read.", counters.bytes_in.read());
     page.counter("sent_bytes", "Bytes written.", counters.bytes_out.read());
-    page.gauge("input_bytes", "Bytes read of requests that are not there whole.", state.input_bytes.get());
-    page.gauge("kept_bytes", "Bytes that all connections make the server keep.", state.scales.borrow().bytes());
-    let access = &state.access;
     page.counter("wrong_tokens", "Tokens that were wrong.", access.wrong_tokens.read());
     let what = "Tokens not looked at, for too many wrong ones came from their addresses.";
     page.counter("unheard_tokens", what, access.unheard_tokens.read());
@@ -166,8 +175,13 @@ fn put_connections(page: &mut Text, state: &ServerState) {
     page.counter("turned_away_qmq_clients", what, access.turned_away.read());
 }
 
+fn put_memory(page: &mut Text, state: &ServerState) {
+    page.gauge("input_bytes", "Bytes read of requests that are not there whole.", state.input_bytes.get());
+    page.gauge("kept_bytes", "Bytes that all connections make the server keep.", state.scales.borrow().bytes());
+}
+
 fn put_requests(page: &mut Text, state: &ServerState) {
-    let counters = &state.counters;
+    let counters = &state.entrance.counters;
     page.counters("requests", "Requests, by command.", "command", counters.requests.read());
     page.counters("failed_answers", "Answers with another code than 0.", "code", counters.failed.read());
     page.counter("busy_answers", "Requests told that too much is under way.", counters.busy.read());
@@ -187,10 +201,10 @@ fn put_requests(page: &mut Text, state: &ServerState) {
 
 fn put_deliveries(page: &mut Text, state: &ServerState) {
     page.gauge("subscriptions", "Subscriptions of connections.", state.deliveries.borrow().len());
-    page.counter("sent_messages", "Messages sent to subscriptions.", state.counters.delivered.read());
+    page.counter("sent_messages", "Messages sent to subscriptions.", state.entrance.counters.delivered.read());
     let what = "From when a message was due, or came if that was later, until it was sent the first time.";
     page.family("lateness_seconds", "histogram", what);
-    let (steps, count, sum_ms) = state.counters.lateness.read();
+    let (steps, count, sum_ms) = state.entrance.counters.lateness.read();
     for (bound_ms, so_far) in steps {
         page.labelled("lateness_seconds_bucket", &[("le", &seconds(bound_ms, 3))], so_far);
     }

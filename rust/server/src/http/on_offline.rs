@@ -9,13 +9,11 @@ use delaymq_core::error::Result;
 use delaymq_core::wire::http::HttpRequest;
 use delaymq_core::wire::quota::notices::NoticeKind;
 
-use crate::access::control::Verdict;
 use crate::blocking_pool::{Pool, Work};
-use crate::http::page::Page;
+use crate::http::administrator;
+use crate::http::page::{JSON, Page};
 use crate::http::switched_off;
 use crate::server_state::ServerState;
-
-const JSON: &str = "application/json";
 
 fn json(status: u16, code: i32, message: &str) -> Page {
     let mut body = format!("{{\"status\":{code},\"message\":\"");
@@ -66,19 +64,8 @@ pub(crate) async fn on_offline(state: &Rc<ServerState>, request: &HttpRequest<'_
 
 /// Why the client may not change anything.
 fn refused(state: &ServerState, request: &HttpRequest<'_>, address: IpAddr) -> Option<Page> {
-    if !state.access.has_administrator() {
-        return Some(json(403, -1, "this server has no administrator's token, so nothing is switched"));
-    }
-    let token = request.header("authorization").and_then(|value| value.split_once(' '));
-    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-    let Some(token) = token else {
-        return Some(json(401, -1, "consumers are switched with the administrator's token, as a bearer alone"));
-    };
-    match state.access.administer(address, token.as_bytes(), state.now()) {
-        Verdict::Right => None,
-        Verdict::Wrong => Some(json(401, -1, "the token is wrong")),
-        Verdict::Unheard => Some(json(429, -1, "too many wrong tokens came from this address")),
-    }
+    let refusal = administrator::refusal(&state.entrance.access, request, address, state.now());
+    refusal.map(|(status, words)| json(status, -1, words))
 }
 
 struct Names<'a> {
@@ -102,7 +89,7 @@ async fn switch(state: &Rc<ServerState>, names: &Names<'_>, on: bool, address: I
         return json(503, -1, &words);
     }
     let names = format!("{} {} {} {}", word(!on), names.client_id, names.subject, names.group);
-    state.access.note(NoticeKind::Switched, address, &names);
+    state.entrance.access.note(NoticeKind::Switched, address, &names);
     json(200, 0, word(!on))
 }
 

@@ -1,5 +1,7 @@
 //! The pages of plain HTTP.
 
+/// The type of JSON.
+pub(super) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// An answer with its status.

@@ -1,4 +1,4 @@
-//! The pages of plain HTTP: the address of the server, its health, its metrics.
+//! Requests of plain HTTP, and the pages of a server over a store: its address, its health, its metrics.
 
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -9,31 +9,30 @@ use bytes::BytesMut;
 use delaymq_core::clock::report::HeldReport;
 use delaymq_core::wire::http::{HTTP_HEAD_BYTES_MAX, HttpRequest, put_http, read_http};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::blocking_pool::{Pool, Work};
+use crate::connection::host::Host;
+use crate::connection::sockets::{within, write};
+use crate::http::cluster;
 use crate::http::metrics;
 use crate::http::on_offline::on_offline;
 use crate::http::page::{Page, text};
 use crate::server_state::ServerState;
 
-/// The type of Prometheus' text.
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-
 /// Answers the requests of one connection until it is over.
-pub(crate) async fn answer(state: &Rc<ServerState>, socket: &TcpStream, address: IpAddr) -> io::Result<()> {
+pub(crate) async fn answer<H: Host>(host: &Rc<H>, socket: &TcpStream, address: IpAddr) -> io::Result<()> {
     let mut input = BytesMut::new();
-    let patience = Duration::from_millis(state.options.http_ms_max);
+    let patience = Duration::from_millis(host.options().http_ms_max);
     loop {
         if !within(patience, fill(socket, &mut input)).await? {
             return Ok(());
         }
         let (page, taken, keeps_alive) = match read_http(&input) {
             Ok(None) => continue,
-            Ok(Some(request)) => (route(state, &request, address).await, request.head_bytes, request.keeps_alive),
+            Ok(Some(request)) => (route(host, &request, address).await, request.head_bytes, request.keeps_alive),
             Err(fault) => (text(fault.status(), "the request is refused\n"), 0, false),
         };
-        let keeps_alive = keeps_alive && !state.is_draining();
+        let keeps_alive = keeps_alive && !host.is_draining();
         let mut out = Vec::new();
         put_http(&mut out, page.status, page.kind, page.body.as_bytes(), keeps_alive);
         within(patience, write(socket, &out)).await?;
@@ -42,10 +41,6 @@ pub(crate) async fn answer(state: &Rc<ServerState>, socket: &TcpStream, address:
         }
         drop(input.split_to(taken));
     }
-}
-
-async fn within<T>(patience: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(patience, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 /// Reads until the head is complete or malformed. Returns false if the peer sends no more.
@@ -63,32 +58,31 @@ async fn fill(socket: &TcpStream, input: &mut BytesMut) -> io::Result<bool> {
     Ok(true)
 }
 
-async fn write(socket: &TcpStream, mut out: &[u8]) -> io::Result<()> {
-    while !out.is_empty() {
-        socket.writable().await?;
-        match socket.try_write(out) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            other => out = out.get(other?..).unwrap_or_default(),
-        }
+async fn route<H: Host>(host: &Rc<H>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+    let cluster = host.cluster();
+    let of_cluster = cluster.and_then(|_| cluster::method(request.path));
+    let is_known = matches!(request.path, "/meta/address" | "/onoffline" | "/health" | "/ready" | "/metrics");
+    let Some(method) = of_cluster.or(is_known.then_some("GET")) else {
+        return text(404, "there is nothing here\n");
+    };
+    if request.method != method {
+        return text(405, format!("only {method} is answered\n"));
     }
-    Ok(())
+    match (request.path, cluster) {
+        ("/health", _) => text(200, "the server runs\n"),
+        (_, Some(cluster)) if of_cluster.is_some() => cluster::page(&**host, cluster, request, address),
+        _ => Rc::clone(host).page(request, address).await,
+    }
 }
 
-async fn route(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
-    let is_known = matches!(request.path, "/meta/address" | "/onoffline" | "/health" | "/ready" | "/metrics");
-    if !is_known {
-        return text(404, "there is nothing here\n");
-    }
-    if request.method != "GET" {
-        return text(405, "only GET is answered\n");
-    }
+/// A page of a server over a store.
+pub(crate) async fn page_of_store(state: &Rc<ServerState>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
     match request.path {
         // Answered without the owner and without the disk, since clients wait half a second only.
         "/meta/address" => text(200, state.registry.borrow().address()),
         "/onoffline" => on_offline(state, request, address).await,
         "/ready" => ready(state),
-        "/metrics" => metrics_page(state).await,
-        _ => text(200, "the server runs\n"),
+        _ => metrics_page(state).await,
     }
 }
 
@@ -115,7 +109,7 @@ async fn metrics_page(state: &Rc<ServerState>) -> Page {
     let Some(place) = state.pool.place() else { return text(503, "too much is under way\n") };
     let store = std::sync::Arc::clone(&state.store);
     match Pool::ask(place, Work::LookUp, move || store.status()).await {
-        Some(Ok(status)) => Page { status: 200, kind: METRICS, body: metrics::text(state, &status) },
+        Some(Ok(status)) => metrics::page(metrics::text(state, &status), state.cluster.as_deref()),
         Some(Err(error)) => text(503, format!("{error}\n")),
         None => text(503, "the server failed while it counted\n"),
     }

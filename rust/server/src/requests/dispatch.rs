@@ -13,7 +13,6 @@ use delaymq_core::wire::qmq::register::{RegisterRequest, put_registered};
 use delaymq_core::wire::request::Request;
 use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 
-use crate::access::control::Verdict;
 use crate::qmq::acknowledgement;
 use crate::qmq::pull;
 use crate::requests::administration;
@@ -102,13 +101,8 @@ fn register(responder: Responder, request: &RegisterRequest<'_>) {
 }
 
 fn welcome(responder: Responder, hello: &Hello<'_>) {
-    match responder.peer().enter(hello.token) {
-        Verdict::Right => {}
-        Verdict::Wrong => return responder.refused(&RemoteError::new(ErrorCode::Unauthorized, "the token is wrong")),
-        Verdict::Unheard => {
-            let words = "too many wrong tokens came from this address; try again later";
-            return responder.refused(&RemoteError::new(ErrorCode::Busy, words));
-        }
+    if let Some(refusal) = responder.peer().enter(hello.token).refusal() {
+        return responder.refused(&refusal);
     }
     let Some(version) = hello.version_with(EXTENSION_VERSION, EXTENSION_VERSION) else {
         return unknown_version(responder, i64::from(hello.version_max));

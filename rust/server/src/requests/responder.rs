@@ -105,7 +105,7 @@ impl Responder {
 
     /// Too much is under way.
     pub(crate) fn busy(self) {
-        self.state().counters.busy.add(1);
+        self.state().entrance.counters.busy.add(1);
         if is_of_qmq(self.command) {
             return self.code(answer::BROKER_ERROR);
         }

@@ -207,7 +207,7 @@ impl SubscriptionDelivery {
                 Ok(true) => {
                     self.state.note_lateness(ready.iter().take(count));
                     ready.drain(..count);
-                    self.state.counters.delivered.add(count as u64);
+                    self.state.entrance.counters.delivered.add(count as u64);
                     self.credit.set(self.credit.get().saturating_sub(count as u32));
                 }
                 Ok(false) => return false,

@@ -67,7 +67,7 @@ impl Peer {
                 Ok(false)
             }
             Ok((count, room)) => {
-                self.state.counters.bytes_in.add(count as u64);
+                self.state.entrance.counters.bytes_in.add(count as u64);
                 if count < room {
                     await_more(socket);
                 }
@@ -94,7 +94,7 @@ impl Peer {
             match socket.try_write_vectored(&pieces) {
                 Ok(count) => {
                     drop(pieces);
-                    self.state.counters.bytes_out.add(count as u64);
+                    self.state.entrance.counters.bytes_out.add(count as u64);
                     connection.sent(count, self.state.now());
                 }
                 Err(error) if is_passing(&error) => return Ok(true),

@@ -1,0 +1,80 @@
+//! `/cluster`: the state of a group of copies, and the requests of an operator for it.
+
+use std::net::IpAddr;
+
+use delaymq_core::wire::http::HttpRequest;
+
+use crate::connection::host::Host;
+use crate::http::administrator;
+use crate::http::page::{JSON, Page, text};
+
+/// The hexadecimal digits of a node's id.
+const NODE_DIGITS: usize = 32;
+
+/// What plain HTTP shows of a group of copies, and what an operator may ask for there. Each is called on the server's
+/// thread, and returns soon.
+pub trait ClusterPages: Send + Sync {
+    /// The state of the group as this node sees it, in JSON.
+    fn status(&self) -> String;
+
+    /// Metrics of the group in Prometheus' text format. They follow those of the server.
+    fn metrics(&self) -> String;
+
+    /// Makes this node the primary, or begins to. `node` has the 32 lower-case hexadecimal digits of its id.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn switch_over(&self, node: &str) -> Result<(), String>;
+
+    /// Takes the number of another coordinator as that of the group's own.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn confirm(&self, coordinator: u64) -> Result<(), String>;
+}
+
+/// The method of a page of this module; `None` if there is no such page.
+pub(super) fn method(path: &str) -> Option<&'static str> {
+    match path {
+        "/cluster" => Some("GET"),
+        "/cluster/switchover" | "/cluster/confirm" => Some("POST"),
+        _ => None,
+    }
+}
+
+/// The page of a request whose path and method were checked.
+pub(super) fn page(host: &impl Host, cluster: &dyn ClusterPages, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+    if request.path == "/cluster" {
+        return Page { status: 200, kind: JSON, body: cluster.status() };
+    }
+    if let Some((status, words)) = administrator::refusal(&host.entrance().access, request, address, host.now()) {
+        return text(status, format!("{words}\n"));
+    }
+    if request.path == "/cluster/switchover" {
+        let Some(node) = request.parameter("node").filter(|node| is_node(node)) else {
+            return text(400, "node must be the 32 hexadecimal digits of a node's id\n");
+        };
+        return done(cluster.switch_over(&node.to_ascii_lowercase()), "the switchover has begun; see /cluster\n");
+    }
+    let coordinator = request.parameter("coordinator").filter(|number| is_number(number));
+    let Some(coordinator) = coordinator.and_then(|number| number.parse().ok()) else {
+        return text(400, "coordinator must be the number of a coordinator\n");
+    };
+    done(cluster.confirm(coordinator), "the coordinator is confirmed\n")
+}
+
+fn done(outcome: Result<(), String>, words: &str) -> Page {
+    match outcome {
+        Ok(()) => text(200, words),
+        Err(reason) => text(409, format!("{reason}\n")),
+    }
+}
+
+fn is_node(node: &str) -> bool {
+    node.len() == NODE_DIGITS && node.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `parse` would also take a sign.
+fn is_number(number: &str) -> bool {
+    number.bytes().all(|byte| byte.is_ascii_digit())
+}
