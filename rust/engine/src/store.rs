@@ -213,6 +213,11 @@ impl Store {
         })
     }
 
+    /// Why the store has failed, if it has: nothing is answered from then on.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.poison.get().cloned()
+    }
+
     /// The next report, which is worth a line in a log. Waits up to `wait` for one. Also of a store that is poisoned or
     /// closed.
     ///

@@ -131,11 +131,11 @@ impl Snapshot {
     fn metrics(&self) -> String {
         let mut text = String::new();
         let mut gauge = |name: &str, help: &str, value: u64| {
-            let written = writeln!(
+            // Writing to a string does not fail.
+            let _written = writeln!(
                 text,
                 "# HELP delaymq_cluster_{name} {help}\n# TYPE delaymq_cluster_{name} gauge\ndelaymq_cluster_{name} {value}"
             );
-            drop(written);
         };
         let set = self.reading.as_ref().map_or(0, |reading| reading.value.sync.len());
         let least = self.copies.iter().filter_map(|copy| copy.durable).min();
