@@ -6,6 +6,7 @@
 mod administration;
 mod broadcasts;
 mod concurrency;
+mod copies;
 mod crash;
 mod delivery;
 mod expiry;

@@ -1,0 +1,80 @@
+//! How a store begins to lead, and how it ends.
+
+use delaymq_core::error::Error;
+use delaymq_core::message_log::Durability;
+use delaymq_core::replication::LogView;
+use delaymq_core::store::CheckpointProgress;
+use delaymq_core::units::{Epoch, Sequence};
+use delaymq_engine::{Leading, Store};
+
+use super::{Copy, ENOUGH, LATER, committing, try_publish};
+use crate::support::{eventually, open, options};
+
+#[test]
+fn copies_need_disk_durability_and_a_new_epoch() {
+    let copy = Copy::new(1);
+    let leading = copy.leading(copy.follow(), 3);
+    let os = Leading { options: options(Durability::Os), ..leading };
+    assert!(matches!(Store::lead(os), Err(Error::InvalidArgument { argument: "durability", .. })));
+    drop(copy.lead_begun(3));
+    let again = Leading { epoch: Epoch(3), ..copy.leading(copy.follow(), 4) };
+    assert_eq!(Store::lead(again).err(), Some(Error::Fenced { newest: 3, found: 3 }));
+    assert_eq!(copy.lead_begun(5).status().unwrap().epoch, Epoch(5));
+}
+
+#[test]
+fn a_store_alone_has_no_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    assert!(store.has_begun());
+    let refused =
+        [store.commit(Sequence(1), ENOUGH), store.ship(Sequence(1), 1).map(drop), store.keep_log_from(Sequence(1))];
+    assert!(refused.iter().all(|one| matches!(one, Err(Error::InvalidArgument { argument: "store", .. }))));
+    assert_eq!((store.end(), store.durable(), store.history().epochs.len()), (Sequence(1), Sequence(1), 0));
+}
+
+#[test]
+fn a_store_that_is_closed_goes_on_and_one_that_is_dropped_writes_nothing_more() {
+    let copy = Copy::new(1);
+    let store = copy.lead_begun(1);
+    committing(&store, ENOUGH, || try_publish(&store, LATER, "one").unwrap());
+    store.close().unwrap();
+    let end = store.end();
+    drop(store);
+    let follower = copy.follow();
+    assert_eq!(follower.ends().end(), end);
+    let store = Store::lead(copy.leading(follower, 2)).unwrap();
+    drop(store);
+    // The lock is the caller's.
+    assert!(matches!(delaymq_engine::StoreLock::take(copy.path()), Err(Error::Locked { .. })));
+    let store = copy.lead_begun(3);
+    assert_eq!(store.status().unwrap().pending, 1);
+}
+
+#[test]
+fn a_checkpoint_of_the_follower_goes_on_in_the_store() {
+    let copy = Copy::new(1);
+    let store = copy.lead_begun(1);
+    committing(&store, ENOUGH, || {
+        for number in 0..50 {
+            try_publish(&store, LATER, &format!("{number}")).unwrap();
+        }
+    });
+    store.abandon().unwrap();
+    drop(store);
+    let mut follower = copy.follow();
+    let end = follower.ends().end();
+    follower.commit(end).unwrap();
+    let mut work = follower.owner_mut().freeze().unwrap();
+    let written = work.write_piece(&copy.storage, 1, follower.synced().location).unwrap();
+    assert!(matches!(written, CheckpointProgress::More));
+    let mut leading = copy.leading(follower, 2);
+    leading.checkpoint = Some(work);
+    let store = Store::lead(leading).unwrap();
+    eventually("the checkpoint is taken", || store.status().unwrap().metrics.checkpoints == 1);
+    super::commit_all(&store, ENOUGH);
+    committing(&store, ENOUGH, || store.checkpoint().unwrap());
+    assert_eq!(store.status().unwrap().metrics.checkpoints, 2);
+    store.abandon().unwrap();
+    assert_eq!(copy.lead_begun(3).status().unwrap().pending, 50);
+}
