@@ -5,7 +5,8 @@
 //! `pending_replies`, by its position in the log, and takes no thread.
 //!
 //! Read `listening` (the addresses) and `server` (start and stop, on a `network_thread`), then `connection` (sockets), `access`, `requests` (who serves which command),
-//! `subscriptions` (delaymq's own consumers), `qmq` (QMQ's consumers) and `http`.
+//! `subscriptions` (delaymq's own consumers), `qmq` (QMQ's consumers), `http`, and `standby` (a node that is not the
+//! primary of its copies).
 
 mod access;
 mod blocking_pool;
@@ -20,6 +21,7 @@ mod qmq;
 mod requests;
 mod server;
 mod server_state;
+mod standby;
 mod subscriptions;
 
 pub use access::network::Network;
@@ -30,3 +32,4 @@ pub use network_thread::Stopped;
 pub use options::{AccessOptions, ServerError, ServerOptions};
 pub use requests::administration::status_told;
 pub use server::Server;
+pub use standby::{Primary, Standby};

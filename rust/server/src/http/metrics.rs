@@ -30,6 +30,17 @@ pub(crate) fn text(state: &ServerState, status: &Status) -> String {
     page.0
 }
 
+/// The metrics of a standby.
+pub(crate) fn of_standby(entrance: &Entrance, relays: usize, relayed: u64, failed: u64) -> String {
+    let mut page = Text(String::new());
+    put_entrance(&mut page, entrance);
+    put_answers(&mut page, entrance);
+    page.gauge("relayed_connections", "Connections of QMQ clients that are relayed to the primary.", relays);
+    page.counter("relays", "Connections of QMQ clients that were relayed.", relayed);
+    page.counter("failed_relays", "Those that were closed instead, because no primary was reached.", failed);
+    page.0
+}
+
 /// The page of these metrics, with those of the group of copies behind them.
 pub(crate) fn page(mut text: String, cluster: Option<&dyn ClusterPages>) -> Page {
     text.extend(cluster.map(ClusterPages::metrics));
@@ -180,11 +191,16 @@ fn put_memory(page: &mut Text, state: &ServerState) {
     page.gauge("kept_bytes", "Bytes that all connections make the server keep.", state.scales.borrow().bytes());
 }
 
-fn put_requests(page: &mut Text, state: &ServerState) {
-    let counters = &state.entrance.counters;
+fn put_answers(page: &mut Text, entrance: &Entrance) {
+    let counters = &entrance.counters;
     page.counters("requests", "Requests, by command.", "command", counters.requests.read());
     page.counters("failed_answers", "Answers with another code than 0.", "code", counters.failed.read());
-    page.counter("busy_answers", "Requests told that too much is under way.", counters.busy.read());
+}
+
+fn put_requests(page: &mut Text, state: &ServerState) {
+    put_answers(page, &state.entrance);
+    let busy = state.entrance.counters.busy.read();
+    page.counter("busy_answers", "Requests told that too much is under way.", busy);
     let (mut open, mut held) = (0_usize, 0_usize);
     for peer in state.peers.borrow().values() {
         let under_way = peer.under_way();

@@ -12,6 +12,6 @@ pub(crate) struct Page {
 }
 
 /// A page of plain text.
-pub(super) fn text(status: u16, body: impl Into<String>) -> Page {
+pub(crate) fn text(status: u16, body: impl Into<String>) -> Page {
     Page { status, kind: TEXT, body: body.into() }
 }
