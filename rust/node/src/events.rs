@@ -89,8 +89,7 @@ impl Events {
     pub(crate) fn next(&self, wait: Duration) -> Option<Incoming> {
         let state = held(&self.state);
         let is_idle = |state: &mut State| state.queue.is_empty() && !state.log_has_changed;
-        let mut state =
-            self.arrived.wait_timeout_while(state, wait, is_idle).unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = self.arrived.wait_timeout_while(state, wait, is_idle).unwrap_or_else(PoisonError::into_inner).0;
         if std::mem::take(&mut state.log_has_changed) {
             return Some(Incoming::LogChanged);
         }
@@ -118,7 +117,6 @@ impl Events {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -130,7 +128,10 @@ mod tests {
 
     fn batches(length: usize) -> PeerEvent {
         let (epoch, from, committed) = (Epoch(1), Sequence(1), Sequence(1));
-        PeerEvent::Message(NodeId([1; 16]), Message::Batches { epoch, attempt: 1, from, committed, bytes: vec![0; length] })
+        PeerEvent::Message(
+            NodeId([1; 16]),
+            Message::Batches { epoch, attempt: 1, from, committed, bytes: vec![0; length] },
+        )
     }
 
     #[test]

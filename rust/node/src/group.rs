@@ -104,9 +104,8 @@ pub fn create_group(
 
 /// A copy begins with the first fact of the log, and files next to the log are not copied.
 fn must_be_copyable(path: &Path, storage: &dyn Storage) -> Result<(), NodeError> {
-    let refuse = |reason: &str| {
-        Err(NodeError::NotCopyable { path: path.display().to_string(), reason: reason.to_owned() })
-    };
+    let refuse =
+        |reason: &str| Err(NodeError::NotCopyable { path: path.display().to_string(), reason: reason.to_owned() });
     let names = |folder: &str| match storage.list(folder) {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         other => other,

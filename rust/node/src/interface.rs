@@ -81,7 +81,9 @@ pub enum NodeError {
     #[error(transparent)]
     Coordinator(#[from] CoordinatorError),
     /// There is no register yet.
-    #[error("{register} holds no group: make one with `delaymq cluster create` on the node that is to have its first copy")]
+    #[error(
+        "{register} holds no group: make one with `delaymq cluster create` on the node that is to have its first copy"
+    )]
     NoGroup {
         /// Where it was looked for.
         register: String,

@@ -94,9 +94,8 @@ impl Snapshot {
 
     /// The status as JSON.
     fn shown(&self) -> Value {
-        let primary = self
-            .leader
-            .map(|leader| json!({ "node": leader.to_string(), "address": self.address_of(leader) }));
+        let primary =
+            self.leader.map(|leader| json!({ "node": leader.to_string(), "address": self.address_of(leader) }));
         json!({
             "node": self.node.to_string(),
             "role": role_shown(self.role),

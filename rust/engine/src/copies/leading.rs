@@ -68,7 +68,9 @@ impl Store {
             marks: options.marks,
             ..GroupCommitOptions::new(Durability::Disk, visible, identity.segment_bytes)
         });
-        tail.iter().for_each(|batch| commits.written(batch.end()));
+        for batch in &tail {
+            commits.written(batch.end());
+        }
         commits.synced(appender.synced());
         keep_reserve(&storage, &mut appender, &mut commits);
         let written = WrittenLog { ends, written: appender.written() };

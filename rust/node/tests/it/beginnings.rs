@@ -88,7 +88,8 @@ fn a_group_is_made_once_and_an_interrupted_call_is_finished() {
 fn a_closed_store_becomes_the_first_copy_with_its_messages() {
     let mut group = Group::new(1, 1);
     let (path, register) = (group.folder.path().join("old"), group.folder.path().join("old register"));
-    let store = Store::open(&path, Options { segment_bytes: SEGMENT_BYTES, ..Options::default() }, &mut |_| {}).unwrap();
+    let store =
+        Store::open(&path, Options { segment_bytes: SEGMENT_BYTES, ..Options::default() }, &mut |_| {}).unwrap();
     let coordinator = CoordinatorOptions::File(register);
     let refused = create_group(&path, SEGMENT_BYTES, &coordinator, 1);
     assert!(matches!(refused, Err(NodeError::Store(Error::Locked { .. }))), "{refused:?}");

@@ -1,5 +1,5 @@
 //! Whole nodes of a group, in one process: real folders, real connections on loopback, and a register in a file.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
 
 mod beginnings;
 mod roles;

@@ -3,6 +3,9 @@
 //! Nothing on this thread waits for another node, for the register or for a client. It waits for its own disk where it must: a follower
 //! syncs here, and a node whose disk hangs is silent, so that the others go on without it.
 
+mod care;
+mod neighbours;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,26 +15,21 @@ use delaymq_core::message_log::Promise;
 use delaymq_core::replication::{Action, Event, LogView, Message, Node as Protocol, NodeId, RoleName};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_engine::{CopyCount, Intake};
-use delaymq_peers::{Direction, NotSent, PeerEvent, Peers};
+use delaymq_peers::{NotSent, Peers};
 use delaymq_server::{Primary, Stopped};
 
 use crate::copy::Copy;
 use crate::events::{Events, Incoming};
-use crate::held;
 use crate::interface::NodeError;
 use crate::register::RegisterCalls;
 use crate::service::Service;
 use crate::shipping::{Shipments, end_of};
-use crate::status::{Reports, Shown, Snapshot};
+use crate::status::{Reports, Shown};
+
+use self::care::Stopping;
 
 /// How often the protocol looks at the time.
 const TICK: Duration = Duration::from_millis(20);
-/// How often what others look at is renewed while nothing happens.
-const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// A store that leads and makes nothing durable for so long has a disk that hangs.
-const DISK_HANGS: Duration = Duration::from_secs(2);
-/// A primary that stops hands over, if that takes no longer than this.
-const HAND_OVER: Duration = Duration::from_millis(1_500);
 /// Batches that a follower appends before it syncs, if more wait.
 const APPENDS_MAX: usize = 64;
 
@@ -47,14 +45,6 @@ pub(crate) struct Parts {
     pub(crate) shown: Arc<Shown>,
     pub(crate) client_addresses: BTreeMap<NodeId, String>,
     pub(crate) known: BTreeSet<NodeId>,
-}
-
-/// A stop that was asked for.
-enum Stopping {
-    /// Another node is to take over first.
-    HandingOver { until: Instant, patience: Duration },
-    /// The server waits for its clients.
-    Serving,
 }
 
 /// See the module.
@@ -129,7 +119,7 @@ impl Member {
                 ticked = Instant::now();
                 self.look_at_disk()?;
                 self.step(Event::Tick)?;
-                self.stop_further()?;
+                self.stop_further();
             }
             self.ship()?;
             self.show();
@@ -177,7 +167,7 @@ impl Member {
     }
 
     /// Gives the protocol an event, and does what it asks for.
-    fn step(&mut self, event: Event) -> Result<(), NodeError> {
+    pub(super) fn step(&mut self, event: Event) -> Result<(), NodeError> {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let mut actions = Vec::new();
@@ -228,14 +218,15 @@ impl Member {
             Action::Commit { end, copies } => self.parts.copy.commit(end, self.count_of(copies))?,
             Action::Became(role) => self.become_role(role)?,
             Action::Alarm(node) => {
-                let line = format!("the log of the node {node} has other committed facts than this one: nothing was changed");
+                let line =
+                    format!("the log of the node {node} has other committed facts than this one: nothing was changed");
                 self.parts.reports.warn(line);
             }
         }
         Ok(())
     }
 
-    fn count_of(&self, copies: usize) -> CopyCount {
+    pub(super) fn count_of(&self, copies: usize) -> CopyCount {
         let min_copies = self.parts.protocol.register().map_or(usize::MAX, |value| value.min_copies);
         CopyCount { copies, min_copies }
     }
@@ -325,184 +316,6 @@ impl Member {
             }
         }
         Ok(())
-    }
-
-    fn hear(&mut self, event: PeerEvent) -> Result<(), NodeError> {
-        let reports = &self.parts.reports;
-        match event {
-            PeerEvent::Message(from, message) => return self.step(Event::Received(from, message)),
-            PeerEvent::Connected { hello, direction } => {
-                let node = hello.node;
-                self.parts.client_addresses.insert(node, hello.client_address);
-                if direction == Direction::Outgoing {
-                    reports.note(format!("connected to the node {node}"));
-                    self.link_faults.clear();
-                }
-                self.primary = None;
-                return self.meet(node);
-            }
-            PeerEvent::Disconnected { node, direction: Direction::Outgoing, fault } => {
-                reports.warn(format!("the connection to the node {node} has ended: {fault}"));
-            }
-            PeerEvent::Disconnected { .. } => {}
-            PeerEvent::Refused { address, fault, .. } => {
-                // A node is tried about once a second, and each reason is reported once.
-                let fault = fault.to_string();
-                let known = &mut self.link_faults;
-                if known.get(&address) != Some(&fault) {
-                    reports.warn(format!("no connection to {address}: {fault}"));
-                    if known.len() > 64 {
-                        known.clear();
-                    }
-                    known.insert(address, fault);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Another node belongs to the group.
-    fn meet(&mut self, node: NodeId) -> Result<(), NodeError> {
-        if node == self.parts.copy.node() || !self.parts.known.insert(node) {
-            return Ok(());
-        }
-        self.step(Event::Peers(self.parts.known.clone()))
-    }
-
-    fn meet_nodes_of_register(&mut self) -> Result<(), NodeError> {
-        let Some(value) = self.parts.protocol.register() else { return Ok(()) };
-        let sync: Vec<NodeId> = value.sync.iter().copied().collect();
-        if sync == self.set_known {
-            return Ok(());
-        }
-        let complete = value.complete.clone();
-        let names: Vec<String> = sync.iter().map(ToString::to_string).collect();
-        self.parts.reports.note(format!("the set that has each committed fact: {}", names.join(", ")));
-        self.set_known = sync;
-        complete.into_iter().try_for_each(|node| self.meet(node))
-    }
-
-    /// Tells the store whether it takes publishes.
-    fn set_intake(&mut self) {
-        let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return };
-        let count = self.count_of(self.parts.protocol.register().map_or(0, |value| value.sync.len()));
-        let intake = match self.parts.protocol.accepts_publishes() {
-            true => Intake::Yes,
-            false if count.copies < count.min_copies => Intake::NotEnough(count),
-            false => Intake::HandingOver,
-        };
-        if self.intake != Some(intake) {
-            store.set_intake(intake);
-            self.intake = Some(intake);
-            if let Intake::NotEnough(CopyCount { copies, min_copies }) = intake {
-                let line = format!("publishes are refused: there are {copies} copies, and {min_copies} are demanded");
-                self.parts.reports.warn(line);
-            }
-        }
-    }
-
-    /// The standby names the primary that this node follows.
-    fn name_primary(&mut self) {
-        let leader = self.parts.protocol.leader().filter(|leader| *leader != self.parts.copy.node());
-        let address = leader.and_then(|leader| self.parts.client_addresses.get(&leader));
-        let primary = address.filter(|address| !address.is_empty()).map(|address| Primary {
-            address: address.clone(),
-            epoch: self.parts.protocol.promised(),
-        });
-        if primary != self.primary {
-            self.parts.service.set_primary(primary.clone());
-            self.primary = primary;
-        }
-    }
-
-    /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.
-    fn look_at_disk(&mut self) -> Result<(), NodeError> {
-        let Some(store) = self.parts.copy.store() else {
-            return if self.is_fit { Ok(()) } else { self.set_fit(true) };
-        };
-        if let Some(reason) = store.failure() {
-            return Err(Error::Poisoned { reason }.into());
-        }
-        let (end, durable, now) = (store.end(), store.durable(), Instant::now());
-        if durable >= end || durable != self.progress.0 {
-            self.progress = (durable, now);
-        }
-        let hangs = now.duration_since(self.progress.1) >= DISK_HANGS;
-        if hangs == self.is_fit { self.set_fit(!hangs) } else { Ok(()) }
-    }
-
-    fn set_fit(&mut self, is_fit: bool) -> Result<(), NodeError> {
-        self.is_fit = is_fit;
-        if !is_fit {
-            self.parts.reports.warn(format!("the disk has made nothing durable for {} s", DISK_HANGS.as_secs()));
-        }
-        self.step(Event::Fit(is_fit))
-    }
-
-    fn begin_stop(&mut self, patience: Duration) -> Result<(), NodeError> {
-        if self.stopping.is_some() {
-            self.parts.service.stop(patience);
-            return Ok(());
-        }
-        let me = self.parts.copy.node();
-        let durable = |node: &NodeId| {
-            let copies = self.parts.protocol.copies_known();
-            copies.into_iter().find(|copy| copy.node == *node && copy.is_matched).and_then(|copy| copy.durable)
-        };
-        let set = self.parts.protocol.register().map(|value| value.sync.clone()).unwrap_or_default();
-        let successor = set.into_iter().filter(|node| *node != me).max_by_key(durable);
-        match successor.filter(|node| self.role == RoleName::Primary && durable(node).is_some()) {
-            Some(to) => {
-                self.parts.reports.note(format!("handing over to the node {to}, because this one stops"));
-                self.stopping = Some(Stopping::HandingOver { until: Instant::now() + HAND_OVER, patience });
-                self.step(Event::SwitchOver(to))
-            }
-            None => {
-                self.stopping = Some(Stopping::Serving);
-                self.parts.service.stop(patience);
-                Ok(())
-            }
-        }
-    }
-
-    fn stop_further(&mut self) -> Result<(), NodeError> {
-        let Some(Stopping::HandingOver { until, patience }) = self.stopping else { return Ok(()) };
-        if self.role != RoleName::Primary || Instant::now() >= until {
-            self.stopping = Some(Stopping::Serving);
-            self.parts.service.stop(patience);
-        }
-        Ok(())
-    }
-
-    /// Renews what others look at.
-    fn show(&mut self) {
-        let now = Instant::now();
-        if now.duration_since(self.shown_at) < SHOW_EVERY && held(&self.parts.shown.snapshot).role == self.role {
-            return;
-        }
-        self.shown_at = now;
-        let (protocol, copy) = (&self.parts.protocol, &self.parts.copy);
-        let identity = copy.identity();
-        let snapshot = Snapshot {
-            node: copy.node(),
-            stream: identity.stream.id,
-            timeline: identity.stream.timeline,
-            role: self.role,
-            epoch: protocol.promised(),
-            committed: protocol.committed(),
-            end: copy.end(),
-            durable: copy.durable(),
-            leader: protocol.leader(),
-            accepts_publishes: protocol.accepts_publishes(),
-            is_fit: self.is_fit,
-            awaits_confirmation: protocol.awaits_confirmation(),
-            reading: protocol.reading().cloned(),
-            copies: protocol.copies_known(),
-            links: self.parts.peers.status(),
-            client_addresses: self.parts.client_addresses.clone(),
-            role_changes: self.role_changes,
-        };
-        *held(&self.parts.shown.snapshot) = snapshot;
     }
 }
 

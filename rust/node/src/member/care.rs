@@ -1,0 +1,133 @@
+//! How a node looks after itself: its disk, whether its store takes publishes, its stop, and what it shows.
+
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::Error;
+use delaymq_core::replication::{Event, LogView, NodeId, RoleName};
+use delaymq_engine::{CopyCount, Intake};
+
+use super::Member;
+use crate::held;
+use crate::interface::NodeError;
+use crate::status::Snapshot;
+
+/// How often what others look at is renewed while nothing happens.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// A store that leads and makes nothing durable for so long has a disk that hangs.
+const DISK_HANGS: Duration = Duration::from_secs(2);
+/// A primary that stops hands over, if that takes no longer than this.
+const HAND_OVER: Duration = Duration::from_millis(1_500);
+
+/// A stop that was asked for.
+pub(super) enum Stopping {
+    /// Another node is to take over first.
+    HandingOver { until: Instant, patience: Duration },
+    /// The server waits for its clients.
+    Serving,
+}
+
+impl Member {
+    /// Tells the store whether it takes publishes.
+    pub(super) fn set_intake(&mut self) {
+        let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return };
+        let count = self.count_of(self.parts.protocol.register().map_or(0, |value| value.sync.len()));
+        let intake = match self.parts.protocol.accepts_publishes() {
+            true => Intake::Yes,
+            false if count.copies < count.min_copies => Intake::NotEnough(count),
+            false => Intake::HandingOver,
+        };
+        if self.intake != Some(intake) {
+            store.set_intake(intake);
+            self.intake = Some(intake);
+            if let Intake::NotEnough(CopyCount { copies, min_copies }) = intake {
+                let line = format!("publishes are refused: there are {copies} copies, and {min_copies} are demanded");
+                self.parts.reports.warn(line);
+            }
+        }
+    }
+
+    /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.
+    pub(super) fn look_at_disk(&mut self) -> Result<(), NodeError> {
+        let Some(store) = self.parts.copy.store() else {
+            return if self.is_fit { Ok(()) } else { self.set_fit(true) };
+        };
+        if let Some(reason) = store.failure() {
+            return Err(Error::Poisoned { reason }.into());
+        }
+        let (end, durable, now) = (store.end(), store.durable(), Instant::now());
+        if durable >= end || durable != self.progress.0 {
+            self.progress = (durable, now);
+        }
+        let hangs = now.duration_since(self.progress.1) >= DISK_HANGS;
+        if hangs == self.is_fit { self.set_fit(!hangs) } else { Ok(()) }
+    }
+
+    fn set_fit(&mut self, is_fit: bool) -> Result<(), NodeError> {
+        self.is_fit = is_fit;
+        if !is_fit {
+            self.parts.reports.warn(format!("the disk has made nothing durable for {} s", DISK_HANGS.as_secs()));
+        }
+        self.step(Event::Fit(is_fit))
+    }
+
+    pub(super) fn begin_stop(&mut self, patience: Duration) -> Result<(), NodeError> {
+        if self.stopping.is_some() {
+            self.parts.service.stop(patience);
+            return Ok(());
+        }
+        let me = self.parts.copy.node();
+        let durable = |node: &NodeId| {
+            let copies = self.parts.protocol.copies_known();
+            copies.into_iter().find(|copy| copy.node == *node && copy.is_matched).and_then(|copy| copy.durable)
+        };
+        let set = self.parts.protocol.register().map(|value| value.sync.clone()).unwrap_or_default();
+        let successor = set.into_iter().filter(|node| *node != me).max_by_key(durable);
+        if let Some(to) = successor.filter(|node| self.role == RoleName::Primary && durable(node).is_some()) {
+            self.parts.reports.note(format!("handing over to the node {to}, because this one stops"));
+            self.stopping = Some(Stopping::HandingOver { until: Instant::now() + HAND_OVER, patience });
+            return self.step(Event::SwitchOver(to));
+        }
+        self.stopping = Some(Stopping::Serving);
+        self.parts.service.stop(patience);
+        Ok(())
+    }
+
+    pub(super) fn stop_further(&mut self) {
+        let Some(Stopping::HandingOver { until, patience }) = self.stopping else { return };
+        if self.role != RoleName::Primary || Instant::now() >= until {
+            self.stopping = Some(Stopping::Serving);
+            self.parts.service.stop(patience);
+        }
+    }
+
+    /// Renews what others look at.
+    pub(super) fn show(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.shown_at) < SHOW_EVERY && held(&self.parts.shown.snapshot).role == self.role {
+            return;
+        }
+        self.shown_at = now;
+        let (protocol, copy) = (&self.parts.protocol, &self.parts.copy);
+        let identity = copy.identity();
+        let snapshot = Snapshot {
+            node: copy.node(),
+            stream: identity.stream.id,
+            timeline: identity.stream.timeline,
+            role: self.role,
+            epoch: protocol.promised(),
+            committed: protocol.committed(),
+            end: copy.end(),
+            durable: copy.durable(),
+            leader: protocol.leader(),
+            accepts_publishes: protocol.accepts_publishes(),
+            is_fit: self.is_fit,
+            awaits_confirmation: protocol.awaits_confirmation(),
+            reading: protocol.reading().cloned(),
+            copies: protocol.copies_known(),
+            links: self.parts.peers.status(),
+            client_addresses: self.parts.client_addresses.clone(),
+            role_changes: self.role_changes,
+        };
+        *held(&self.parts.shown.snapshot) = snapshot;
+    }
+}
