@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, final, overload
 
 from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_client import *  # noqa: F403 - the rest of this manual: clients
+from delaymq._core_cluster import *  # noqa: F403 - nodes of a group of copies
 from delaymq._core_messages import *  # noqa: F403 - messages
 from delaymq._core_messages import AsyncMessage, Message, Receipt, Receipts, Received
 from delaymq._core_operators import *  # noqa: F403 - operators

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 import delaymq
 from delaymq.testing import Clock, crash, last_life, open_store, open_store_async, ready
+from ports import lone_port
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -150,3 +152,15 @@ def test_the_sender_runs(tmp_path: Path) -> None:
         "'refuse 99' was given up after 5 attempts: refused 5 times",
         "'refuse 99' is delivered",
     ]
+
+
+def test_three_copies_outlive_their_primary(tmp_path: Path) -> None:
+    command = ["sh", str(EXAMPLES / "cluster.sh"), str(tmp_path / "group")]
+    ports = " ".join(str(lone_port()) for _ in range(9))
+    variables = {**os.environ, "DELAYMQ": f"{sys.executable} -m delaymq", "PORTS": ports}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=variables)
+    logs = "\n".join(log.read_text() for log in sorted((tmp_path / "group").glob("*.log")))
+    assert ended.returncode == 0, ended.stderr + logs
+    created, *_, body = ended.stdout.splitlines()
+    assert created.startswith("stream ")
+    assert body == "pay for order 42"

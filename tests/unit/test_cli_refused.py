@@ -12,7 +12,8 @@ import delaymq
 from delaymq.cli import VERBS, main
 from places import ON_A_STORE, ON_FILES
 
-CONFIGURED = {**ON_A_STORE, "serve": (), "config check": ()}
+CLUSTER = {"cluster create": (), "cluster status": (), "cluster switchover": ("0" * 32,), "cluster confirm": ("1",)}
+CONFIGURED = {**ON_A_STORE, "serve": (), "config check": (), **CLUSTER}
 ALONE = {"token", "config keys", "completion", "bench", "demo"}
 
 TIMES = (

@@ -43,6 +43,11 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         "store.keep_finished_hours_of": "a=12, b.c=0.5",
     }
     texts |= {"server.host": "::1", "server.advertised_address": "a:1", "http.host": "::1", "log.format": "json"}
+    texts |= {"cluster.listen": "127.0.0.1:1", "cluster.peers": "a:1,[::1]:2", "cluster.register": "file:r"}
+    texts |= {"cluster.etcd": "http://localhost:1, https://localhost"}
+    texts |= {
+        f"cluster.{name}": "f" for name in ("ca", "certificate", "key", "etcd_ca", "etcd_certificate", "etcd_key")
+    }
     texts |= {"client.server": "delaymq://a", "client.token_file": "f"}
     text = texts.get(name, "12")
     file = tmp_path / "delaymq.toml"
@@ -85,6 +90,20 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         ("[store]\nkeep_finished_hours_of = 12", "expected a table of subjects and hours"),
         ("[store]\nkeep_finished_hours_of = 'a'", "expected a table of subjects and hours"),
         ("[store]\nkeep_finished_hours_of = '=12'", "expected a table of subjects and hours"),
+        ("[cluster]\nlisten = '127.0.0.1'", "cluster.listen: expected an IP address and a port, found '127.0.0.1'"),
+        ("[cluster]\nlisten = '127.0.0.1:65536'", "cluster.listen: expected"),
+        ("[cluster]\nlisten = '::1:5'", "cluster.listen: expected"),
+        ("[cluster]\npeers = ['a:1', 'b']", "cluster.peers: expected a list of host:port, found ['a:1', 'b']"),
+        ("[cluster]\npeers = 'a:1,'", "cluster.peers: expected"),
+        ("[cluster]\npeers = 7", "cluster.peers: expected"),
+        ("[cluster]\npeers = [7]", "cluster.peers: expected"),
+        ("[cluster]\nregister = '/srv/register'", "cluster.register: expected file:PATH or etcd:KEY"),
+        ("[cluster]\nregister = 'etcd:'", "cluster.register: expected"),
+        ("[cluster]\netcd = ['127.0.0.1:2379']", "cluster.etcd: expected a list of URLs"),
+        ("[cluster]\netcd = ['http://localhost/b']", "cluster.etcd: expected"),
+        ("[cluster]\nmin_copies = 0", "cluster.min_copies: expected a whole number"),
+        ("[cluster]\nca = ''", "cluster.ca: expected a path"),
+        ("[cluster]\npeer = ['a:1']", "unknown key cluster.peer; the nearest is cluster.peers"),
         ("[store\n", "is not TOML"),
     ],
 )

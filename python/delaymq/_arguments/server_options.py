@@ -43,3 +43,31 @@ class ServerOptions(TypedDict):
     switched_off: str | None
     silence_ms: int | None
     consuming: ConsumerOptions
+
+
+class RegisterOptions(TypedDict):
+    """Where the register of a group of copies is: in a file, or else at a key of etcd.
+
+    `authorities` signs the certificates of etcd's endpoints, and `client` is a certificate and its key, if etcd demands
+    one.
+    """
+
+    file: str | None
+    key: str
+    endpoints: list[str]
+    timeout_ms: int
+    authorities: str | None
+    client: tuple[str, str] | None
+
+
+class ClusterOptions(TypedDict):
+    """A node of a group of copies: where it listens for the others, where they listen, and their register.
+
+    `tls` has three files in PEM: the authority of the group, the certificate of this node, and its key. Without them,
+    all addresses must be of this machine.
+    """
+
+    listen: str
+    peers: list[str]
+    tls: tuple[str, str, str] | None
+    register: RegisterOptions

@@ -32,6 +32,7 @@ VERBS = (
     "dead",
     "status",
     "clock",
+    "cluster",
     "inspect",
     "verify",
     "salvage",

@@ -2,6 +2,7 @@
 //! and maps errors. It decides nothing. `python/delaymq/_core.pyi` describes it.
 
 mod bench;
+mod cluster;
 mod convert;
 mod embedded;
 mod operate;
@@ -30,6 +31,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<embedded::nonblocking::Unblocked>()?;
     module.add_class::<remote::server::Places>()?;
     module.add_class::<remote::server::Server>()?;
+    module.add_class::<cluster::node::Node>()?;
+    module.add_function(wrap_pyfunction!(cluster::node::create_group, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::node::read_register, module)?)?;
     module.add_class::<embedded::nonblocking::Publishing>()?;
     module.add_class::<remote::connection::Connection>()?;
     module.add_class::<remote::subscription::RemoteSubscription>()?;

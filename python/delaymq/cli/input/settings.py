@@ -24,6 +24,9 @@ FILE_VARIABLE = "DELAYMQ_CONFIG"
 NAME_PARTS = "__"
 PORT_MAX = 65_535
 TOKEN_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
+PLACE = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+ENDPOINT = re.compile(r"https?://[^\s/]+/?")
+REGISTER = re.compile("(file|etcd):.+", re.DOTALL)
 NETWORK = re.compile("[0-9a-fA-F:.]+(/[0-9]{1,3})?")
 
 
@@ -105,6 +108,31 @@ def _networks(value: object) -> object:
     for text in texts:
         ipaddress.ip_network(text)  # raises if bits are set behind the length
     return tuple(texts)
+
+
+def _place(value: object) -> object:
+    found = PLACE.fullmatch(value) if isinstance(value, str) else None
+    return _accepted(value, found is not None and int(found[2]) <= PORT_MAX)
+
+
+def _register(value: object) -> object:
+    return _accepted(value, isinstance(value, str) and "\0" not in value and REGISTER.fullmatch(value) is not None)
+
+
+def _endpoint(value: object) -> object:
+    return _accepted(value, isinstance(value, str) and ENDPOINT.fullmatch(value) is not None)
+
+
+def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
+    """Reads a list, or one text with commas."""
+
+    def read_all(value: object) -> object:
+        found = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(found, list):
+            raise ValueError  # noqa: TRY004 - what TOML gives is refused as every other value
+        return tuple(read(one) for one in found) if found != [""] else ()
+
+    return read_all
 
 
 def _hours_of(value: object) -> object:
@@ -198,6 +226,43 @@ KEYS = (
     ),
     Key("http.host", ADDRESS, "address for plain HTTP", "as `server.host`"),
     Key("http.port", PORT, "port for plain HTTP", "20880"),
+    Key(
+        "cluster.listen",
+        Kind("an IP address and a port", _place),
+        "address that a node of a group of copies listens on for the other nodes",
+        "the store has no copies",
+    ),
+    Key(
+        "cluster.peers",
+        Kind("a list of host:port", _list_of(_place)),
+        "addresses of the other nodes",
+        "none",
+    ),
+    Key(
+        "cluster.register",
+        Kind("file:PATH or etcd:KEY", _register),
+        "register of the group: a file, for nodes of one machine, or a key of etcd",
+        "it must be given, with `cluster.listen`",
+    ),
+    Key(
+        "cluster.etcd",
+        Kind("a list of URLs, such as http://127.0.0.1:2379", _list_of(_endpoint)),
+        "members of etcd",
+        "none",
+    ),
+    Key("cluster.etcd_timeout_seconds", NUMBER, "how long one request to etcd may take", "2"),
+    Key("cluster.etcd_ca", PATH, "file in PEM with the authority of etcd's certificates, for https", "none"),
+    Key("cluster.etcd_certificate", PATH, "certificate of this node for etcd, in PEM", "none"),
+    Key("cluster.etcd_key", PATH, "key of that certificate, in PEM", "none"),
+    Key("cluster.ca", PATH, "file in PEM with the authority of the nodes' certificates", "none: nodes of one machine"),
+    Key("cluster.certificate", PATH, "certificate of this node for the other nodes, in PEM", "none"),
+    Key("cluster.key", PATH, "key of that certificate, in PEM", "none"),
+    Key(
+        "cluster.min_copies",
+        WHOLE,
+        "copies that a new message must have, fixed when `delaymq cluster create` makes the group",
+        "2",
+    ),
     Key(
         "log.format",
         Kind('"text" or "json"', _one_of("text", "json")),

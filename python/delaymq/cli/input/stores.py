@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -139,11 +140,15 @@ def server_of(chosen: argparse.Namespace, settings: Settings) -> Client:
     url = settings["client.server"] if chosen.server is None else chosen.server
     path = chosen.token_file or settings.get("client.token_file")
     options = {"timeout": settings["client.timeout_seconds"]} if "client.timeout_seconds" in settings else {}
-    return connect(url, token=None if path is None else _token_in(Path(path)), **options)
+    return connect(url, token=None if path is None else token_in(Path(path)), **options)
 
 
-def _token_in(path: Path) -> bytes:
-    """Reads the token from a file, without the end of its line."""
+def token_in(path: Path) -> bytes:
+    """Reads the token from a file, without the end of its line.
+
+    Raises:
+        UsageError: The file cannot be read, or does not hold one token.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(TOKEN_BYTES_MAX + len(b"\r\n") + 1)
@@ -178,6 +183,18 @@ def open_store(
         UsageError: As in `folder_of`.
         StoreError: As in `delaymq.open`.
     """
+    with opening(chosen, settings, tell=tell) as (folder, options):
+        return Store.open(folder, create=create, **options)
+
+
+@contextmanager
+def opening(
+    chosen: argparse.Namespace, settings: Settings, *, tell: Callable[[Progress], None] | None = None
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yields the folder and the options of `delaymq.open`, and shows a progress bar if the block takes long enough.
+
+    The arguments are those of `open_store`.
+    """
     options: dict[str, Any] = {}
     for name in PLAIN:
         if f"store.{name}" in settings:
@@ -191,13 +208,14 @@ def open_store(
         options["clock_accept_after"] = _span(settings, "store.clock_accept_after_seconds", "seconds")
     folder = folder_of(chosen, settings)
     if tell is not None:
-        return Store.open(folder, create=create, progress=tell, **options)
+        yield folder, options | {"progress": tell}
+        return
     with Bar("recovering", sys.stderr) as bar:
 
         def show(progress: Progress) -> None:
             bar.show(progress.bytes, progress.bytes_whole, count_words(progress.facts, "fact"))
 
-        return Store.open(folder, create=create, progress=show, **options)
+        yield folder, options | {"progress": show}
 
 
 PLAIN = (

@@ -51,6 +51,16 @@ def event(level: int, action: str, text: str, **details: object) -> None:
     LOGGER.log(level, "%s", text, extra={"action": action, "details": details})
 
 
+def log_notices(notices: list[tuple[str, str, str, str, str, int]], unlisted: int) -> None:
+    """Logs what a server noticed about its peers."""
+    for level, action, text, address, detail, count in notices:
+        words = f"{address}: {text}{f' ({detail})' if detail else ''}{f', {count} times' if count > 1 else ''}"
+        number = logging.WARNING if level == "warning" else logging.INFO
+        event(number, action, words, address=address, detail=detail, count=count)
+    if unlisted:
+        event(logging.WARNING, "unlisted", f"{unlisted} more things of other peers are not listed", count=unlisted)
+
+
 @contextmanager
 def told_as(log_format: str) -> Iterator[None]:
     """Logs everything from `info` on in this format, with the handlers that are there."""

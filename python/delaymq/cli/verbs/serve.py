@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Self
 
 from delaymq import __version__, _core
-from delaymq._arguments.server_options import ConsumerOptions, ServerOptions
+from delaymq._arguments.server_options import ClusterOptions, ConsumerOptions, ServerOptions
 from delaymq.cli.exit_codes import Exit, code_of
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import Verbs, add_verb
@@ -24,8 +25,10 @@ from delaymq.cli.input.settings import Settings, environment
 from delaymq.cli.input.stores import add_settings, folder_of, open_store, settings_of
 from delaymq.cli.output.clock_hold import hold_line, place_of
 from delaymq.cli.output.terminal import count_words, is_lively
+from delaymq.cli.server.cluster_options import cluster_of, is_cluster
 from delaymq.cli.server.consumer_options import consuming_of
-from delaymq.cli.server.logs import FORMATS, event, told_as
+from delaymq.cli.server.logs import FORMATS, event, log_notices, told_as
+from delaymq.cli.server.node import LOOK_MS, NOTICES_SECONDS, start_node, watch_node
 from delaymq.cli.server.systemd import Service
 from delaymq.errors import DelaymqError
 from delaymq.store import Progress, Store
@@ -34,8 +37,6 @@ HOST = "127.0.0.1"
 PORT = 20_801
 HTTP_PORT = 20_880
 DRAIN_SECONDS = 30
-LOOK_MS = 200
-NOTICES_SECONDS = 1.0  # how often events of peers are logged
 DAY_SECONDS = 86_400
 RECOVERING_SECONDS = 1.0
 PATIENCE_SECONDS = 60  # the time that systemd is asked for: until the next report of a recovery, or to close the store
@@ -57,6 +58,7 @@ def add_to(verbs: Verbs) -> None:
             "delaymq serve --store ./data",
             "delaymq serve --store ./data --set server.port=0 --set http.port=0 --json",
             "delaymq serve --config delaymq.toml --log json",
+            "delaymq serve --config node1.toml",
         ),
     )
     verb.add_argument("--json", action="store_true", help="print the addresses as one JSON object")
@@ -85,32 +87,61 @@ def run(chosen: argparse.Namespace) -> int:
 def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> int:
     service = Service(environment())
     folder, consuming = folder_of(chosen, settings), consuming_of(settings)
+    cluster = cluster_of(settings) if is_cluster(settings) else None
     _allow_descriptors()
     if is_json:  # people see that it begins, and a refusal must be one line
         words = f"delaymq {__version__} opens {folder}"
         event(logging.INFO, "start", words, version=__version__, store=str(folder), pid=os.getpid())
-    # Before the store exists, so that a wrong address leaves none behind. Nothing is read there until it is open.
-    places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
+    choices = _choices(settings, consuming, str(folder / SWITCHED_OFF))
     has_bar = not is_json and is_lively(sys.stderr)
     tell = None if has_bar else Recovering(service).tell
     drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
-    # The store is closed while signals are handled: a further signal must not interrupt the close.
-    with (
-        _Stopping(drain_ms, service) as stopping,
-        open_store(chosen, settings, create=True, tell=tell) as store,
-    ):
-        if is_json:
-            status = store.status()
-            words = f"recovered {count_words(status.recovered_facts, 'fact')} in {status.recovered_ms} ms"
-            event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
-        server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
-        stopping.listen(server)
-        _say_where(store, server, settings, as_json=chosen.json, is_logged=is_json)
-        service.tell_ready(f"listening on {server.addresses()[0]}")
-        cut_off = _watch(store, server, stopping)
+    with _Stopping(drain_ms, service) as stopping:
+        serving = _Serving(chosen, settings, choices, service, stopping, is_logged=is_json)
+        cut_off = serving.store(tell) if cluster is None else serving.copy(cluster, tell)
     level, words = (logging.WARNING, f"; {cut_off} connections were ended") if cut_off else (logging.INFO, "")
     event(level, "stopped", f"stopped{words}", cut_off=cut_off)
     return Exit.PART if cut_off else Exit.DONE
+
+
+@dataclass(frozen=True)
+class _Serving:
+    """Serves until a signal comes, or until it fails. Each function returns how many connections were cut off."""
+
+    chosen: argparse.Namespace
+    settings: Settings
+    choices: ServerOptions
+    service: Service
+    stopping: _Stopping
+    is_logged: bool
+
+    def store(self, tell: Callable[[Progress], None] | None) -> int:
+        """Serves a store that has no copies."""
+        # Before the store exists, so that a wrong address leaves none behind. Nothing is read there until it is open.
+        places = _core.Places.take(self.choices)
+        # The store is closed while signals are handled: a further signal must not interrupt the close.
+        with open_store(self.chosen, self.settings, create=True, tell=tell) as store:
+            if self.is_logged:
+                status = store.status()
+                words = f"recovered {count_words(status.recovered_facts, 'fact')} in {status.recovered_ms} ms"
+                event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
+            server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
+            self.begin(store, server)
+            return _watch(store, server, self.stopping)
+
+    def copy(self, cluster: ClusterOptions, tell: Callable[[Progress], None] | None) -> int:
+        """Serves a copy of a group, which is a primary or a replica."""
+        node = start_node(self.chosen, self.settings, self.choices, cluster, tell)
+        address = node.addresses()[2]
+        event(logging.INFO, "node_listening", f"other nodes connect to {address}", address=address)
+        self.begin(None, node)
+        return watch_node(node, self.stopping.tell)
+
+    def begin(self, store: Store | None, server: _core.Server | _core.Node) -> None:
+        """Handles signals, and reports that clients may connect."""
+        self.stopping.listen(server)
+        _say_where(store, server, self.settings, as_json=self.chosen.json, is_logged=self.is_logged)
+        self.service.tell_ready(f"listening on {server.addresses()[0]}")
 
 
 class Recovering:
@@ -175,13 +206,16 @@ def _silence_ms(settings: Settings) -> int | None:
     return int(seconds * 1000)
 
 
-def _say_where(store: Store, server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:
-    address, http_address = server.addresses()
+def _say_where(
+    store: Store | None, server: _core.Server | _core.Node, settings: Settings, *, as_json: bool, is_logged: bool
+) -> None:
+    address, http_address = server.addresses()[:2]
     if "server.token_hash" in settings:
         networks = settings.get("server.qmq_clients_from", ())
         words = f"QMQ's commands are answered to clients from {', '.join(networks) or 'nowhere'}; others need the token"
         event(logging.INFO, "guarded", words, qmq_clients_from=list(networks))
-    hold = hold_line(store.clock(), place_of(None, f"delaymq://{address}"))
+    # The clock of a copy is of use only while it is the primary, and `/ready` shows it then.
+    hold = None if store is None else hold_line(store.clock(), place_of(None, f"delaymq://{address}"))
     where = {"address": address, "http_address": http_address, "hold": hold}
     words = f"listening on {address}, http on {http_address}{'' if hold is None else f'; {hold}'}"
     if is_logged:
@@ -198,28 +232,18 @@ def _watch(store: Store, server: _core.Server, stopping: _Stopping) -> int:
         stopping.tell()
         if cut_off is not None or time.monotonic() - told >= NOTICES_SECONDS:
             told = time.monotonic()
-            _tell_notices(server)
+            log_notices(*server.notices())
         if store.status().poisoned is not None:
             # The store takes nothing until it is opened again; the supervisor can start the process again.
             server.stop(0)
     return cut_off
 
 
-def _tell_notices(server: _core.Server) -> None:
-    notices, unlisted = server.notices()
-    for level, action, text, address, detail, count in notices:
-        words = f"{address}: {text}{f' ({detail})' if detail else ''}{f', {count} times' if count > 1 else ''}"
-        number = logging.WARNING if level == "warning" else logging.INFO
-        event(number, action, words, address=address, detail=detail, count=count)
-    if unlisted:
-        event(logging.WARNING, "unlisted", f"{unlisted} more things of other peers are not listed", count=unlisted)
-
-
 class _Stopping:
     """Handles signals until everything is closed: the first one drains, and each further one ends the waiting."""
 
     def __init__(self, drain_ms: int, service: Service) -> None:
-        self._server: _core.Server | None = None
+        self._server: _core.Server | _core.Node | None = None
         self._patience_ms = [0, drain_ms]
         self._service = service
         self._signals = 0
@@ -230,7 +254,7 @@ class _Stopping:
     def __enter__(self) -> Self:
         return self
 
-    def listen(self, server: _core.Server) -> None:
+    def listen(self, server: _core.Server | _core.Node) -> None:
         """Sends signals to this server from now on."""
         self._server = server
         self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}

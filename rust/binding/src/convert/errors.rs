@@ -70,6 +70,17 @@ pub(crate) fn refused(py: Python<'_>, argument: &str, expected: &str, found: &st
     exception(py, "InvalidArgument", &message, details)
 }
 
+/// The exception for an argument that is refused for this reason.
+pub(crate) fn invalid(py: Python<'_>, argument: &str, reason: &str) -> PyErr {
+    let details = vec![text("argument", argument), text("reason", reason)];
+    exception(py, "InvalidArgument", &format!("{argument}: {reason}"), details)
+}
+
+/// The exception for a coordinator that does not answer.
+pub(crate) fn unreachable(py: Python<'_>, words: &str, reason: &str) -> PyErr {
+    exception(py, "Unreachable", words, vec![text("reason", reason)])
+}
+
 /// The exception for a receipt of another store.
 pub(crate) fn foreign_receipt(py: Python<'_>, receipt: &str) -> PyErr {
     let expected = "a receipt that this store gave out";

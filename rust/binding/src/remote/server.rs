@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
+use delaymq_core::wire::quota::notices::Notice;
 use delaymq_server::{
     AccessOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
 };
@@ -18,7 +19,7 @@ use crate::embedded::store::Store;
 use crate::remote::qmq_options::with_consuming;
 
 /// Level, action, text, address, detail and count of a notice about peers.
-type NoticeTuple = (&'static str, &'static str, &'static str, String, String, u64);
+pub(crate) type NoticeTuple = (&'static str, &'static str, &'static str, String, String, u64);
 
 /// A server that runs until it is stopped.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -50,18 +51,7 @@ impl Places {
     #[staticmethod]
     #[pyo3(signature = (choices, /))]
     fn take(py: Python<'_>, choices: Choices<'_>) -> PyResult<Self> {
-        let options = ServerOptions {
-            listen: SocketAddr::new(address(py, "server.host", &choices.host)?, choices.port),
-            http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
-            access: access(&choices).map_err(|error| errors::raised(py, error))?,
-            advertised_address: choices.advertised_address,
-            switched_off: choices.switched_off,
-            ..ServerOptions::default()
-        };
-        let usual = options.connection;
-        let silence_ms_max = choices.silence_ms.unwrap_or(usual.silence_ms_max);
-        let options = ServerOptions { connection: ConnectionLimits { silence_ms_max, ..usual }, ..options };
-        let options = with_consuming(&choices.consuming, options)?;
+        let options = options(py, choices)?;
         let places = EnginePlaces::take(options).map_err(|error| raised(py, error))?;
         Ok(Self(Mutex::new(Some(places))))
     }
@@ -83,11 +73,7 @@ impl Server {
 
     fn notices(&self) -> (Vec<NoticeTuple>, u64) {
         let (told, unlisted) = self.0.notices();
-        let told = told.into_iter().map(|one| {
-            let level = if one.kind.is_warning() { "warning" } else { "info" };
-            (level, one.kind.word(), one.kind.words(), one.address.to_string(), one.detail, one.count)
-        });
-        (told.collect(), unlisted)
+        (tuples(told), unlisted)
     }
 
     #[pyo3(signature = (patience_ms, /))]
@@ -99,6 +85,31 @@ impl Server {
     fn wait(&self, py: Python<'_>, wait_ms_max: u64) -> Option<usize> {
         py.detach(|| self.0.wait(Duration::from_millis(wait_ms_max))).map(|stopped| stopped.cut_off)
     }
+}
+
+/// Notices about peers as tuples.
+pub(crate) fn tuples(notices: Vec<Notice<IpAddr>>) -> Vec<NoticeTuple> {
+    let told = notices.into_iter().map(|one| {
+        let level = if one.kind.is_warning() { "warning" } else { "info" };
+        (level, one.kind.word(), one.kind.words(), one.address.to_string(), one.detail, one.count)
+    });
+    told.collect()
+}
+
+/// The options of a server.
+pub(crate) fn options(py: Python<'_>, choices: Choices<'_>) -> PyResult<ServerOptions> {
+    let options = ServerOptions {
+        listen: SocketAddr::new(address(py, "server.host", &choices.host)?, choices.port),
+        http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
+        access: access(&choices).map_err(|error| errors::raised(py, error))?,
+        advertised_address: choices.advertised_address,
+        switched_off: choices.switched_off,
+        ..ServerOptions::default()
+    };
+    let usual = options.connection;
+    let silence_ms_max = choices.silence_ms.unwrap_or(usual.silence_ms_max);
+    let options = ServerOptions { connection: ConnectionLimits { silence_ms_max, ..usual }, ..options };
+    with_consuming(&choices.consuming, options)
 }
 
 fn address(py: Python<'_>, key: &'static str, text: &str) -> PyResult<IpAddr> {
@@ -115,7 +126,8 @@ fn access(choices: &Choices<'_>) -> Result<AccessOptions, Error> {
     })
 }
 
-fn raised(py: Python<'_>, error: ServerError) -> PyErr {
+/// The exception for an error of a server's start.
+pub(crate) fn raised(py: Python<'_>, error: ServerError) -> PyErr {
     match error {
         ServerError::Listen { address, reason } => {
             let found = format!("{address}: {reason}");

@@ -1,0 +1,90 @@
+"""A group of copies, as one of its nodes or its register shows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from delaymq.cli.output.terminal import alarming, table
+
+Shown = Mapping[str, Any]
+HEADS = ("node", "role", "in set", "position", "lag", "connected", "clients connect to")
+
+
+def status_lines(status: Shown) -> Iterator[str]:
+    """Yields what a node says of itself and the others."""
+    register = status.get("register") or {}
+    primary = status.get("primary")
+    where = "unknown" if primary is None else f"{primary['node']} at {primary.get('address') or 'an unknown address'}"
+    yield f"node {status['node']} is {status['role']}, epoch {status['epoch']}; the primary is {where}"
+    yield from _troubles(status, register)
+    sync = register.get("sync", ())
+    yield (
+        f"stream {status['stream']}, committed up to {status['committed']:,}; {len(sync)} nodes have every fact, "
+        f"at least {register.get('min_copies', 'an unknown number')} must"
+    )
+    yield table(HEADS, list(_rows(status, register)), sys.stdout)
+
+
+def register_lines(register: Shown | None, place: str) -> Iterator[str]:
+    """Yields what the register says."""
+    if register is None:
+        yield f"nothing: {place} holds no group; make one with `delaymq cluster create`"
+        return
+    yield f"stream {register['stream']}, epoch {register['epoch']}, {register['state']}"
+    yield f"coordinator {register['coordinator']}, version {register['version']}"
+    rows = [
+        (node, "primary" if node == register["primary"] else "replica", _yes(node in register["sync"]))
+        for node in sorted({*register["sync"], *register["complete"]})
+    ]
+    yield table(HEADS[:3], rows, sys.stdout)
+
+
+def _troubles(status: Shown, register: Shown) -> Iterator[str]:
+    restored = (
+        "the register is another one than before, restored or made anew, so no node takes over: compare it, then "
+        f"`delaymq cluster confirm {register.get('coordinator', '')}`"
+    )
+    is_primary = status["role"] == "primary"
+    troubles = (
+        (not register, "the register was not read yet"),
+        (status.get("awaits_confirmation"), restored),
+        (not status.get("is_fit", True), "the node is not fit to be the primary: its clock or store needs attention"),
+        (is_primary and not status.get("accepts_publishes"), "publishes are refused: too few copies follow"),
+        *((copy.get("has_diverged"), f"the copy of {copy['node']} has diverged") for copy in _copies(status)),
+    )
+    for is_so, words in troubles:
+        if is_so:
+            yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
+
+
+def _copies(status: Shown) -> list[Shown]:
+    return list(status.get("copies") or ())
+
+
+def _rows(status: Shown, register: Shown) -> Iterator[tuple[str, ...]]:
+    own, sync = status["node"], register.get("sync", ())
+    primary = status.get("primary") or {}
+    positions = {copy["node"]: copy.get("durable") for copy in _copies(status)}
+    lag = "0" if status["role"] == "primary" else ""
+    address = primary.get("address") if primary.get("node") == own else None
+    yield own, status["role"], _yes(own in sync), f"{status['durable']:,}", lag, "this node", address or ""
+    seen = {own}
+    links = list(status.get("nodes") or ())
+    for link in links:
+        seen.add(link.get("node"))
+    others = sorted({*sync, *register.get("complete", ()), *positions} - seen)
+    for link in [*links, *({"node": node} for node in others)]:
+        node = link.get("node")
+        connected, address = _yes(link.get("is_connected")), link.get("client_address") or ""
+        if node is None:
+            yield link["address"], "", "", "", "", connected, address
+            continue
+        role, position = "primary" if node == primary.get("node") else "replica", positions.get(node)
+        numbers = ("", "") if position is None else (f"{position:,}", f"{max(0, status['end'] - position):,}")
+        yield node, role, _yes(node in sync), *numbers, connected, address
+
+
+def _yes(is_so: object) -> str:
+    return "yes" if is_so else "no"
