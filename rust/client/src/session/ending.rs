@@ -24,10 +24,20 @@ impl<W> Session<W> {
     /// Handles a connection that was lost, or could not be made.
     pub fn lost(&mut self, cause: &Failure, now_ms: u64) {
         self.disconnected(cause, false, now_ms);
-        if self.opened.is_some() {
+        if self.opened.is_some() && !self.awaits_primary(cause, now_ms) {
             self.report_opened(Err(cause.clone()));
             self.end(cause.clone(), now_ms);
         }
+    }
+
+    /// True while a client that was never connected goes on, because its nodes answer that another one is the primary: one takes over
+    /// soon.
+    fn awaits_primary(&mut self, cause: &Failure, now_ms: u64) -> bool {
+        if cause.not_primary().is_none() {
+            return false;
+        }
+        let since_ms = *self.awaits_since_ms.get_or_insert(now_ms);
+        now_ms.saturating_sub(since_ms) < self.options.hello_ms
     }
 
     /// As [`Self::lost`], if another node is tried at once: what waits for a connection goes on waiting.

@@ -62,6 +62,8 @@ pub struct Session<W> {
     delay_ms_max: u64,
     closed: Option<Failure>,
     opened: Option<W>,
+    /// When a node first answered that it is not the primary, while no connection was made yet.
+    awaits_since_ms: Option<u64>,
     requests: Requests<W>,
     next_number: u32,
     next_id: u64,
@@ -100,6 +102,7 @@ impl<W> Session<W> {
             delay_ms_max: u64::MAX,
             closed: None,
             opened: Some(opened),
+            awaits_since_ms: None,
             next_number: 1,
             next_id: 1,
             subscriptions: BTreeMap::new(),

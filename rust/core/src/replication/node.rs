@@ -52,11 +52,12 @@ impl Node {
         self.registrar.known().map(|known| &known.value)
     }
 
-    /// The node that leads, as far as this node has heard: itself, or the primary that it follows.
+    /// The node that leads, as far as this node has heard: itself, or the primary that it follows, unless that is silent.
     pub fn leader(&self) -> Option<NodeId> {
+        let is_heard = |heard_ms: u64| self.now_ms.saturating_sub(heard_ms) < self.timing.shrink_ms;
         match &self.role {
             Role::Leading(_) => Some(self.id),
-            Role::Replica(replica) => replica.primary,
+            Role::Replica(replica) => replica.primary.filter(|_| is_heard(replica.heard_ms)),
             Role::Claiming(_) => None,
         }
     }

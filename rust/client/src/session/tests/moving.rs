@@ -3,6 +3,7 @@
 use delaymq_core::wire::extension::errors::{Attribute, Value};
 
 use super::*;
+use crate::options::ClientOptions;
 
 fn not_primary() -> RemoteError {
     let error = RemoteError::new(ErrorCode::NotPrimary, "this node is not the primary");
@@ -127,19 +128,22 @@ fn a_subscription_moves_with_its_connection() {
 }
 
 #[test]
-fn a_client_is_opened_by_any_of_its_nodes_and_by_none_after_a_round() {
+fn a_client_is_opened_by_any_of_its_nodes_and_waits_for_a_primary_for_some_time() {
     let mut pair = Pair::new();
     pair.session.lost_one(&Failure::with_reason(Kind::Unreachable, "gone", "gone"), 0);
     pair.session.begin(pair.limits, 0);
     let hello = pair.asked();
     let cause = pair.refuse_as_not_primary(&hello).unwrap();
     pair.session.lost_one(&cause, 0);
-    assert!(pair.session.take_completed().is_empty() && pair.session.check().is_ok());
-    pair.server = Pair::server();
-    pair.session.begin(pair.limits, 0);
-    let hello = pair.asked();
-    let cause = pair.refuse_as_not_primary(&hello).unwrap();
-    pair.session.lost(&cause, 0);
+    let within_ms = ClientOptions::of_tests().hello_ms;
+    for now_ms in [500, 500 + within_ms - 1, 500 + within_ms] {
+        assert!(pair.session.take_completed().is_empty() && pair.session.check().is_ok());
+        pair.server = Pair::server();
+        pair.session.begin(pair.limits, now_ms);
+        let hello = pair.asked();
+        let cause = pair.refuse_as_not_primary(&hello).unwrap();
+        pair.session.lost(&cause, now_ms);
+    }
     let completed = pair.session.take_completed();
     assert!(matches!(completed.as_slice(), [("opened", outcome)] if is_not_primary(outcome)), "{completed:?}");
     assert!(pair.session.check().is_err());
