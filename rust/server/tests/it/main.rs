@@ -4,6 +4,7 @@
 
 mod access;
 mod broadcasts;
+mod cluster_pages;
 #[path = "../../../engine/tests/it/support/mod.rs"]
 mod engine_support;
 mod faults_of_qmq;
@@ -15,6 +16,7 @@ mod gathered_publishes;
 mod keeping;
 mod leases;
 mod limits;
+mod listening;
 mod memory;
 mod own_commands;
 #[path = "support/planting.rs"]
@@ -24,6 +26,8 @@ mod qmq;
 mod qmq_consumers;
 mod qmq_filters;
 mod quotas;
+mod relay;
+mod standby;
 mod stuck_disk;
 mod subjects;
 mod support;

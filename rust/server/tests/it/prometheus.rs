@@ -107,6 +107,11 @@ fn read(text: &str) -> Result<Vec<Family>, String> {
     Ok(families)
 }
 
+/// The text is a page that Prometheus can read.
+pub(crate) fn must_be_metrics(text: &str) {
+    read(text).unwrap();
+}
+
 fn check(family: &Family) -> Result<(), String> {
     let name = &family.name;
     if (family.kind == "counter") != name.ends_with("_total") {

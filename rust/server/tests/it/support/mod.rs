@@ -1,6 +1,7 @@
 //! What the tests of the server share: a served store, and a client of delaymq's own commands on a
 //! plain socket.
 
+pub(crate) mod group;
 pub(crate) mod qmq;
 
 use std::collections::VecDeque;
