@@ -68,17 +68,24 @@ impl Shared {
         class: Class,
         must_sync: bool,
     ) -> Result<Vec<Option<Outcome>>> {
-        self.ask_by(Submission { must_sync, ..submission(records, count, class) }, CommitUrgency::URGENT)
+        let submission = Submission { must_sync, ..submission(records, count, class) };
+        let range = self.begin_asking(submission, CommitUrgency::URGENT)?;
+        range.map_or_else(|| Ok(Vec::new()), |range| self.answers(range))
     }
 
-    /// As [`Self::ask`], with an urgency.
-    pub(crate) fn ask_by(&self, submission: Submission<'_>, urgency: CommitUrgency) -> Result<Vec<Option<Outcome>>> {
+    /// Submits records whose outcomes are expected, and has them written, here if no other thread does it. `None` if there
+    /// are no records.
+    pub(crate) fn begin_asking(
+        &self,
+        submission: Submission<'_>,
+        urgency: CommitUrgency,
+    ) -> Result<Option<Range<Sequence>>> {
         if submission.record_count == 0 {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let range = self.submit_expected(submission, urgency)?;
         self.lead(range.end);
-        self.answers(range)
+        Ok(Some(range))
     }
 
     /// True if a thread waits for something that is queued.

@@ -113,16 +113,15 @@ impl Shared {
         }
     }
 
-    /// As `ask_by`, for a request that the copies must keep. Fails also with `NotEnoughCopies` if it was taken and is on too
-    /// few copies.
+    /// Submits records of a request that the copies must keep, and waits for their outcomes, in order. Fails also with
+    /// `NotEnoughCopies` if they were taken and are on too few copies.
     pub(crate) fn ask_to_keep(
         &self,
         submission: Submission<'_>,
         urgency: CommitUrgency,
     ) -> Result<Vec<Option<Outcome>>> {
-        let range = self.submit_expected(submission, urgency)?;
-        self.lead(range.end);
-        self.kept_answers(range)
+        let range = self.begin_asking(submission, urgency)?;
+        range.map_or_else(|| Ok(Vec::new()), |range| self.kept_answers(range))
     }
 
     /// As `answers`, for such a request.

@@ -10,6 +10,7 @@
 mod changes;
 mod close;
 mod consumers;
+mod copies;
 mod event_loop;
 mod explorer;
 mod merges;
@@ -47,6 +48,11 @@ fn who_consumes_gets_what_is_durable_once_and_at_once() {
         tries(&format!("consumers, {name}"), ORDERS, durability, consumers::consumers);
     }
     tries("what is due later", ORDERS, Durability::Disk, consumers::later);
+}
+
+#[test]
+fn what_the_copies_have_is_answered_and_delivered_at_once() {
+    tries("copies", ORDERS, Durability::Disk, copies::committed);
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{FileEpochSource, Identity};
+use delaymq_core::message_log::{FileEpochSource, Identity, OPENING_SEGMENT_BYTES};
 use delaymq_core::storage::{Crash, MemoryStorage, Storage, StorageFile};
-use delaymq_core::store::recover;
-use delaymq_core::units::Millis;
+use delaymq_core::store::{Follower, NewStore, open_identity, recover};
+use delaymq_core::units::{Epoch, Millis};
 use delaymq_engine::{
-    Clock, ClockReading, Due, Durability, Options, OwnerOptions, PublishBatch, Store, SubscribeOptions, Subscription,
-    modelled,
+    Clock, ClockReading, Due, Durability, Leading, Options, OwnerOptions, PublishBatch, Store, SubscribeOptions,
+    Subscription, modelled,
 };
 
 /// What the wall clock shows when a model begins.
@@ -141,6 +141,28 @@ impl<T> Drop for Kept<T> {
     }
 }
 
+/// News of a store for the thread of its node.
+#[derive(Default)]
+pub(crate) struct Told {
+    is_told: shuttle::sync::Mutex<bool>,
+    changed: shuttle::sync::Condvar,
+}
+
+impl Told {
+    pub(crate) fn tell(&self) {
+        *self.is_told.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for news since the last call.
+    pub(crate) fn wait(&self) {
+        let mut is_told = self.is_told.lock().unwrap();
+        while !std::mem::take(&mut *is_told) {
+            is_told = self.changed.wait(is_told).unwrap();
+        }
+    }
+}
+
 /// What a stop at this moment would leave of a store, and what the next opening would find.
 pub(crate) struct Left {
     pub(crate) pending: u64,
@@ -175,6 +197,28 @@ impl World {
         };
         let storage = Arc::new(Disk(self.disk.clone()));
         Kept::new(Store::open_on(storage, &self.folder, options, &mut |_| {}).unwrap())
+    }
+
+    /// Makes a copy of a group, which leads in its first epoch, and returns what tells its node of news.
+    pub(crate) fn lead(&self) -> (Kept<Arc<Store>>, Arc<Told>) {
+        let storage: Arc<dyn Storage> = Arc::new(Disk(self.disk.clone()));
+        let new = NewStore { stream: [7; 16], node: [1; 16], segment_bytes: 64 << 10 };
+        let identity = open_identity(storage.as_ref(), Some(new)).unwrap();
+        let (owner, opening) = (OwnerOptions::default(), OPENING_SEGMENT_BYTES);
+        let follower = Follower::open(Arc::clone(&storage), &identity, owner, opening, &mut |_| {}).unwrap();
+        let told = Arc::new(Told::default());
+        let tells = Arc::clone(&told);
+        let leading = Leading {
+            storage,
+            path: self.folder.clone(),
+            options: Options { durability: self.durability, clock: Arc::new(ModelClock), ..Options::default() },
+            identity,
+            parts: follower.lead(),
+            checkpoint: None,
+            epoch: Epoch(1),
+            changed: Arc::new(move || tells.tell()),
+        };
+        (Kept::new(Store::lead(leading).unwrap()), told)
     }
 
     fn crashed(&self) -> MemoryStorage {

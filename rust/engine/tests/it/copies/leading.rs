@@ -1,7 +1,7 @@
 //! How a store begins to lead, and how it ends.
 
 use delaymq_core::error::Error;
-use delaymq_core::message_log::Durability;
+use delaymq_core::message_log::{Durability, segment_path};
 use delaymq_core::replication::LogView;
 use delaymq_core::store::CheckpointProgress;
 use delaymq_core::units::{Epoch, Sequence};
@@ -44,7 +44,11 @@ fn a_store_that_is_closed_goes_on_and_one_that_is_dropped_writes_nothing_more() 
     let follower = copy.follow();
     assert_eq!(follower.ends().end(), end);
     let store = Store::lead(copy.leading(follower, 2)).unwrap();
+    let written = store.status().unwrap().position.segment().unwrap();
+    let bytes = || std::fs::read(copy.path().join(segment_path(written))).unwrap();
+    let before = bytes();
     drop(store);
+    assert!(bytes() == before, "not even a seal");
     // The lock is the caller's.
     assert!(matches!(delaymq_engine::StoreLock::take(copy.path()), Err(Error::Locked { .. })));
     let store = copy.lead_begun(3);
