@@ -64,5 +64,7 @@ def test_codes_of_errors() -> None:
     assert found["Locked"] is found["Busy"] is found["Stopping"] is Exit.BUSY
     assert found["Unreachable"] is found["TimedOut"] is found["ProtocolError"] is Exit.NO_SERVER
     assert found["NotPrimary"] is Exit.NO_SERVER
+    assert found["NotEnoughCopies"] is Exit.BUSY
+    assert code_of(errors.NotEnoughCopies("x", maybe_stored=True)) is Exit.AMBIGUOUS
     assert (found["Unauthorized"], found["AmbiguousError"]) == (Exit.UNAUTHORIZED, Exit.AMBIGUOUS)
     assert not re.search(r"Traceback", PAGE)

@@ -16,6 +16,7 @@ from delaymq.errors import (
     Locked,
     MissingFile,
     NamesFull,
+    NotEnoughCopies,
     ProtocolError,
     Stopping,
     TimedOut,
@@ -51,7 +52,7 @@ MEANINGS = {
     Exit.USAGE: "the command line, the configuration or a line of the input is wrong",
     Exit.STORE: "the store cannot be used this way, or the operating system refused a call",
     Exit.DAMAGED: "the store is damaged or one of its files is missing; nothing was changed",
-    Exit.BUSY: "another process has the store open, or the server is too busy; nothing was done",
+    Exit.BUSY: "another process has the store open, the server is too busy, or has too few copies; nothing was done",
     Exit.FULL: "the disk, or the table of keys or ids, is full; nothing of the refused request is stored",
     Exit.PART: "only a part was done: a receipt was too late, a key taken or free, a row invalid, or fewer came",
     Exit.NO_SERVER: "no delaymq server answers there, or not in time; the request can be repeated as it is",
@@ -66,7 +67,7 @@ KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], .
     ((UsageError, InvalidArgument, WrongType), Exit.USAGE),
     ((DiskFull, NamesFull), Exit.FULL),
     (KeyTaken, Exit.PART),
-    ((Locked, Busy, Stopping), Exit.BUSY),
+    ((Locked, Busy, Stopping, NotEnoughCopies), Exit.BUSY),
     ((Corrupt, MissingFile, WouldVanish), Exit.DAMAGED),
     ((Unreachable, TimedOut, ProtocolError), Exit.NO_SERVER),
     (Unauthorized, Exit.UNAUTHORIZED),
@@ -77,4 +78,6 @@ KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], .
 
 def code_of(error: DelaymqError) -> Exit:
     """Returns the exit code of an error."""
+    if isinstance(error, NotEnoughCopies) and error.maybe_stored:
+        return Exit.AMBIGUOUS
     return next(code for kinds, code in KINDS if isinstance(error, kinds))
