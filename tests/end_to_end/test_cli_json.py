@@ -17,6 +17,7 @@ from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.input.settings import KEYS
 from delaymq.testing import Clock, open_store, serve
+from groups import Group, in_file
 from places import Place, place_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -161,6 +162,24 @@ def serving(found: Printed, folder: Path) -> None:
         assert process.wait(20) == 0
 
 
+def grouped(found: Printed, folder: Path) -> None:
+    """A group of two nodes, as its primary shows it."""
+    folder.mkdir()
+    with Group(folder, in_file(folder), count=2) as group:
+        found.note("cluster create --json", [group.create()])
+        for node in group.nodes:
+            node.start()
+        group.await_whole()
+        where = f"http://{group.await_primary().http_address}"
+        printed = json.loads(command("cluster", "status", "--http", where, "--json").stdout)
+        found.note("cluster status --json", [printed])
+        status = printed["status"]
+        assert printed["register"] == status["register"]
+        shown = {"status": [status], **{name: [status[name]] for name in ("register", "primary")}}
+        for name, objects in {**shown, **{name: status[name] for name in ("nodes", "copies")}}.items():
+            found.note(f"{name} of cluster status", objects)
+
+
 def stepped(found: Printed, folder: Path) -> None:
     """A clock that holds dispatch, and the acceptance of its step."""
     clock = Clock()
@@ -177,6 +196,7 @@ def stepped(found: Printed, folder: Path) -> None:
 def test_what_is_printed_has_the_names_of_the_table_and_no_others(printed: Printed, tmp_path: Path) -> None:
     configuration(printed)
     serving(printed, tmp_path / "served")
+    grouped(printed, tmp_path / "grouped")
     stepped(printed, tmp_path / "stepped")
     row = Row("append", "messages/s", 2.0, 4.0, 0.5, "os", 7, {"runs": 3})
     printed.note("bench --json", [json.loads(row.to_json())])
