@@ -39,9 +39,13 @@ serve 2 && nodes="$first $!"
 serve 3 && nodes="$nodes $!"
 
 # Publishes are refused until two copies follow.
-until $delaymq publish order 'pay for order 42' --delay 2s --server "$clients" --message-id order-42 --deduplicate 2>>refused.log; do
+until $delaymq publish order 'pay for order 42' --delay 2s --server "$clients" \
+    --message-id order-42 --deduplicate 2>>refused.log; do
     sleep 0.2
 done
 $delaymq cluster status --config node1.toml
 kill -9 "$first"
-$delaymq consume order --group billing --count 1 --server "$clients"
+# Another node is the primary a few seconds later.
+until $delaymq consume order --group billing --count 1 --server "$clients" 2>>refused.log; do
+    sleep 0.2
+done

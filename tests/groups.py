@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -135,6 +136,28 @@ class Group:
         """Runs a verb of the administrator on a node."""
         where = ("--http", f"http://{node.http_address}", "--token-file", self.token_file)
         return command("cluster", *words, *where)
+
+
+@contextmanager
+def paused(*nodes: Served) -> Iterator[None]:
+    """Stops the processes of nodes, all of their threads, until the end of the block."""
+
+    def is_stopped() -> bool:
+        states = (
+            task.read_text().rpartition(") ")[2][0]
+            for node in nodes
+            for task in Path(f"/proc/{node.process.pid}/task").glob("*/stat")
+        )
+        return all(state == "T" for state in states)
+
+    for node in nodes:
+        node.process.send_signal(signal.SIGSTOP)
+    try:
+        await_true(is_stopped, "the threads stop")
+        yield
+    finally:
+        for node in nodes:
+            node.process.send_signal(signal.SIGCONT)
 
 
 class Traffic:

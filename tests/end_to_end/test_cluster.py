@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import pytest
 
 import delaymq
 from commanding import arguments_of, command, refused
-from groups import PATIENCE_SECONDS, Group, await_true, in_etcd, in_file, traffic
+from groups import PATIENCE_SECONDS, Group, await_true, in_etcd, in_file, paused, traffic
 
 PAUSE_SECONDS = 6  # twice the time after which a silent primary is replaced
 
@@ -63,16 +63,31 @@ def test_a_paused_primary_steps_down_when_it_wakes(group: Group) -> None:
     with traffic(group.url) as flowing:
         flowing.await_more()
         first = group.await_primary()
-        first.process.send_signal(signal.SIGSTOP)
-        try:
+        with paused(first):
             time.sleep(PAUSE_SECONDS)
-        finally:
-            first.process.send_signal(signal.SIGCONT)
         await_true(lambda: group.status(first)["role"] == "replica", "it steps down")
         group.await_primary(other_than=first)
         flowing.await_more()
         group.await_whole()
         flowing.end()
+
+
+def test_a_message_that_is_on_one_disk_is_not_answered_as_stored(group: Group) -> None:
+    primary = group.await_primary()
+    replicas = [node for node in group.nodes if node is not primary]
+    with delaymq.connect(primary.url, timeout=PATIENCE_SECONDS) as client:
+        client.publish("order", b"on two disks", delay=3600)
+        with paused(*replicas):
+            # The first is on its way when the replicas are found to be silent. The second is refused.
+            with pytest.raises(delaymq.NotEnoughCopies) as caught:
+                client.publish("order", b"on one disk", delay=3600)
+            assert (caught.value.copies, caught.value.min_copies, caught.value.maybe_stored) == (1, 2, True)
+            with pytest.raises(delaymq.NotEnoughCopies) as caught:
+                client.publish("order", b"nowhere", delay=3600)
+            assert not caught.value.maybe_stored
+            await_true(lambda: not group.status(primary)["accepts_publishes"], "the status says so, a little later")
+        group.await_whole()
+        client.publish("order", b"on three disks", delay=3600)
 
 
 def test_a_client_of_a_replica_is_sent_to_the_primary_and_a_reader_reads_its_folder(group: Group) -> None:
@@ -204,13 +219,21 @@ def test_a_copied_folder_does_not_make_a_second_node(group: Group) -> None:
     shutil.copytree(source.folder, copied.folder)
     source.start()
     await_true(lambda: group.status(primary)["accepts_publishes"], "two nodes go on")
-    # Both have one id: only one of them counts as a copy.
     copied.start()
-    time.sleep(1)
-    register = group.status(primary)["register"]
-    assert len(register["sync"]) <= 2
+    words = "the other node has the same id, so the folder of one of them is a copy of the other's"
+    await_true(lambda: words in copied.said() or words in source.said(), "it is said")
+    await_true(lambda: len(group.status(primary)["register"]["sync"]) == 2, "both have one id, and count once")
+    # They also take each other's connections, which holds up the group.
+    copied.kill()
     with delaymq.connect(primary.url, timeout=PATIENCE_SECONDS) as client:
-        client.publish("order", b"1", delay=3600)
+
+        def is_stored() -> bool:
+            with contextlib.suppress(delaymq.NotEnoughCopies):
+                client.publish("order", b"1", message_id="one", deduplicate=True)
+                return True
+            return False
+
+        await_true(is_stored, "the group goes on")
 
 
 def test_a_group_whose_register_is_in_etcd(tmp_path: Path) -> None:
