@@ -75,6 +75,9 @@ def test_the_details_that_name_a_case() -> None:
     assert values("replay", "ready") == [10_000_000] * 2
     assert values("replay", "delay_ms_max") == [0, 4_000]
     assert values("filters", "consumer") == ["subscription", "qmq"]
+    assert values("failover", "moment") == ["publish", "delivery"]
+    assert values("copies", "call") == ["publish", "publish_many"]
+    assert values("catch_up", "nodes") == [2]
 
 
 def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
@@ -126,6 +129,8 @@ def test_what_must_be_reached_stands_in_the_cases_and_grows_with_a_burst() -> No
         {"ratio": 0.75},
         *[{}] * 2,
     ]
+    assert marked(planned(["failover"], quick=False)) == [{"value": 3.7, "p99_s": 4.5}] * 2
+    assert marked(planned(["copies", "catch_up"], quick=False)) == [{}, {"ratio": 0.4}, {"ratio": 0.5}]
     floors = {mark.figure for cases in BENCHES.values() for case in cases(False) for mark in case.must if mark.is_floor}
     assert floors == {"value", "listed_per_s", "ratio"}
 
@@ -144,7 +149,7 @@ def test_nothing_is_asked_of_a_quick_run() -> None:
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:
     through = {"listing", "lateness", "loopback", "connections", "clients", "asyncio_client", "held_pulls", "idle"}
-    through |= {"ready", "neighbour", "filters"}
+    through |= {"ready", "neighbour", "filters", "failover", "copies", "catch_up"}
     assert {case.bench for case in planned([], quick=False, served=True)} == through
     assert [case.detail["over"] for case in planned(["lateness"], quick=True, served=True)] == ["tcp"]
     assert planned(["append"], quick=True, served=True) == []

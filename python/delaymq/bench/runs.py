@@ -15,6 +15,7 @@ from delaymq.bench.cases import (
     changes,
     clients,
     commit,
+    copies,
     event_loop,
     filters,
     lateness,
@@ -56,6 +57,9 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "idle": standing.cases_idle,
     "ready": standing.cases_ready,
     "neighbour": standing.cases_neighbour,
+    "failover": copies.cases_failover,
+    "copies": copies.cases,
+    "catch_up": copies.cases_catch_up,
 }
 
 

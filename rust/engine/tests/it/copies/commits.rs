@@ -71,6 +71,7 @@ fn what_a_killed_primary_had_committed_is_kept_and_the_rest_is_its_tail() {
     let kept = committing(&store, ENOUGH, || try_publish(&store, LATER, "committed").unwrap());
     // The next batch says that the one before is committed.
     let mut batch = store.batch();
+    batch.push("another", LATER, &[0; 5], b"uncommitted").unwrap();
     batch.push("later", LATER, &[0; 5], b"uncommitted").unwrap();
     let open = store.submit(&mut batch).unwrap();
     eventually("it is durable", || store.durable() >= open.end());
@@ -83,7 +84,7 @@ fn what_a_killed_primary_had_committed_is_kept_and_the_rest_is_its_tail() {
     let store = delaymq_engine::Store::lead(copy.leading(follower, 2)).unwrap();
     assert_eq!(store.status().unwrap().pending, 1);
     store.commit(open.end(), ENOUGH).unwrap();
-    eventually("the tail is applied", || store.status().unwrap().pending == 2);
+    eventually("the tail is applied", || store.status().unwrap().pending == 3);
     assert!(!store.has_begun());
     commit_all(&store, ENOUGH);
     assert!(store.has_begun());
@@ -92,14 +93,17 @@ fn what_a_killed_primary_had_committed_is_kept_and_the_rest_is_its_tail() {
     assert_eq!(epochs, [1, 2]);
     committing(&store, ENOUGH, || {
         assert_eq!(store.cancel(&kept).unwrap(), CancelOutcome::Done, "receipts of the epoch before are known");
-        // The subject came with the tail, and has one number.
+        // The subject came with the tail, and keeps its number.
         let mut batch = store.batch();
         batch.push("later", Due::After(0), &[0; 5], b"of the same subject").unwrap();
         store.publish(&mut batch).unwrap();
         let messages = subscribe(&store, "later", "billing");
         assert_eq!(bodies(&consume(&messages, 1)), ["of the same subject"]);
+        let listed = store.subjects().unwrap();
+        let grown: Vec<_> = listed.iter().filter(|subject| subject.next_number.0 > 1).collect();
+        assert!(matches!(grown.as_slice(), [later] if later.name == "later"), "{listed:?}");
     });
-    assert_eq!(store.status().unwrap().pending, 1);
+    assert_eq!(store.status().unwrap().pending, 2);
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn a_failed_disk_is_told_and_nothing_is_committed_any_more() {
     let ticket = store.submit(&mut batch).unwrap();
     let failed = ticket.wait(Duration::from_secs(10)).unwrap_err();
     assert!(matches!(failed, Error::Poisoned { .. }), "{failed}");
-    assert!(copy.told.load(Ordering::SeqCst) >= told + 2, "once for the batch, once for the failure");
+    eventually("the batch and the failure are told", || copy.told.load(Ordering::SeqCst) >= told + 2);
     assert!(matches!(store.commit(ticket.end(), ENOUGH), Err(Error::Poisoned { .. })));
     assert!(matches!(store.ship(ticket.end(), 1), Err(Error::Poisoned { .. })));
     drop(store);

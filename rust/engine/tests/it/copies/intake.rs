@@ -112,5 +112,7 @@ fn what_was_taken_on_too_few_copies_may_be_stored() {
 fn loads_are_refused() {
     let copy = Copy::new(1);
     let store = copy.lead_begun(1);
-    assert!(matches!(load(&store), Err(Error::InvalidArgument { argument: "runs", .. })));
+    let refused = load(&store).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "runs", .. }));
+    assert!(refused.to_string().contains("a store without copies"), "{refused}");
 }
