@@ -2,8 +2,7 @@
 //! of that request, within the limits of a peer that a server does not know yet.
 
 use std::io;
-use std::net::{IpAddr, Shutdown};
-use std::time::Duration;
+use std::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
 use delaymq_core::wire::connection::Ending;
@@ -13,7 +12,6 @@ use delaymq_core::wire::extension::{HELLO, OWN_COMMANDS};
 use delaymq_core::wire::frame::{HEAD_BYTES, Header, put_frame, read_head};
 use delaymq_core::wire::malformed::Malformed;
 use delaymq_core::wire::quota::admission::{Admission, admission};
-use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -22,11 +20,8 @@ use crate::connection::sockets::{is_passing, within, write};
 use crate::standby::relay;
 use crate::standby::state::StandbyState;
 
-/// How long an answered peer may take to close the connection. A standby that closes it while bytes of the peer arrive
-/// would make the peer's system drop the answer.
-const LINGER: Duration = Duration::from_secs(1);
-/// Bytes of one read after the answer.
-const DROPPED_BYTES: usize = 4 << 10;
+/// Bytes of one read.
+const PIECE_BYTES: usize = 4 << 10;
 
 /// The first request of a connection.
 struct First {
@@ -104,7 +99,7 @@ async fn hear(state: &StandbyState, socket: &TcpStream) -> Result<First, Ending>
 async fn read(socket: &TcpStream, input: &mut BytesMut, bytes_max: usize) -> io::Result<bool> {
     loop {
         socket.readable().await?;
-        let mut piece = [0; DROPPED_BYTES];
+        let mut piece = [0; PIECE_BYTES];
         let room = bytes_max.saturating_sub(input.len()).min(piece.len());
         match socket.try_read(piece.get_mut(..room).unwrap_or_default()) {
             Ok(count) => {
@@ -148,26 +143,14 @@ fn not_primary(state: &StandbyState) -> RemoteError {
     error.with(Attribute::Address, primary.address.as_str()).with(Attribute::Epoch, u64::from(primary.epoch.0))
 }
 
-/// Answers with the error, and waits until the peer has closed the connection.
+/// Answers with the error.
 async fn say(state: &StandbyState, socket: &TcpStream, asked: &Header, error: &RemoteError) {
     let counters = &state.entrance().counters;
     counters.failed.add(error.code.number());
     let mut out = Vec::new();
     // Long texts of an error are shortened, and it has few details.
     drop(put_frame(&mut out, asked.answered(error.code.number()), |out| error.put(out)));
-    if within(state.reader_patience(), write(socket, &out)).await.is_err() {
-        return;
-    }
-    counters.bytes_out.add(out.len() as u64);
-    drop(SockRef::from(socket).shutdown(Shutdown::Write));
-    let ends = async {
-        let mut dropped = BytesMut::new();
-        while matches!(read(socket, &mut dropped, DROPPED_BYTES).await, Ok(true)) {
-            dropped.clear();
-        }
-    };
-    tokio::select! {
-        () = state.stops() => {}
-        _ = timeout(LINGER, ends) => {}
+    if within(state.reader_patience(), write(socket, &out)).await.is_ok() {
+        counters.bytes_out.add(out.len() as u64);
     }
 }

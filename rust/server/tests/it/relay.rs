@@ -155,8 +155,8 @@ fn a_client_that_does_not_read_is_closed_and_others_go_on() {
     good.ask_pull(&pull("order", "g", "consumer"));
     let (mut second, _) = listener.accept().unwrap();
     echo_once(&mut second, &mut good.socket);
-    writes.join().unwrap();
     eventually("the slow one is closed", || value_of(&standby, "delaymq_relayed_connections") == 1);
+    writes.join().unwrap();
     echo_once(&mut second, &mut good.socket);
     end(&standby);
     drop(slow);
