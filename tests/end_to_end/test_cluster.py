@@ -164,6 +164,28 @@ def test_a_node_ends_by_a_signal(group: Group) -> None:
     assert all("delaymq: stopped" in node.said() for node in group.nodes)
 
 
+def test_nobody_takes_over_by_a_register_of_another_coordinator_until_an_operator_confirms(group: Group) -> None:
+    register = group.folder / "register"
+    found = json.loads(register.read_text())
+    found["coordinator"] = found["coordinator"] % 2**32 + 1
+    found["version"] += 1
+    restored = group.folder / "restored"
+    restored.write_text(json.dumps(found))
+    restored.replace(register)
+    await_true(lambda: all(group.status(node)["awaits_confirmation"] for node in group.nodes), "they have seen it")
+    first = next(node for node in group.nodes if group.status(node)["role"] == "primary")
+    first.kill()
+    time.sleep(PAUSE_SECONDS)
+    others = [node for node in group.nodes if node is not first]
+    assert all(group.status(node)["role"] == "replica" for node in others)
+    shown = command("cluster", "status", "--http", f"http://{others[0].http_address}", *group.settings[0]).stdout
+    assert f"`delaymq cluster confirm {found['coordinator']}`" in shown
+    for node in others:
+        ended = group.ask(node, "confirm", str(found["coordinator"]))
+        assert ended.returncode == 0, ended.stderr
+    group.await_primary(other_than=first)
+
+
 def served_in_vain(group: Group, place: int, *more: str) -> str:
     """The one line of a node that cannot start."""
     node = group.nodes[place]

@@ -196,7 +196,7 @@ def test_a_status_is_a_table() -> None:
     ("changed", "words"),
     [
         ({"register": None}, "the register was not read yet"),
-        ({"awaits_confirmation": True}, "`delaymq cluster confirm 7`"),
+        ({"awaits_confirmation": True}, "`delaymq cluster confirm COORDINATOR`"),
         ({"is_fit": False}, "not fit to be the primary"),
         ({"accepts_publishes": False}, "publishes are refused: too few copies follow"),
         ({"copies": [{"node": TWO, "durable": None, "has_diverged": True}]}, f"the copy of {TWO} has diverged"),
@@ -206,6 +206,14 @@ def test_each_trouble_is_a_line(changed: dict[str, Any], words: str) -> None:
     assert not any("TROUBLE" in line for line in status_lines(STATUS))
     [line] = [line for line in status_lines({**STATUS, **changed}) if line.startswith("TROUBLE: ")]
     assert words in line
+
+
+def test_a_register_that_is_not_believed_is_shown() -> None:
+    waits = {**STATUS, "awaits_confirmation": True}
+    lines = list(status_lines(waits, {**STATUS["register"], "coordinator": 8, "primary": TWO}))
+    [line] = [line for line in lines if line.startswith("TROUBLE: ")]
+    assert "`delaymq cluster confirm 8`" in line
+    assert rows_of(lines)[-3:] == [[ONE, "replica", "yes"], [TWO, "primary", "yes"], [THREE, "replica", "no"]]
 
 
 def test_a_replica_that_takes_no_publishes_is_no_trouble() -> None:

@@ -12,19 +12,27 @@ Shown = Mapping[str, Any]
 HEADS = ("node", "role", "in set", "position", "lag", "connected", "clients connect to")
 
 
-def status_lines(status: Shown) -> Iterator[str]:
-    """Yields what a node says of itself and the others."""
+def status_lines(status: Shown, restored: Shown | None = None) -> Iterator[str]:
+    """Yields what a node says of itself and the others.
+
+    Args:
+        status: The status of the node.
+        restored: The register, if the node waits until an operator has confirmed it, and if it could be read.
+    """
     register = status.get("register") or {}
     primary = status.get("primary")
     where = "unknown" if primary is None else f"{primary['node']} at {primary.get('address') or 'an unknown address'}"
     yield f"node {status['node']} is {status['role']}, epoch {status['epoch']}; the primary is {where}"
-    yield from _troubles(status, register)
+    yield from _troubles(status, "COORDINATOR" if restored is None else str(restored["coordinator"]))
     sync = register.get("sync", ())
     yield (
         f"stream {status['stream']}, committed up to {status['committed']:,}; {len(sync)} nodes have every fact, "
         f"at least {register.get('min_copies', 'an unknown number')} must"
     )
     yield table(HEADS, list(_rows(status, register)), sys.stdout)
+    if restored is not None:
+        yield "the register that the node does not believe yet:"
+        yield from register_lines(restored, "")
 
 
 def register_lines(register: Shown | None, place: str) -> Iterator[str]:
@@ -41,14 +49,14 @@ def register_lines(register: Shown | None, place: str) -> Iterator[str]:
     yield table(HEADS[:3], rows, sys.stdout)
 
 
-def _troubles(status: Shown, register: Shown) -> Iterator[str]:
+def _troubles(status: Shown, coordinator: str) -> Iterator[str]:
     restored = (
         "the register is another one than before, restored or made anew, so no node takes over: compare it, then "
-        f"`delaymq cluster confirm {register.get('coordinator', '')}`"
+        f"`delaymq cluster confirm {coordinator}`"
     )
     is_primary = status["role"] == "primary"
     troubles = (
-        (not register, "the register was not read yet"),
+        (not status.get("register"), "the register was not read yet"),
         (status.get("awaits_confirmation"), restored),
         (not status.get("is_fit", True), "the node is not fit to be the primary: its clock or store needs attention"),
         (is_primary and not status.get("accepts_publishes"), "publishes are refused: too few copies follow"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from delaymq.cli.input.stores import PROOF_HELP, add_settings, folder_of, settin
 from delaymq.cli.output.group_of_copies import register_lines, status_lines
 from delaymq.cli.server.cluster_options import cluster_of, min_copies_of, register_of
 from delaymq.cli.server.pages import http_of, page, post
-from delaymq.errors import Unreachable
+from delaymq.errors import StoreError, Unreachable
 
 TIMEOUT_SECONDS = 10.0
 EXAMPLES = (
@@ -125,16 +126,25 @@ def run_status(chosen: argparse.Namespace) -> int:
         if "cluster.register" not in settings:
             raise
         return _show_register(chosen, settings, url, error)
+    restored = None
+    if status.get("awaits_confirmation") and "cluster.register" in settings:
+        with suppress(StoreError):  # the rest of the status is of use without it
+            restored = _register(settings)
     if chosen.json:
-        print(json.dumps({"http": url, "status": status, "register": status.get("register"), "reason": None}))
+        register = restored or status.get("register")
+        print(json.dumps({"http": url, "status": status, "register": register, "reason": None}))
     else:
-        print("\n".join(status_lines(status)))
+        print("\n".join(status_lines(status, restored)))
     return Exit.DONE
 
 
-def _show_register(chosen: argparse.Namespace, settings: Settings, url: str, error: Unreachable) -> int:
+def _register(settings: Settings) -> dict[str, Any] | None:
     text = _core.read_register(register_of(settings))
-    register: dict[str, Any] | None = None if text is None else json.loads(text)
+    return None if text is None else dict(json.loads(text))
+
+
+def _show_register(chosen: argparse.Namespace, settings: Settings, url: str, error: Unreachable) -> int:
+    register = _register(settings)
     if chosen.json:
         print(json.dumps({"http": url, "status": None, "register": register, "reason": str(error)}))
         return Exit.NO_SERVER
