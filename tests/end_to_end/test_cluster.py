@@ -138,10 +138,10 @@ def test_the_status_is_a_table_and_the_register_where_no_node_answers(group: Gro
     assert (said.returncode, found["status"], found["register"]["primary"]) == (8, None, identity)
 
 
-def test_a_lost_node_is_replaced_by_an_empty_folder(group: Group) -> None:
+def test_a_primary_that_is_lost_with_its_disk_is_replaced_by_an_empty_folder(group: Group) -> None:
     with traffic(group.url) as flowing:
         flowing.await_more()
-        lost = next(node for node in group.nodes if node is not group.await_primary())
+        lost = group.await_primary()
         before = group.status(lost)["node"]
         lost.kill()
         shutil.rmtree(lost.folder)

@@ -70,6 +70,7 @@ impl Node {
 }
 
 /// Stream and node of the first copy of a new group, in hexadecimal digits.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, segment_bytes, register, min_copies, /))]
 pub(crate) fn create_group(
