@@ -197,13 +197,17 @@ impl Copy {
         }
     }
 
-    /// Does a piece of a follower's checkpoint. False if there is nothing to do.
+    /// Does a piece of a follower's checkpoint, or vouches for its log. False if there is nothing more to do now. Call it while
+    /// nothing comes.
     pub(crate) fn tend(&mut self, now: Millis) -> Outcome<bool> {
         let Role::Following(follower) = &mut self.role else { return Ok(false) };
         if self.checkpoint.is_none() && follower.owner().checkpoint_due() {
             self.checkpoint = follower.owner_mut().freeze();
         }
-        let Some(work) = &mut self.checkpoint else { return self.remove(now) };
+        let Some(work) = &mut self.checkpoint else {
+            follower.witness()?;
+            return self.remove(now);
+        };
         match work.write_piece(&self.storage, PIECE_BYTES, follower.synced().location)? {
             CheckpointProgress::More => {}
             CheckpointProgress::WaitForSync(_) => {

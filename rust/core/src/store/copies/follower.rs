@@ -111,6 +111,21 @@ impl Follower {
         Ok(())
     }
 
+    /// Vouches for the end of the log, durably, if everything in it is committed: readers without the lock then see all of it.
+    /// A batch says only what was committed before it. Call it while no batches come. Returns true if it wrote something.
+    ///
+    /// # Errors
+    /// Those of the storage. The copy must be opened again then.
+    pub fn witness(&mut self) -> Result<bool> {
+        if !self.parts.tail.is_empty() || !self.parts.appender.witness_due() {
+            return Ok(false);
+        }
+        let position = self.parts.owner.state().position;
+        let has_written = self.parts.appender.append_witness(position.trusted, false, position.end)?;
+        self.parts.ends.synced(self.parts.appender.synced().sequence);
+        Ok(has_written)
+    }
+
     /// Applies everything before `end`, which is committed.
     ///
     /// # Errors

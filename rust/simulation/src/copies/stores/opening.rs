@@ -45,13 +45,14 @@ pub(super) fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
     Identity { clustered: true, ..identity }.write(storage.as_ref())
 }
 
-/// Begins a checkpoint of a copy, or does a piece of the one under way. True if that was the last.
+/// Vouches for the log of a copy, and begins a checkpoint of it, or does a piece of the one under way. True if that was the last.
 pub(super) fn tend_follower(
     follower: &mut Follower,
     under_way: &mut Option<CheckpointWork>,
     storage: &Arc<dyn Storage>,
     budget_bytes: u64,
 ) -> Result<bool> {
+    follower.witness()?;
     if under_way.is_none() {
         *under_way = follower.owner_mut().freeze();
     }
