@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use delaymq_core::units::Millis;
 use delaymq_core::wire::http::HttpRequest;
 
-use crate::connection::host::Host;
+use crate::access::control::AccessControl;
 use crate::http::administrator;
 use crate::http::page::{JSON, Page, text};
 
@@ -43,11 +44,17 @@ pub(super) fn method(path: &str) -> Option<&'static str> {
 }
 
 /// The page of a request whose path and method were checked.
-pub(super) fn page(host: &impl Host, cluster: &dyn ClusterPages, request: &HttpRequest<'_>, address: IpAddr) -> Page {
+pub(super) fn page(
+    cluster: &dyn ClusterPages,
+    access: &AccessControl,
+    request: &HttpRequest<'_>,
+    address: IpAddr,
+    now: Millis,
+) -> Page {
     if request.path == "/cluster" {
         return Page { status: 200, kind: JSON, body: cluster.status() };
     }
-    if let Some((status, words)) = administrator::refusal(&host.entrance().access, request, address, host.now()) {
+    if let Some((status, words)) = administrator::refusal(access, request, address, now) {
         return text(status, format!("{words}\n"));
     }
     if request.path == "/cluster/switchover" {

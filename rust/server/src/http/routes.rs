@@ -70,7 +70,9 @@ async fn route<H: Host>(host: &Rc<H>, request: &HttpRequest<'_>, address: IpAddr
     }
     match (request.path, cluster) {
         ("/health", _) => text(200, "the server runs\n"),
-        (_, Some(cluster)) if of_cluster.is_some() => cluster::page(&**host, cluster, request, address),
+        (_, Some(cluster)) if of_cluster.is_some() => {
+            cluster::page(cluster, &host.entrance().access, request, address, host.now())
+        }
         _ => Rc::clone(host).page(request, address).await,
     }
 }

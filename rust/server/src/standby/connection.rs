@@ -15,7 +15,7 @@ use delaymq_core::wire::quota::admission::{Admission, admission};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::connection::host::{Accepted, Host};
+use crate::connection::host::Accepted;
 use crate::connection::sockets::{is_passing, within, write};
 use crate::standby::relay;
 use crate::standby::state::StandbyState;
@@ -39,7 +39,7 @@ pub(super) async fn run(state: &StandbyState, accepted: Accepted) {
         () = state.stops() => return,
         first = hear(state, &socket) => first,
     };
-    let entrance = state.entrance();
+    let entrance = &state.entrance;
     let first = match first {
         Ok(first) => first,
         Err(Ending::PeerClosed) => return,
@@ -122,7 +122,7 @@ fn answer(state: &StandbyState, first: &First, address: IpAddr) -> RemoteError {
             Ok(_) => return not_primary(state),
             Err(malformed) => return RemoteError::from(&malformed),
         };
-        let verdict = state.entrance().access.enter(address, hello.token, state.now());
+        let verdict = state.entrance.access.enter(address, hello.token, state.now());
         if let Some(refusal) = verdict.refusal() {
             return refusal;
         }
@@ -145,7 +145,7 @@ fn not_primary(state: &StandbyState) -> RemoteError {
 
 /// Answers with the error.
 async fn say(state: &StandbyState, socket: &TcpStream, asked: &Header, error: &RemoteError) {
-    let counters = &state.entrance().counters;
+    let counters = &state.entrance.counters;
     counters.failed.add(error.code.number());
     let mut out = Vec::new();
     // Long texts of an error are shortened, and it has few details.

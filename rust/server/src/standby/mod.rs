@@ -2,9 +2,10 @@
 //!
 //! In: connections where the server of the primary would accept them, and who the primary is. Out: the refusal
 //! `NotPrimary` for delaymq's own clients, bytes between QMQ's clients and the primary, and pages of plain HTTP.
-//! Read `state`, then `connection` (one connection), `relay` (QMQ's clients) and `pages`.
+//! Read `state` and `host`, then `connection` (one connection), `relay` (QMQ's clients) and `pages`.
 
 mod connection;
+mod host;
 mod pages;
 mod relay;
 mod state;
@@ -14,7 +15,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::units::Epoch;
 use delaymq_core::wire::quota::notices::Notice;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
@@ -25,19 +25,11 @@ use crate::http::cluster::ClusterPages;
 use crate::listening::{Copies, Listening};
 use crate::network_thread::{Deadline, NetworkThread, Stopped, have_gone};
 use crate::options::ServerError;
+pub use state::Primary;
 use state::StandbyState;
 
 /// Threads that search the addresses of the primary's host.
 const BLOCKING_THREADS: usize = 4;
-
-/// The primary of a group of copies.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Primary {
-    /// Where clients connect to it, as `host:port`; empty if that is not known.
-    pub address: String,
-    /// Its epoch.
-    pub epoch: Epoch,
-}
 
 /// See the module. Dropping it ends it at once.
 pub struct Standby {

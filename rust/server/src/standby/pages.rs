@@ -2,7 +2,6 @@
 
 use delaymq_core::wire::http::HttpRequest;
 
-use crate::connection::host::Host;
 use crate::http::metrics;
 use crate::http::page::{Page, text};
 use crate::standby::state::StandbyState;
@@ -19,7 +18,7 @@ pub(super) fn page(state: &StandbyState, request: &HttpRequest<'_>) -> Page {
 
 fn metrics_page(state: &StandbyState) -> Page {
     let (relayed, failed) = (state.relayed.read(), state.failed_relays.read());
-    let text = metrics::of_standby(state.entrance(), state.relays.get(), relayed, failed);
+    let text = metrics::of_standby(&state.entrance, state.relays.get(), relayed, failed);
     metrics::page(text, Some(&*state.cluster))
 }
 

@@ -1,32 +1,34 @@
 //! The state that all tasks of a standby share.
 
 use std::cell::Cell;
-use std::net::IpAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delaymq_core::units::Millis;
-use delaymq_core::wire::http::HttpRequest;
+use delaymq_core::units::{Epoch, Millis};
 use tokio::sync::{Notify, watch};
-use tokio::task::spawn_local;
 
 use crate::access::control::NoticeLog;
 use crate::access::entrance::Entrance;
-use crate::connection::host::{Accepted, Host};
 use crate::counters::Counter;
 use crate::http::cluster::ClusterPages;
-use crate::http::page::Page;
 use crate::network_thread::Deadline;
 use crate::options::ServerOptions;
-use crate::standby::{Primary, connection, pages};
+
+/// The primary of a group of copies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Primary {
+    /// Where clients connect to it, as `host:port`; empty if that is not known.
+    pub address: String,
+    /// Its epoch.
+    pub epoch: Epoch,
+}
 
 /// See the module.
 pub(super) struct StandbyState {
-    options: ServerOptions,
+    pub(super) options: ServerOptions,
     /// Where clients reach this node.
     pub(super) address: String,
-    entrance: Entrance,
+    pub(super) entrance: Entrance,
     pub(super) cluster: Arc<dyn ClusterPages>,
     primary: watch::Receiver<Option<Primary>>,
     stopping: Deadline,
@@ -86,6 +88,16 @@ impl StandbyState {
         }
     }
 
+    /// True if nothing new is accepted.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.borrow().is_some()
+    }
+
+    /// The time for connections, which never goes back.
+    pub(super) fn now(&self) -> Millis {
+        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Waits until the standby stops.
     pub(super) async fn stops(&self) {
         drop(self.stopping.clone().wait_for(Option::is_some).await);
@@ -100,40 +112,5 @@ impl StandbyState {
     /// How long bytes may wait for a peer to read them.
     pub(super) fn reader_patience(&self) -> Duration {
         Duration::from_millis(self.options.connection.reader_ms_max)
-    }
-}
-
-impl Host for StandbyState {
-    fn options(&self) -> &ServerOptions {
-        &self.options
-    }
-
-    fn entrance(&self) -> &Entrance {
-        &self.entrance
-    }
-
-    fn cluster(&self) -> Option<&dyn ClusterPages> {
-        Some(&*self.cluster)
-    }
-
-    fn now(&self) -> Millis {
-        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
-    }
-
-    fn is_draining(&self) -> bool {
-        self.stopping.borrow().is_some()
-    }
-
-    fn begin(self: Rc<Self>, accepted: Accepted) {
-        self.open.set(self.open.get().saturating_add(1));
-        spawn_local(async move {
-            connection::run(&self, accepted).await;
-            self.open.set(self.open.get().saturating_sub(1));
-            self.left.notify_one();
-        });
-    }
-
-    async fn page(self: Rc<Self>, request: &HttpRequest<'_>, _: IpAddr) -> Page {
-        pages::page(&self, request)
     }
 }
