@@ -13,6 +13,7 @@ TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 50000
 SOAK_COPIES ?= 2000000
+SOAK_FAILOVERS ?= 200
 # Processes that share the tests of Python, most of which wait.
 PYTEST_WORKERS ?= 6
 # Messages that are pending in `make bench-scale`.
@@ -264,8 +265,12 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 etcd: $(TOOLS) ## The register of a group of copies in a real etcd of three members, with and without TLS, whose members are killed
 	PYTHONPATH=tests $(BIN)/python -m etcd cargo test $(TESTED) --test it etcd:: -- --ignored
 
+.PHONY: failovers
+failovers: $(TOOLS) $(INSTALLED) ## Kill, pause, stop and hand over the primary of three nodes under load, FAILOVERS times (default 30); the ledger is judged
+	PYTHONPATH=tests $(BIN)/python tests/soak/failovers.py --failovers $(or $(FAILOVERS),30) $(ARGS)
+
 .PHONY: soak
-soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_COPIES= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
+soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_COPIES= SOAK_FAILOVERS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
 	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it "$$1::" -- --ignored; }; \
@@ -288,6 +293,7 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
 	  part "simulation$$turn" quietly "seeds|^over connections" $(SIMULATION) --seeds $(SOAK_SEEDS) --start $$first; \
 	  part "copies$$turn" quietly "seeds|^of copies" $(SIMULATION) --histories copies --seeds $(SOAK_COPIES) --start $$first; \
+	  part "failovers$$turn" quietly "^failovers:" target failovers FAILOVERS=$(SOAK_FAILOVERS); \
 	  part "cluster$$turn" quietly "seeds|^of copies" $(SIMULATION) --histories cluster --seeds $$(( $(SOAK_COPIES) / 20 )) --start $$first; \
 	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
 	  part "torture$$turn" quietly "^torture:|^\{|^never reached" target torture KILLS=$(SOAK_KILLS); \
@@ -329,7 +335,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	@$(PARTS) \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint, and the wheel" lanes ci-lint ci-wheel; \
-	part "programs of the tests are built" $(MAKE) --no-print-directory test-programs; \
+	part "programs of the tests are built, next to failovers" lanes ci-programs ci-failovers; \
 	part "tests of Rust, next to what computes" lanes ci-rust ci-computing; \
 	part "tests of Python, next to what waits" lanes ci-python ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
@@ -337,7 +343,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 # Lanes that `make ci` runs next to each other. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile
 # at length in one folder. The tests of Rust and what computes share the processors. Those of Python, of which the process with the tests of
 # Spark takes longest, and the harnesses leave them idle for half the time, each alone: so they run next to each other.
-.PHONY: ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
+.PHONY: ci-programs ci-failovers ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
 ci-lint:
 	@$(PARTS) \
 	part "lint" logged lint lint; \
@@ -353,6 +359,14 @@ ci-python:
 	part "tests of Python, wheel of dist/" logged python test-python; \
 	part "wheel from the source distribution" logged from-sources dist-test; \
 	part "benches, each once" logged benches test-benches
+
+ci-programs:
+	@$(PARTS) \
+	part "programs" logged programs test-programs
+
+ci-failovers:
+	@$(PARTS) \
+	part "failovers" logged failovers failovers
 
 ci-rust:
 	@$(PARTS) \

@@ -223,6 +223,11 @@ class Traffic:
         with contextlib.suppress(delaymq.AmbiguousError):
             self._consumer.close()
 
+    @property
+    def repeated(self) -> int:
+        """How many deliveries came again."""
+        return sum(self.seen.values()) - len(self.seen)
+
     def __str__(self) -> str:
         lost = sorted(self.answered - set(self.seen))
         return f"{len(self.answered)} answered, {len(self.seen)} seen, not seen {lost[:20]}"
