@@ -79,7 +79,7 @@ class Group:
         process.wait()
 
     def status(self, number: int) -> dict[str, Any] | None:
-        """What a node says of the group; None if it does not answer."""
+        """The status of the group, as a node has it; None if it does not answer."""
         with contextlib.suppress(OSError):
             url = f"http://127.0.0.1:{self._pages[number]}/cluster"
             with urllib.request.urlopen(url, timeout=STOP_S_MAX) as answer:

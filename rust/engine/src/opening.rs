@@ -30,7 +30,7 @@ use crate::commit::waits::{EventCount, Positions, Signal};
 use crate::commit::write_back::WriteBack;
 use crate::consume::named::registry::NamedConsumers;
 use crate::consume::subscribers::Subscribers;
-use crate::copies::Copies;
+use crate::copies::state::Copies;
 use crate::drive::driver::LockedOwner;
 use crate::event_loop::notifier::Notifiers;
 use crate::files::payload_cache::Payloads;

@@ -1,11 +1,10 @@
 //! The beginning of a group, and of each of its copies.
 
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use delaymq_coordinator::encode;
-use delaymq_core::error::{Error, StorageFault};
+use delaymq_core::error::Error;
 use delaymq_core::message_log::{Identity, LOG_FOLDER, Stream, segment_name};
 use delaymq_core::replication::{NodeId, Reading, Register, SwapAnswer, Version};
 use delaymq_core::run::LOAD_FOLDER;
@@ -16,6 +15,7 @@ use delaymq_engine::{FileStorage, StoreLock};
 use serde_json::{Value, json};
 
 use crate::interface::{CoordinatorOptions, NodeError};
+use crate::random::random;
 
 /// A group that was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,19 +31,6 @@ pub(crate) struct OpenedCopy {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) lock: StoreLock,
     pub(crate) identity: Identity,
-}
-
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], NodeError> {
-    let mut bytes = [0; N];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map(|()| bytes).map_err(|error| {
-        let (operation, path) = ("read", "/dev/urandom".to_owned());
-        Error::Storage { operation, path, fault: StorageFault::Io, message: error.to_string() }.into()
-    })
-}
-
-pub(crate) fn random_number() -> Result<u64, NodeError> {
-    random().map(u64::from_be_bytes)
 }
 
 /// Makes the first copy of a new group in the folder `path`, or takes the closed store that is there, and writes the register. A

@@ -10,7 +10,7 @@ use delaymq_engine::Options;
 use delaymq_peers::{PeerAddress, PeersError, TlsFiles};
 use delaymq_server::{ServerError, ServerOptions};
 
-use crate::group::random_number;
+use crate::random::random_number;
 
 /// How a node is started.
 #[derive(Clone)]

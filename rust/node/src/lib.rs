@@ -16,6 +16,7 @@ mod group;
 mod interface;
 mod member;
 mod node;
+mod random;
 mod register;
 mod service;
 mod shipping;

@@ -17,10 +17,11 @@ use delaymq_server::{ClusterPages, Places, Stopped};
 
 use crate::copy::Copy;
 use crate::events::{Events, Incoming};
-use crate::group::{open_or_join, random_number};
+use crate::group::open_or_join;
 use crate::held;
 use crate::interface::{NodeError, NodeOptions, NodeReport};
 use crate::member::{Member, Parts};
+use crate::random::random_number;
 use crate::register::RegisterCalls;
 use crate::service::{Notices, Service};
 use crate::status::{Reports, Shown, Snapshot};

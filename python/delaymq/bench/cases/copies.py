@@ -1,4 +1,4 @@
-"""What copies on other nodes cost, and how soon another node takes over. All nodes share this machine and its disk."""
+"""The cost of copies on other nodes, and the time of a failover. All nodes share this machine and its disk."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _failover(kills: Kills, moment: str, *, quick: bool) -> Case:
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """What a second copy costs: the time of one publish after the other, and messages a second in batches."""
+    """The cost of a second copy: the time of one publish after the other, and messages a second in batches."""
     return [_latency(quick), _throughput(quick)]
 
 

@@ -129,6 +129,8 @@ pub struct CopyKnown {
     pub node: NodeId,
     /// The sequence after the last fact that is durable there. `None` before it said so in this epoch.
     pub durable: Option<Sequence>,
+    /// How long it was not heard.
+    pub silent_ms: u64,
     /// True if its log is the beginning of the primary's, and grows.
     pub is_matched: bool,
     /// True if its log has other facts in one place, so that it cannot follow.

@@ -79,6 +79,7 @@ impl Node {
         let known = |(node, member): (&NodeId, &Member)| CopyKnown {
             node: *node,
             durable: member.durable,
+            silent_ms: self.now_ms.saturating_sub(member.heard_ms),
             is_matched: member.stage == Stage::Matched,
             has_diverged: member.stage == Stage::Diverged,
         };

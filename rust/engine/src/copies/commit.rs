@@ -7,7 +7,7 @@ use delaymq_core::message_log::GroupCommit;
 use delaymq_core::units::Sequence;
 
 use crate::commit::inbox::{BACKLOG_BYTES, CommitUrgency, WakeReason};
-use crate::copies::intake::CopyCount;
+use crate::copies::state::CopyCount;
 use crate::drive::driver::LockedOwner;
 use crate::shared::Shared;
 use crate::store::Store;

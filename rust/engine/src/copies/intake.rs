@@ -1,8 +1,8 @@
 //! Whether requests are taken that the copies must keep: publishes, changes of pending messages, and series. And which of
 //! those that were taken are on too few copies.
 
-use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Submission;
@@ -10,97 +10,26 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::Sequence;
 
 use crate::commit::inbox::CommitUrgency;
-use crate::copies::Copies;
+use crate::copies::state::{Copies, CopyCount, Intake};
 use crate::held;
 use crate::invalid;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// How many ranges of short commits are told apart. One more joins the two oldest ones, with what is between them: its
-/// outcome counts as unknown, too.
-const SHORT_RANGES_MAX: usize = 1_024;
-
-/// The number of copies, and how many the group demands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CopyCount {
-    /// The nodes that have everything that is committed.
-    pub copies: usize,
-    /// The smallest number with which a publish is answered as stored.
-    pub min_copies: usize,
-}
-
-impl CopyCount {
-    fn is_short(self) -> bool {
-        self.copies < self.min_copies
-    }
-
-    fn refusal(self, maybe_stored: bool) -> Error {
-        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        Error::NotEnoughCopies { copies: number(self.copies), min_copies: number(self.min_copies), maybe_stored }
-    }
-}
-
-/// Whether a store that leads takes publishes and the like. Deliveries and queries go on in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Intake {
-    /// It does.
-    #[default]
-    Yes,
-    /// Too few nodes have a copy.
-    NotEnough(CopyCount),
-    /// Another node is to become primary.
-    HandingOver,
-}
-
-/// What is taken, and what was taken on too few copies.
-#[derive(Default)]
-pub(crate) struct Taken {
-    intake: Intake,
-    /// The sequence below which everything is committed.
-    committed: Sequence,
-    /// The count of the last commit.
-    count: CopyCount,
-    /// Facts that were committed on too few copies, in order, with the count of the last of each range.
-    short: VecDeque<(Range<Sequence>, CopyCount)>,
-}
-
-impl Taken {
-    /// Everything before `end` is committed on so many copies.
-    fn committed(&mut self, end: Sequence, count: CopyCount) {
-        self.count = count;
-        if end <= self.committed {
-            return;
-        }
-        let range = std::mem::replace(&mut self.committed, end)..end;
-        if !count.is_short() {
-            return;
-        }
-        match self.short.back_mut().filter(|(last, _)| last.end == range.start) {
-            Some(last) => *last = (last.0.start..end, count),
-            None => self.short.push_back((range, count)),
-        }
-        if self.short.len() > SHORT_RANGES_MAX
-            && let Some((oldest, _)) = self.short.pop_front()
-            && let Some((next, _)) = self.short.front_mut()
-        {
-            next.start = oldest.start;
-        }
-    }
-
-    /// The count with which the last fact before `end` was committed, if that was too short.
-    fn short_at(&self, end: Sequence) -> Option<CopyCount> {
-        let place = self.short.partition_point(|(range, _)| range.end < end);
-        self.short.get(place).filter(|(range, _)| range.start < end).map(|(_, count)| *count)
-    }
-}
-
-impl Copies {
-    pub(super) fn note_committed(&self, end: Sequence, count: CopyCount) {
-        held(&self.taken).committed(end, count);
-    }
-}
-
 impl Shared {
+    /// True if the store may decide: it is alone, or the first fact of its epoch is committed and applied.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.copies.as_ref().is_none_or(|copies| copies.has_begun.load(Ordering::SeqCst))
+    }
+
+    /// Fails with `NotPrimary` while the store may not decide.
+    pub(crate) fn check_begun(&self) -> Result<()> {
+        match &self.copies {
+            Some(copies) if !self.has_begun() => Err(Error::NotPrimary { epoch: copies.epoch.0 }),
+            _ => Ok(()),
+        }
+    }
+
     /// Fails with `NotEnoughCopies` or `NotPrimary` while the store takes nothing that the copies must keep: nothing was
     /// done then.
     pub(crate) fn check_intake(&self) -> Result<()> {
@@ -161,6 +90,12 @@ impl Shared {
 }
 
 impl Store {
+    /// Fails with `InvalidArgument` naming `store` if it is a store alone.
+    pub(crate) fn copies(&self) -> Result<&Copies> {
+        let copies = self.shared.copies.as_ref();
+        copies.ok_or_else(|| invalid("store", "a store that leads copies", "a store alone"))
+    }
+
     /// The outcome of a publish that ends at this position, once the wait for the position has ended like this.
     ///
     /// # Errors
@@ -177,38 +112,5 @@ impl Store {
         if let Some(copies) = &self.shared.copies {
             held(&copies.taken).intake = intake;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SHORT: CopyCount = CopyCount { copies: 1, min_copies: 2 };
-    const ENOUGH: CopyCount = CopyCount { copies: 2, min_copies: 2 };
-
-    fn short(taken: &Taken, ends: Range<u64>) -> Vec<u64> {
-        ends.filter(|end| taken.short_at(Sequence(*end)).is_some()).collect()
-    }
-
-    #[test]
-    fn what_was_committed_on_too_few_copies_is_known_and_the_rest_is_not_touched() {
-        let mut taken = Taken::default();
-        for (end, count) in [(3, ENOUGH), (5, SHORT), (6, SHORT), (6, ENOUGH), (9, ENOUGH), (10, SHORT)] {
-            taken.committed(Sequence(end), count);
-        }
-        assert_eq!(short(&taken, 0..20), [4, 5, 6, 10]);
-        assert_eq!(taken.short.len(), 2, "what stands together is one range");
-    }
-
-    #[test]
-    fn the_oldest_ranges_join() {
-        let mut taken = Taken::default();
-        for turn in 0..=SHORT_RANGES_MAX as u64 {
-            taken.committed(Sequence(2 * turn + 2), ENOUGH);
-            taken.committed(Sequence(2 * turn + 3), SHORT);
-        }
-        assert_eq!(taken.short.len(), SHORT_RANGES_MAX);
-        assert_eq!(short(&taken, 0..10), [3, 4, 5, 7, 9]);
     }
 }

@@ -13,8 +13,7 @@ use delaymq_core::store::{CheckpointWork, FollowerParts, RecoveryReport};
 use delaymq_core::units::Epoch;
 
 use crate::commit::committer::Unreleased;
-use crate::copies::log::WrittenLog;
-use crate::copies::{Changed, Copies};
+use crate::copies::state::{Changed, Copies, WrittenLog};
 use crate::invalid;
 use crate::opening::{Beginning, assemble, check_clock, check_options, keep_reserve, queue_epoch_start};
 use crate::options::Options;

@@ -1,45 +1,17 @@
 //! The batches that the node sends to others. The owner is asked only for a place that no earlier call has come to: it may be
 //! at work, and another node waits.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{BatchReader, Mark};
+use delaymq_core::message_log::BatchReader;
 use delaymq_core::store::{KeptLog, Shipment, archived_below};
 use delaymq_core::units::Sequence;
 
 use crate::held;
 use crate::shared::Shared;
 use crate::store::Store;
-
-/// How many places are remembered: a few for each of a few nodes.
-const CURSORS_MAX: usize = 16;
-
-/// The ends of the last shipments, the newest last.
-#[derive(Default)]
-pub(crate) struct Cursors {
-    ends: VecDeque<Mark>,
-}
-
-impl Cursors {
-    fn find(&self, first: Sequence) -> Option<Mark> {
-        self.ends.iter().copied().find(|end| end.sequence == first)
-    }
-
-    fn note(&mut self, end: Mark) {
-        self.ends.retain(|known| known.sequence != end.sequence);
-        if self.ends.len() >= CURSORS_MAX {
-            self.ends.pop_front();
-        }
-        self.ends.push_back(end);
-    }
-
-    fn forget(&mut self, place: Mark) {
-        self.ends.retain(|known| *known != place);
-    }
-}
 
 impl Store {
     /// The batches of the log from the one that begins with `first`, one after the other, durable or not: as many as fit

@@ -89,6 +89,7 @@ impl Drop for OwnerGuard<'_> {
 }
 
 /// The result of one round of the driver.
+#[derive(Default)]
 pub(crate) struct Round {
     pub(crate) progress: Progress,
     pub(crate) applied: bool,
@@ -98,13 +99,6 @@ pub(crate) struct Round {
     pub(crate) failed: Option<Error>,
     /// There was no room for an occurrence that is due.
     pub(crate) no_room: bool,
-}
-
-impl Round {
-    /// A round that decided nothing.
-    fn of_applying(applied: bool, until: Sequence) -> Self {
-        Self { progress: Progress::default(), applied, until, sent: None, failed: None, no_room: false }
-    }
 }
 
 impl Shared {
@@ -313,7 +307,7 @@ impl Shared {
             let until = locked.owner.applied();
             drop(guard);
             self.subscribers.tell(&woken);
-            return Ok(Round::of_applying(until > before, until));
+            return Ok(Round { applied: until > before, until, ..Round::default() });
         }
         let next_hold = self.pass_on_late(reading.now);
         self.propose_settled(locked);

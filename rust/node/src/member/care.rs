@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Event, LogView, NodeId, RoleName};
+use delaymq_core::replication::{CopyKnown, Event, LogView, NodeId, RoleName};
+use delaymq_core::units::Sequence;
 use delaymq_engine::{CopyCount, Intake};
 
-use super::Member;
+use super::{Member, Stopping};
 use crate::held;
 use crate::interface::NodeError;
 use crate::status::Snapshot;
@@ -15,16 +16,10 @@ use crate::status::Snapshot;
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// A store that leads and makes nothing durable for so long has a disk that hangs.
 const DISK_HANGS: Duration = Duration::from_secs(2);
+/// The log is kept for a copy that is silent for so long, in milliseconds.
+const KEPT_FOR_SILENT_MS: u64 = 3_600_000;
 /// A primary that stops hands over, if that takes no longer than this.
 const HAND_OVER: Duration = Duration::from_millis(1_500);
-
-/// A stop that was asked for.
-pub(super) enum Stopping {
-    /// Another node is to take over first.
-    HandingOver { until: Instant, patience: Duration },
-    /// The server waits for its clients.
-    Serving,
-}
 
 impl Member {
     /// Tells the store whether it takes publishes.
@@ -44,6 +39,15 @@ impl Member {
                 self.parts.reports.warn(line);
             }
         }
+    }
+
+    /// The store keeps the log that other copies lack. A copy that is silent for long is not waited for.
+    pub(super) fn keep_log(&mut self) -> Result<(), NodeError> {
+        let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return Ok(()) };
+        let is_awaited = |copy: &CopyKnown| !copy.has_diverged && copy.silent_ms < KEPT_FOR_SILENT_MS;
+        let copies = self.parts.protocol.copies_known();
+        let first = copies.iter().filter(|copy| is_awaited(copy)).filter_map(|copy| copy.durable).min();
+        Ok(store.keep_log_from(first.unwrap_or(Sequence(u64::MAX)))?)
     }
 
     /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.

@@ -26,8 +26,6 @@ use crate::service::Service;
 use crate::shipping::{Shipments, end_of};
 use crate::status::{Reports, Shown};
 
-use self::care::Stopping;
-
 /// How often the protocol looks at the time.
 const TICK: Duration = Duration::from_millis(20);
 /// Batches that a follower appends before it syncs, if more wait.
@@ -45,6 +43,14 @@ pub(crate) struct Parts {
     pub(crate) shown: Arc<Shown>,
     pub(crate) client_addresses: BTreeMap<NodeId, String>,
     pub(crate) known: BTreeSet<NodeId>,
+}
+
+/// A stop that was asked for.
+enum Stopping {
+    /// Another node is to take over first.
+    HandingOver { until: Instant, patience: Duration },
+    /// The server waits for its clients.
+    Serving,
 }
 
 /// See the module.
@@ -118,6 +124,7 @@ impl Member {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.look_at_disk()?;
+                self.keep_log()?;
                 self.step(Event::Tick)?;
                 self.stop_further();
             }

@@ -337,11 +337,7 @@ impl From<&Error> for RemoteError {
                 let told = told(ErrorCode::InvalidArgument).with(Attribute::Argument, *argument);
                 told.with(Attribute::Expected, expected.as_str()).with(Attribute::Found, found.as_str())
             }
-            Error::KeyTaken { receipt, index } => {
-                let told = told(ErrorCode::KeyTaken).with(Attribute::Argument, "key").with(Attribute::Index, *index);
-                told.with(Attribute::Expected, "a key that no pending message has")
-                    .with(Attribute::Found, receipt.as_str())
-            }
+            Error::KeyTaken { receipt, index } => key_taken(told(ErrorCode::KeyTaken), receipt, *index),
             Error::NamesFull { argument, limit } => {
                 told(ErrorCode::NamesFull).with(Attribute::Argument, *argument).with(Attribute::Limit, *limit)
             }
@@ -350,8 +346,7 @@ impl From<&Error> for RemoteError {
                 .with(Attribute::MinCopies, *min_copies)
                 .with(Attribute::MaybeStored, u64::from(*maybe_stored)),
             Error::NotPrimary { epoch } => {
-                let told = told(ErrorCode::NotPrimary).with(Attribute::Address, "");
-                told.with(Attribute::Epoch, u64::from(*epoch))
+                told(ErrorCode::NotPrimary).with(Attribute::Address, "").with(Attribute::Epoch, u64::from(*epoch))
             }
             // These are between copies of a store, and reach no client.
             Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. } | Error::NotKept { .. } => {
@@ -363,6 +358,11 @@ impl From<&Error> for RemoteError {
             }
         }
     }
+}
+
+fn key_taken(told: RemoteError, receipt: &str, index: u64) -> RemoteError {
+    let told = told.with(Attribute::Argument, "key").with(Attribute::Index, index);
+    told.with(Attribute::Expected, "a key that no pending message has").with(Attribute::Found, receipt)
 }
 
 /// The code and the Linux error number of such a failure.
