@@ -96,7 +96,16 @@ class Group:
         return "delaymq://" + ",".join(node.address for node in self.nodes)
 
     def status(self, node: Served) -> dict[str, Any]:
-        code, text = node.page("/cluster")
+        found: list[tuple[int, str]] = []
+
+        def is_answered() -> bool:
+            # A node whose role changes closes the connections that it has.
+            with contextlib.suppress(OSError):
+                found.append(node.page("/cluster"))
+            return bool(found)
+
+        await_true(is_answered, "the node shows its status")
+        code, text = found[0]
         assert code == 200, text
         return dict(json.loads(text))
 
