@@ -112,10 +112,8 @@ class Group:
     def primary(self) -> Served | None:
         """The node that takes publishes, if there is one."""
         for node in self.nodes:
-            # A node whose role changes ends the connections that it has.
-            with contextlib.suppress(ConnectionError):
-                if self.is_running(node) and self.status(node)["accepts_publishes"]:
-                    return node
+            if self.is_running(node) and self.status(node)["accepts_publishes"]:
+                return node
         return None
 
     def await_primary(self, *, other_than: Served | None = None) -> Served:

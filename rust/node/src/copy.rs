@@ -197,36 +197,34 @@ impl Copy {
         }
     }
 
-    /// Does a piece of a follower's checkpoint, or vouches for its log. False if there is nothing more to do now. Call it while
-    /// nothing comes.
-    pub(crate) fn tend(&mut self, now: Millis) -> Outcome<bool> {
-        let Role::Following(follower) = &mut self.role else { return Ok(false) };
+    /// Does a piece of a follower's checkpoint. While nothing comes, it also vouches for the log.
+    pub(crate) fn tend(&mut self, now: Millis, is_idle: bool) -> Outcome<()> {
+        let Role::Following(follower) = &mut self.role else { return Ok(()) };
         if self.checkpoint.is_none() && follower.owner().checkpoint_due() {
             self.checkpoint = follower.owner_mut().freeze();
         }
         let Some(work) = &mut self.checkpoint else {
-            follower.witness()?;
+            if is_idle {
+                follower.witness()?;
+            }
             return self.remove(now);
         };
         match work.write_piece(&self.storage, PIECE_BYTES, follower.synced().location)? {
             CheckpointProgress::More => {}
-            CheckpointProgress::WaitForSync(_) => {
-                self.is_synced = true;
-                follower.sync()?;
-            }
+            CheckpointProgress::WaitForSync(_) => follower.sync()?,
             CheckpointProgress::Finished(finished) => {
                 self.checkpoint = None;
                 self.removable.extend(follower.owner_mut().install(finished)?);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Removes the files that no checkpoint needs, unless a reader has a pin.
-    fn remove(&mut self, now: Millis) -> Outcome<bool> {
+    fn remove(&mut self, now: Millis) -> Outcome<()> {
         let storage = self.storage.as_ref();
         if self.removable.is_empty() || is_pinned(storage, now)? {
-            return Ok(false);
+            return Ok(());
         }
         let removable = std::mem::take(&mut self.removable);
         removable.remove(storage)?;
@@ -234,7 +232,7 @@ impl Copy {
             let block_bytes = self.options.owner.hole_block_bytes;
             self.has_no_holes = punch(storage, &removable.holes, &removable.run_holes, block_bytes)?.is_none();
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Ends: nothing is written any more.

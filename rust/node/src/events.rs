@@ -42,6 +42,8 @@ struct State {
     queue: VecDeque<Incoming>,
     batch_bytes: usize,
     log_has_changed: bool,
+    /// The log was looked at last, so that the queue is next: neither waits for the other for long.
+    is_turn_of_queue: bool,
     is_closed: bool,
 }
 
@@ -90,7 +92,9 @@ impl Events {
         let state = held(&self.state);
         let is_idle = |state: &mut State| state.queue.is_empty() && !state.log_has_changed;
         let mut state = self.arrived.wait_timeout_while(state, wait, is_idle).unwrap_or_else(PoisonError::into_inner).0;
-        if std::mem::take(&mut state.log_has_changed) {
+        let is_turn_of_queue = std::mem::take(&mut state.is_turn_of_queue) && !state.queue.is_empty();
+        if !is_turn_of_queue && std::mem::take(&mut state.log_has_changed) {
+            state.is_turn_of_queue = true;
             return Some(Incoming::LogChanged);
         }
         let incoming = state.queue.pop_front()?;
@@ -141,6 +145,20 @@ mod tests {
         events.log_changed();
         assert!(matches!(events.next(Duration::ZERO), Some(Incoming::LogChanged)));
         assert!(events.next(Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn a_log_that_changes_all_the_time_does_not_hold_up_what_others_bring() {
+        let events = Events::default();
+        for _ in 0..3 {
+            events.add_of_peer(batches(1));
+        }
+        let mut taken = Vec::new();
+        for _ in 0..6 {
+            events.log_changed();
+            taken.push(matches!(events.next(Duration::ZERO), Some(Incoming::Peer(_))));
+        }
+        assert_eq!(taken, [false, true, false, true, false, true]);
     }
 
     #[test]

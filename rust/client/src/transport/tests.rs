@@ -195,7 +195,9 @@ fn where_no_node_is_primary_a_client_is_not_opened_and_is_told_so() {
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
     let nodes = Nodes::new(other(), vec![nobody(), other()]);
-    let connection = Connection::open(nodes, ClientOptions::of_tests(), waiter, false, Box::new(|_| {})).unwrap();
+    // A primary is awaited for as long.
+    let options = ClientOptions { hello_ms: 1_000, ..ClientOptions::of_tests() };
+    let connection = Connection::open(nodes, options, waiter, false, Box::new(|_| {})).unwrap();
     assert_eq!(connection.wait(&slot, LONG), Waited::Ready);
     assert_eq!(slot.take().unwrap(), Err(not_primary("").into()));
 }

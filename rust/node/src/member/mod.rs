@@ -28,8 +28,8 @@ use crate::status::{Reports, Shown};
 
 /// How often the protocol looks at the time.
 const TICK: Duration = Duration::from_millis(20);
-/// Batches that a follower appends before it syncs, if more wait.
-const APPENDS_MAX: usize = 64;
+/// Bytes of batches that a follower appends before it syncs, if more wait.
+const APPENDED_BYTES_MAX: usize = 2 << 20;
 
 /// The parts of a node, for its thread.
 pub(crate) struct Parts {
@@ -61,7 +61,8 @@ pub(crate) struct Member {
     role_changes: u64,
     primary: Option<Primary>,
     intake: Option<Intake>,
-    appends: usize,
+    /// Bytes of batches that were appended and not synced.
+    appended_bytes: usize,
     stopping: Option<Stopping>,
     stopped: Option<Stopped>,
     /// The end of the durable log, and since when it has not grown although there is more.
@@ -85,7 +86,7 @@ impl Member {
             role_changes: 0,
             primary: None,
             intake: None,
-            appends: 0,
+            appended_bytes: 0,
             stopping: None,
             stopped: None,
             progress: (Sequence(0), now),
@@ -123,6 +124,7 @@ impl Member {
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
+                self.parts.copy.tend(wall_clock(), false)?;
                 self.look_at_disk()?;
                 self.keep_log()?;
                 self.step(Event::Tick)?;
@@ -138,7 +140,7 @@ impl Member {
 
     /// True if something is to be done although nothing happens.
     fn has_work(&self) -> bool {
-        self.appends > 0 || (self.parts.copy.store().is_some() && !self.waiting().is_empty())
+        self.appended_bytes > 0 || (self.parts.copy.store().is_some() && !self.waiting().is_empty())
     }
 
     fn waiting(&self) -> Vec<(NodeId, crate::shipping::Shipping)> {
@@ -158,18 +160,18 @@ impl Member {
             Incoming::Served(stopped) => self.stopped = Some(stopped),
             Incoming::Failed(error) => return Err(error),
         }
-        if self.appends >= APPENDS_MAX { self.sync() } else { Ok(()) }
+        if self.appended_bytes >= APPENDED_BYTES_MAX { self.sync() } else { Ok(()) }
     }
 
-    /// Nothing has come: what was appended is made durable, and a follower goes on with its checkpoint.
+    /// Nothing has come: what was appended is made durable, and a follower goes on with its checkpoint, and vouches for its log.
     fn rest(&mut self) -> Result<(), NodeError> {
         self.sync()?;
-        self.parts.copy.tend(wall_clock())?;
+        self.parts.copy.tend(wall_clock(), true)?;
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), NodeError> {
-        self.appends = 0;
+        self.appended_bytes = 0;
         if self.parts.copy.sync()? { self.step(Event::LogChanged) } else { Ok(()) }
     }
 
@@ -207,7 +209,7 @@ impl Member {
             }
             Action::Append(bytes) => {
                 if self.parts.copy.append(&bytes)? {
-                    self.appends = self.appends.saturating_add(1);
+                    self.appended_bytes = self.appended_bytes.saturating_add(bytes.len());
                 } else {
                     events.push(Event::AppendRefused);
                 }
@@ -240,13 +242,13 @@ impl Member {
 
     fn keep_promise(&mut self, promise: Promise) -> Result<(), NodeError> {
         self.parts.copy.keep_promise(promise)?;
-        self.appends = 0;
+        self.appended_bytes = 0;
         Ok(())
     }
 
     fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), NodeError> {
         self.shipments.clear();
-        (self.intake, self.appends) = (None, 0);
+        (self.intake, self.appended_bytes) = (None, 0);
         self.progress = (Sequence(0), Instant::now());
         self.parts.copy.begin(epoch)?;
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));

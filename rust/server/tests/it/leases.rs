@@ -255,10 +255,15 @@ fn an_operator_ends_one_that_does_not_come_back_and_nothing_of_it_is_left_that_w
     let waiting = qmq.ask_pull(&Pull { hold_ms: 300_000, ..there.clone() });
     let names = GroupName { subject: "order", group: "g" };
     let listing = Listing { after: 0, count_max: 10 };
-    let listed = served.connect().done(CONSUMERS, |out| Consumers { name: names, listing }.put(out));
-    let listed = Listed::<ConsumerListed>::read(&listed).unwrap();
-    let rows: Vec<_> = listed.rows.iter().map(|one| (&*one.name, &*one.subject, one.in_flight)).collect();
-    assert_eq!(rows, [("gone", "order", 2), ("gone", "%RETRY%order%g", 0), ("there", "order", 0)]);
+    let rows = || {
+        let listed = served.connect().done(CONSUMERS, |out| Consumers { name: names, listing }.put(out));
+        let listed = Listed::<ConsumerListed>::read(&listed).unwrap();
+        listed.rows.iter().map(|one| (one.name.to_string(), one.subject.to_string(), one.in_flight)).collect::<Vec<_>>()
+    };
+    let row = |name: &str, subject: &str, in_flight| (name.to_owned(), subject.to_owned(), in_flight);
+    // The pull that waits is on its way.
+    eventually("there", || rows().len() == 3);
+    assert_eq!(rows(), [row("gone", "order", 2), row("gone", "%RETRY%order%g", 0), row("there", "order", 0)]);
     is_not_there(&served, "nobody");
     assert_eq!(end_consumer(&served, "gone"), 2);
     is_not_there(&served, "gone");

@@ -86,7 +86,8 @@ pub(crate) fn opened(nodes: &[SocketAddr], token: &[u8]) -> Result<Connection, F
         timeout: "20 s".to_owned(),
         client: "test".to_owned(),
         token: token.to_vec(),
-        hello_ms: 20_000,
+        // A primary is awaited for as long.
+        hello_ms: 3_000,
         ping_ms: 20_000,
         silence_ms: 20_000,
         again_ms: 250,
