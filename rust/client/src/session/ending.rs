@@ -30,10 +30,10 @@ impl<W> Session<W> {
         }
     }
 
-    /// True while a client that was never connected goes on, because its nodes answer that another one is the primary: one takes over
+    /// True while a client that was never connected goes on, because a node has answered that it is not the primary: one takes over
     /// soon.
     fn awaits_primary(&mut self, cause: &Failure, now_ms: u64) -> bool {
-        if cause.not_primary().is_none() {
+        if cause.is_permanent() || (cause.not_primary().is_none() && self.awaits_since_ms.is_none()) {
             return false;
         }
         let since_ms = *self.awaits_since_ms.get_or_insert(now_ms);

@@ -191,7 +191,7 @@ fn a_client_whose_node_is_lost_goes_on_with_another() {
 
 #[test]
 fn where_no_node_is_primary_a_client_is_not_opened_and_is_told_so() {
-    let other = || server_that(&[usize::MAX], |_| Err(not_primary("")));
+    let other = || server_that(&[usize::MAX; 1_000], |_| Err(not_primary("")));
     let slot = Slot::new();
     let waiter = Waiter::Thread(Arc::clone(&slot));
     let nodes = Nodes::new(other(), vec![nobody(), other()]);
