@@ -18,6 +18,7 @@ import delaymq
 import serving
 from boundary.remote import FACES, Remote
 from delaymq import AmbiguousError, NotPrimary, Unreachable
+from delaymq.client import options
 from faces import Served
 from ports import lone_port
 from proxies import HELLO, NOT_PRIMARY, PUBLISH, Relay, answer, frames, hello_answer, not_primary_body, played
@@ -49,6 +50,21 @@ def test_where_no_node_answers_it_is_said_at_once(remote: Remote) -> None:
     with pytest.raises(Unreachable, match=f"no server answers at {last}: ") as caught:
         remote.connect(together(nowhere(), last))
     assert type(caught.value) is Unreachable
+
+
+def test_a_node_that_says_nothing_is_left_sooner_where_there_is_another(
+    remote: Remote, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "PING_OF_SEVERAL_S", 0.05)
+    monkeypatch.setattr(options, "SILENCE_OF_SEVERAL_S", 0.2)
+
+    def play(connection: socket.socket, number: int) -> None:
+        for command, opaque, _, _ in frames(connection) if number == 0 else ():
+            if command == HELLO:
+                connection.sendall(hello_answer(opaque))
+
+    with played(play) as silent, remote.connected(together(silent, served.url), timeout=PATIENCE_S) as client:
+        assert remote.call(client.groups) == []
 
 
 @pytest.mark.parametrize("face", FACES)

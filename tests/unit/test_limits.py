@@ -288,7 +288,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/client/src/session/settling.rs", "SETTLED_MAX")
     ],
     "how long a call waits for its answer": lambda: [int(client_options.TIMEOUT_S)],
-    "how long a server may be silent": lambda: [int(client_options.SILENCE_S), int(client_options.HELLO_S)],
+    "how long a server may be silent": lambda: [
+        int(client_options.SILENCE_S),
+        int(client_options.SILENCE_OF_SEVERAL_S),
+        int(client_options.HELLO_S),
+    ],
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],

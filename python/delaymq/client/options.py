@@ -104,6 +104,8 @@ TIMEOUT_S = 30.0  # default timeout of a call
 HELLO_S = 10.0  # timeout of the first request of a connection
 PING_S = 10.0  # after this time without traffic in one of the directions, the client pings the server
 SILENCE_S = 30.0  # after this time without a byte from the server, the connection is closed
+PING_OF_SEVERAL_S = 2.0  # `PING_S` and `SILENCE_S` where there is another node to go to: a failover takes seconds
+SILENCE_OF_SEVERAL_S = 6.0
 AGAIN_S = 0.25  # delay before a subscription is requested again after a temporary refusal
 
 CoreOptions: TypeAlias = tuple[AddressTuples, bytes, tuple[int, str], tuple[int, int, int, int]]
@@ -176,8 +178,10 @@ class ClientOptions:
         timeout_ms = delay_ms(timeout, "timeout")
         if timeout_ms == 0:
             raise refused("timeout", "more than zero", timeout)
-        times = (HELLO_S, PING_S, SILENCE_S, AGAIN_S)
-        return cls(Addresses.of(url), proof, timeout_ms / 1000, deduplicate, retry_ambiguous, *times)
+        addresses = Addresses.of(url)
+        silences = (PING_OF_SEVERAL_S, SILENCE_OF_SEVERAL_S) if addresses.others else (PING_S, SILENCE_S)
+        times = (HELLO_S, *silences, AGAIN_S)
+        return cls(addresses, proof, timeout_ms / 1000, deduplicate, retry_ambiguous, *times)
 
     def of_core(self) -> CoreOptions:
         """The options as the core takes them."""
