@@ -18,11 +18,14 @@ pub struct Timing {
     pub shrink_ms: u64,
     /// A primary that is silent for so long is replaced. Longer than `shrink_ms`, so that a living primary swaps first.
     pub promote_ms: u64,
+    /// A primary that has too few copies without the silent nodes lets them go only after so long, if they are enough without
+    /// it. Longer than it takes them to hear nothing and to replace it.
+    pub forsake_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { heartbeat_ms: 100, shrink_ms: 1_000, promote_ms: 3_000 }
+        Self { heartbeat_ms: 100, shrink_ms: 1_000, promote_ms: 3_000, forsake_ms: 9_000 }
     }
 }
 

@@ -21,6 +21,8 @@ mod register;
 mod registrar;
 mod replica;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use crate::message_log::Promise;
 pub use crate::units::Version;

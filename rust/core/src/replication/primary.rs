@@ -242,12 +242,12 @@ impl Node {
     }
 
     fn wanted_value(&self, known: &Register, primary: &Primary) -> Register {
-        let (now_ms, limit_ms) = (self.now_ms, self.timing.shrink_ms);
-        let stays = |node: &NodeId| {
-            let is_heard = |member: &Member| !member.is_silent(now_ms, limit_ms);
-            *node == self.id || (self.peers.contains(node) && primary.members.get(node).is_some_and(is_heard))
-        };
-        let mut set: BTreeSet<NodeId> = primary.set.iter().copied().filter(stays).collect();
+        let mut set = self.heard_within(self.timing.shrink_ms, primary);
+        // The register may be reached while the other nodes are not. They serve on without this node if they are still in the set.
+        let others = primary.members.keys().filter(|node| self.peers.contains(node)).count();
+        if set.len() < known.min_copies && others >= known.min_copies {
+            set = self.heard_within(self.timing.forsake_ms, primary);
+        }
         // Nothing is committed without a joining node, so it has everything from now on.
         let has_all = |node: &NodeId| primary.members.get(node).is_some_and(|member| member.has(self.committed));
         set.extend(primary.joining.iter().copied().filter(has_all));
@@ -257,6 +257,15 @@ impl Node {
         }
         let value = known.with_set(set);
         if primary.is_serving { value.serving() } else { value }
+    }
+
+    /// The nodes of the set that were heard within `limit_ms`.
+    fn heard_within(&self, limit_ms: u64, primary: &Primary) -> BTreeSet<NodeId> {
+        let stays = |node: &NodeId| {
+            let is_heard = |member: &Member| !member.is_silent(self.now_ms, limit_ms);
+            *node == self.id || (self.peers.contains(node) && primary.members.get(node).is_some_and(is_heard))
+        };
+        primary.set.iter().copied().filter(stays).collect()
     }
 
     /// An operator asks for another primary.
