@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from typing import Any, Self
 import pytest
 
 import delaymq
-from commanding import command
+from commanding import arguments_of, command, environment
 from etcd.__main__ import why_not
 from ports import lone_port
 from power_cuts.equipment import MUST_RUN
@@ -31,6 +31,7 @@ PATIENCE_SECONDS = 120
 """Ends what hangs. Nothing is measured: a wait ends as soon as what it is for is there."""
 TOKEN = "dmqt_of_the_administrator"
 SEGMENT_BYTES = 4 << 20
+HERE = "127.0.0.1"
 
 
 def await_true(is_so: Callable[[], object], what: str) -> None:
@@ -40,28 +41,35 @@ def await_true(is_so: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
+def set_words(*pairs: str) -> tuple[str, ...]:
+    """Settings as words of a command line."""
+    return tuple(word for pair in pairs for word in ("--set", pair))
+
+
+def token_hash(token: str) -> str:
+    return f"sha256:{hashlib.sha256(token.encode()).hexdigest()}"
+
+
 class Group:
     """The nodes of a group, the first of which has the first copy."""
 
-    def __init__(self, folder: Path, register: tuple[str, ...], count: int = 3) -> None:
+    def __init__(self, folder: Path, register: tuple[str, ...], hosts: Sequence[str] = (HERE,) * 3) -> None:
         self.folder = folder
         self.token_file = folder / "token"
         self.token_file.write_text(TOKEN)
-        places = [f"127.0.0.1:{lone_port()}" for _ in range(count)]
+        places = [f"{host}:{lone_port()}" for host in hosts]
         self.settings = [
-            self._settings(place, [other for other in places if other != place], register) for place in places
+            (*self._settings(place, [other for other in places if other != place]), *register) for place in places
         ]
         self.nodes = [Served(folder / f"node{number}", *chosen) for number, chosen in enumerate(self.settings, 1)]
 
-    @staticmethod
-    def _settings(place: str, others: list[str], register: tuple[str, ...]) -> tuple[str, ...]:
-        chosen = (
+    def _settings(self, place: str, others: list[str]) -> tuple[str, ...]:
+        return set_words(
             f"cluster.listen={place}",
             f"cluster.peers={','.join(others)}",
             f"store.segment_bytes={SEGMENT_BYTES}",
-            f"server.admin_token_hash=sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()}",
+            f"server.admin_token_hash={token_hash(TOKEN)}",
         )
-        return (*(word for pair in chosen for word in ("--set", pair)), *register)
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +88,15 @@ class Group:
 
     def create(self, *, min_copies: int = 2) -> dict[str, Any]:
         place = ("--store", str(self.nodes[0].folder), *self.settings[0], "--set", f"cluster.min_copies={min_copies}")
-        ended = command("cluster", "create", *place, "--json")
+        # A process of its own, which is on the network of this thread.
+        ended = subprocess.run(
+            arguments_of("cluster", "create", *place, "--json"),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+            env=environment(),
+        )
         assert (ended.returncode, ended.stderr) == (0, "")
         return dict(json.loads(ended.stdout))
 
@@ -111,30 +127,29 @@ class Group:
 
     def primary(self) -> Served | None:
         """The node that takes publishes, if there is one."""
-        for node in self.nodes:
-            if self.is_running(node) and self.status(node)["accepts_publishes"]:
-                return node
-        return None
+        return next(self._primaries(), None)
+
+    def _primaries(self) -> Iterator[Served]:
+        """The nodes that would take publishes. One that was replaced may not know it yet."""
+        return (node for node in self.nodes if self.is_running(node) and self.status(node)["accepts_publishes"])
 
     def await_primary(self, *, other_than: Served | None = None) -> Served:
         found: list[Served] = []
 
         def is_there() -> bool:
-            node = self.primary()
-            if node is not None and node is not other_than:
-                found.append(node)
+            found.extend(node for node in self._primaries() if node is not other_than)
             return bool(found)
 
         await_true(is_there, f"no primary: {self.said()}")
         return found[0]
 
     def await_whole(self) -> None:
-        """Waits until each node is in the set."""
+        """Waits until there is one primary, and each node is in its set."""
 
         def is_whole() -> bool:
-            node = self.primary()
-            register = None if node is None else self.status(node)["register"]
-            return register is not None and len(register["sync"]) == len(self.nodes)
+            primaries = list(self._primaries())
+            registers = [self.status(node)["register"] for node in primaries]
+            return [len(register["sync"]) for register in registers if register is not None] == [len(self.nodes)]
 
         await_true(is_whole, f"not all nodes are in the set: {self.said()}")
 
@@ -172,14 +187,14 @@ def paused(*nodes: Served) -> Iterator[None]:
 class Traffic:
     """A client that publishes all the time, and another one that consumes; and what was answered and seen."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         self._stopping = threading.Event()
         self.answered: set[str] = set()
         self.seen: Counter[str] = Counter()
         self.unmarked: Counter[str] = Counter()
         self.early: list[str] = []
-        self._producer = delaymq.connect(url, timeout=PATIENCE_SECONDS)
-        self._consumer = delaymq.connect(url, timeout=PATIENCE_SECONDS)
+        self._producer = delaymq.connect(url, token=token, timeout=PATIENCE_SECONDS)
+        self._consumer = delaymq.connect(url, token=token, timeout=PATIENCE_SECONDS)
         self._messages = self._consumer.subscribe("order", group="billing")
         self._threads = [threading.Thread(target=self._publish), threading.Thread(target=self._consume)]
         for thread in self._threads:
@@ -243,8 +258,8 @@ class Traffic:
 
 
 @contextmanager
-def traffic(url: str) -> Iterator[Traffic]:
-    flowing = Traffic(url)
+def traffic(url: str, token: str | None = None) -> Iterator[Traffic]:
+    flowing = Traffic(url, token)
     try:
         yield flowing
     finally:
@@ -253,11 +268,11 @@ def traffic(url: str) -> Iterator[Traffic]:
 
 def in_file(folder: Path) -> tuple[str, ...]:
     """The settings of a register in a file."""
-    return ("--set", f"cluster.register=file:{folder / 'register'}")
+    return set_words(f"cluster.register=file:{folder / 'register'}")
 
 
 @contextmanager
-def in_etcd(folder: Path) -> Iterator[tuple[str, ...]]:
+def in_etcd(folder: Path, address: str = HERE) -> Iterator[tuple[str, ...]]:
     """The settings of a register in an etcd of one member, which ends with the block.
 
     Where etcd is missing, the test is skipped; `.ci/run` installs it, or fails, as `make etcd` does.
@@ -266,7 +281,7 @@ def in_etcd(folder: Path) -> Iterator[tuple[str, ...]]:
         if not os.environ.get(MUST_RUN):
             pytest.skip("etcd is not installed: see `make etcd`")
         assert why_not() == ""
-    client, peer = (f"http://127.0.0.1:{lone_port()}" for _ in range(2))
+    client, peer = (f"http://{address}:{lone_port()}" for _ in range(2))
     words = ["etcd", "--name", "one", "--data-dir", str(folder / "etcd"), "--logger", "zap"]
     words += ["--listen-client-urls", client, "--advertise-client-urls", client]
     words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"]
@@ -275,7 +290,7 @@ def in_etcd(folder: Path) -> Iterator[tuple[str, ...]]:
     try:
         host, _, port = client.removeprefix("http://").rpartition(":")
         await_true(lambda: _listens(host, int(port)), "etcd does not listen")
-        yield ("--set", "cluster.register=etcd:delaymq/test", "--set", f"cluster.etcd={client}")
+        yield set_words("cluster.register=etcd:delaymq/test", f"cluster.etcd={client}")
     finally:
         process.kill()
         process.wait()

@@ -17,7 +17,7 @@ from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.input.settings import KEYS
 from delaymq.testing import Clock, open_store, serve
-from groups import Group, in_file
+from groups import HERE, Group, in_file
 from places import Place, place_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -165,7 +165,7 @@ def serving(found: Printed, folder: Path) -> None:
 def grouped(found: Printed, folder: Path) -> None:
     """A group of two nodes, as its primary shows it."""
     folder.mkdir()
-    with Group(folder, in_file(folder), count=2) as group:
+    with Group(folder, in_file(folder), [HERE] * 2) as group:
         found.note("cluster create --json", [group.create()])
         for node in group.nodes:
             node.start()

@@ -14,7 +14,7 @@ import pytest
 
 import delaymq
 from commanding import arguments_of, command, refused
-from groups import PATIENCE_SECONDS, Group, await_true, in_etcd, in_file, paused, traffic
+from groups import HERE, PATIENCE_SECONDS, Group, await_true, in_etcd, in_file, paused, traffic
 
 PAUSE_SECONDS = 6  # twice the time after which a silent primary is replaced
 
@@ -297,7 +297,7 @@ def test_an_address_that_is_taken_is_named(group: Group) -> None:
 
 
 def test_the_log_of_a_node_is_json(tmp_path: Path) -> None:
-    with Group(tmp_path, in_file(tmp_path), count=1) as group:
+    with Group(tmp_path, in_file(tmp_path), [HERE]) as group:
         group.create(min_copies=1)
         node = group.nodes[0]
         node.start()

@@ -258,7 +258,7 @@ fn an_operator_ends_one_that_does_not_come_back_and_nothing_of_it_is_left_that_w
     let rows = || {
         let listed = served.connect().done(CONSUMERS, |out| Consumers { name: names, listing }.put(out));
         let listed = Listed::<ConsumerListed>::read(&listed).unwrap();
-        listed.rows.iter().map(|one| (one.name.to_string(), one.subject.to_string(), one.in_flight)).collect::<Vec<_>>()
+        listed.rows.iter().map(|one| (one.name.clone(), one.subject.clone(), one.in_flight)).collect::<Vec<_>>()
     };
     let row = |name: &str, subject: &str, in_flight| (name.to_owned(), subject.to_owned(), in_flight);
     // The pull that waits is on its way.
