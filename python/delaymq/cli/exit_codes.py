@@ -55,9 +55,15 @@ MEANINGS = {
     Exit.BUSY: "another process has the store open, the server is too busy, or has too few copies; nothing was done",
     Exit.FULL: "the disk, or the table of keys or ids, is full; nothing of the refused request is stored",
     Exit.PART: "only a part was done: a receipt was too late, a key taken or free, a row invalid, or fewer came",
-    Exit.NO_SERVER: "no delaymq server answers there, or not in time; the request can be repeated as it is",
+    Exit.NO_SERVER: (
+        "no delaymq server answers there, or not in time, or no node is the primary; "
+        "the request can be repeated as it is"
+    ),
     Exit.UNAUTHORIZED: "the server requires a token, or another one; nothing was done",
-    Exit.AMBIGUOUS: "the answer of the server was lost, or did not come in time: the request may have been done or not",
+    Exit.AMBIGUOUS: (
+        "the answer of the server was lost, did not come in time, or too few copies have the request: "
+        "it may have been done or not"
+    ),
     Exit.INTERRUPTED: "interrupted (Ctrl-C); unacknowledged messages are given back",
     Exit.PIPE: "the reader of the output went away; unacknowledged messages are given back",
     Exit.TERMINATED: "ended by SIGTERM; unacknowledged messages are given back",

@@ -21,7 +21,7 @@ pub trait ClusterPages: Send + Sync {
     /// Metrics of the group in Prometheus' text format. They follow those of the server.
     fn metrics(&self) -> String;
 
-    /// Makes this node the primary, or begins to. `node` has the 32 lower-case hexadecimal digits of its id.
+    /// Begins to hand over from this node, which is the primary, to another one. `node` has the 32 lower-case hexadecimal digits of its id.
     ///
     /// # Errors
     /// The reason of the refusal, for the operator.
