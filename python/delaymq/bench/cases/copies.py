@@ -267,7 +267,12 @@ def cases_catch_up(quick: bool) -> Sequence[Case]:
             pairs=interleaved(ours, limit, quick=quick),
             limit_words="the same bytes copied to another file, with fdatasync after each MiB",
             is_served=True,
-            detail={"body_bytes": MISSED_BODY_BYTES, "nodes": 2, "with": "the start of the node's process"},
+            detail={
+                "where": "an empty node",
+                "body_bytes": MISSED_BODY_BYTES,
+                "nodes": 2,
+                "with": "the start of the node's process",
+            },
             must=at_least(ratio=CATCH_UP_LEAST),
         )
     ]
