@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{Identity, OPENING_SEGMENT_BYTES, Promise};
 use delaymq_core::replication::{History, LogView, NodeId};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, RecoveryProgress, Removable, is_pinned, punch,
+    CheckpointProgress, CheckpointWork, Follower, RecoveryProgress, Removable, archived_below, is_pinned, punch,
 };
 use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_engine::{CopyCount, Leading, Options, Store};
@@ -19,6 +20,8 @@ use crate::shipping::SHIPMENT_BYTES_MAX;
 
 /// The bytes of a checkpoint that are written between two events.
 const PIECE_BYTES: u64 = 1 << 20;
+/// How soon work that failed is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 enum Role {
     Following(Box<Follower>),
@@ -42,6 +45,8 @@ pub(crate) struct Copy {
     /// Files that no checkpoint of a follower needs.
     removable: Removable,
     has_no_holes: bool,
+    /// When work that failed is tried again.
+    again: Option<Instant>,
     is_synced: bool,
 }
 
@@ -67,6 +72,7 @@ impl Copy {
             checkpoint: None,
             removable: Removable::default(),
             has_no_holes: false,
+            again: None,
             is_synced: true,
         };
         copy.open_follower(progress)?;
@@ -135,14 +141,21 @@ impl Copy {
         Ok(Some(store))
     }
 
-    /// Follows again. What a store that led has queued is lost, and what it has written stays.
-    pub(crate) fn follow(&mut self) -> Outcome<()> {
+    /// Ends a store that leads. What it has queued is lost, and what it has written stays. All that waits for it goes on.
+    pub(crate) fn end_store(&mut self) -> Outcome<()> {
+        if !matches!(self.role, Role::Leading(_)) {
+            return Ok(());
+        }
         let Role::Leading(store) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
         match store.abandon() {
-            Ok(()) | Err(Error::Closed) => {}
-            Err(error) => return Err(error),
+            Ok(()) | Err(Error::Closed) => Ok(()),
+            Err(error) => Err(error),
         }
-        self.open_follower(&mut |_| {})
+    }
+
+    /// Follows again, after [`Self::end_store`].
+    pub(crate) fn follow(&mut self) -> Outcome<()> {
+        if matches!(self.role, Role::Gone) { self.open_follower(&mut |_| {}) } else { Ok(()) }
     }
 
     /// Appends batches of the primary. False if they do not follow the log.
@@ -197,27 +210,44 @@ impl Copy {
         }
     }
 
-    /// Does a piece of a follower's checkpoint. While nothing comes, it also vouches for the log.
-    pub(crate) fn tend(&mut self, now: Millis, is_idle: bool) -> Outcome<()> {
-        let Role::Following(follower) = &mut self.role else { return Ok(()) };
+    /// Does a piece of a follower's checkpoint. While nothing comes, it also vouches for the log. Returns why work failed that is
+    /// tried again, as that of a full disk.
+    ///
+    /// # Errors
+    /// Those of the log, with which the copy must end.
+    pub(crate) fn tend(&mut self, now: Millis, is_idle: bool) -> Outcome<Option<Error>> {
+        if self.again.is_some_and(|again| Instant::now() < again) {
+            return Ok(None);
+        }
+        let tended = self.tend_now(now, is_idle)?;
+        self.again = tended.is_some().then(|| Instant::now() + AGAIN_AFTER);
+        Ok(tended)
+    }
+
+    fn tend_now(&mut self, now: Millis, is_idle: bool) -> Outcome<Option<Error>> {
+        let Role::Following(follower) = &mut self.role else { return Ok(None) };
         if self.checkpoint.is_none() && follower.owner().checkpoint_due() {
             self.checkpoint = follower.owner_mut().freeze();
+            if let Some(work) = &mut self.checkpoint {
+                work.await_archives(archived_below(self.storage.as_ref()));
+            }
         }
         let Some(work) = &mut self.checkpoint else {
             if is_idle {
                 follower.witness()?;
             }
-            return self.remove(now);
+            return Ok(self.remove(now).err());
         };
-        match work.write_piece(&self.storage, PIECE_BYTES, follower.synced().location)? {
-            CheckpointProgress::More => {}
-            CheckpointProgress::WaitForSync(_) => follower.sync()?,
-            CheckpointProgress::Finished(finished) => {
+        match work.write_piece(&self.storage, PIECE_BYTES, follower.synced().location) {
+            Err(error) => return Ok(Some(error)),
+            Ok(CheckpointProgress::More) => {}
+            Ok(CheckpointProgress::WaitForSync(_)) => follower.sync()?,
+            Ok(CheckpointProgress::Finished(finished)) => {
                 self.checkpoint = None;
                 self.removable.extend(follower.owner_mut().install(finished)?);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Removes the files that no checkpoint needs, unless a reader has a pin.
@@ -226,12 +256,13 @@ impl Copy {
         if self.removable.is_empty() || is_pinned(storage, now)? {
             return Ok(());
         }
-        let removable = std::mem::take(&mut self.removable);
-        removable.remove(storage)?;
+        // What was removed is skipped if this is done again.
+        self.removable.remove(storage)?;
         if !self.has_no_holes {
-            let block_bytes = self.options.owner.hole_block_bytes;
+            let (removable, block_bytes) = (&self.removable, self.options.owner.hole_block_bytes);
             self.has_no_holes = punch(storage, &removable.holes, &removable.run_holes, block_bytes)?.is_none();
         }
+        self.removable = Removable::default();
         Ok(())
     }
 

@@ -121,6 +121,27 @@ impl Events {
     }
 }
 
+/// Ends the node if one of its threads dies.
+pub(crate) struct Guarded {
+    thread: &'static str,
+    events: Arc<Events>,
+}
+
+impl Guarded {
+    pub(crate) fn new(thread: &'static str, events: &Arc<Events>) -> Self {
+        Self { thread, events: Arc::clone(events) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("the thread {} has died", self.thread);
+            self.events.add(Incoming::Failed(NodeError::Thread { reason }));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;

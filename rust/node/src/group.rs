@@ -75,7 +75,13 @@ pub fn create_group(
     let identity = open_identity(&storage, Some(new))?;
     must_be_copyable(path, &storage)?;
     let created = GroupCreated { stream: identity.stream.id, node: NodeId(identity.node) };
-    if known.is_none() {
+    if let Some(Reading { version, value, .. }) = known {
+        // The store was opened alone since the call that was interrupted.
+        let epoch = identity.promised_epoch.max(value.epoch);
+        if epoch > value.epoch {
+            register.swap(version, &Register { epoch, ..value })?;
+        }
+    } else {
         let epoch = identity.promised_epoch.max(Epoch(1));
         let first = Register::first(created.stream, created.node, epoch, min_copies);
         let value = Register { timeline: identity.stream.timeline, ..first };

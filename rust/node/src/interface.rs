@@ -120,10 +120,10 @@ pub enum NodeError {
     /// The node cannot do this in its role.
     #[error("{0}")]
     Refused(String),
-    /// The system has no thread for the node.
-    #[error("cannot start a thread of the node: {reason}")]
+    /// The system has no thread for the node, or one of its threads has died.
+    #[error("a thread of the node does not run: {reason}")]
     Thread {
-        /// What the system says.
+        /// Why not.
         reason: String,
     },
 }

@@ -33,6 +33,17 @@ struct Ending {
     happened: Condvar,
 }
 
+/// Reports the end of the node's thread, in whatever way it ends.
+struct Ended(Arc<Ending>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let died = || Err(NodeError::Thread { reason: "the thread delaymq-node has died".to_owned() });
+        held(&self.0.ended).get_or_insert_with(died);
+        self.0.happened.notify_all();
+    }
+}
+
 /// A running node. Dropping it stops it at once.
 pub struct Node {
     address: SocketAddr,
@@ -230,9 +241,9 @@ fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
 
 fn spawn(member: Member, ending: Arc<Ending>) -> Result<JoinHandle<()>, NodeError> {
     let thread = Builder::new().name("delaymq-node".to_owned()).spawn(move || {
+        let ending = Ended(ending);
         let ended = member.run();
-        *held(&ending.ended) = Some(ended);
-        ending.happened.notify_all();
+        *held(&ending.0.ended) = Some(ended);
     });
     thread.map_err(|error| NodeError::Thread { reason: error.to_string() })
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delaymq_coordinator::{Coordinator, CoordinatorError};
 use delaymq_core::replication::{Event, Reading, Register, SwapAnswer, Version};
 
-use crate::events::{Events, Incoming};
+use crate::events::{Events, Guarded, Incoming};
 use crate::interface::NodeError;
 use crate::status::Reports;
 
@@ -46,9 +46,9 @@ impl RegisterCalls {
             seen: Arc::clone(&seen),
             last_fault: None,
         };
-        spawn("delaymq-register", move || caller.run(&asked))?;
-        let (coordinator, events, ended) = (Arc::clone(coordinator), Arc::clone(events), Arc::clone(&is_over));
-        spawn("delaymq-register-watch", move || watch(coordinator.as_ref(), &events, &seen, &ended))?;
+        spawn("delaymq-register", events, move || caller.run(&asked))?;
+        let (coordinator, told, ended) = (Arc::clone(coordinator), Arc::clone(events), Arc::clone(&is_over));
+        spawn("delaymq-register-watch", events, move || watch(coordinator.as_ref(), &told, &seen, &ended))?;
         Ok(Self { calls, is_over })
     }
 
@@ -69,8 +69,12 @@ impl Drop for RegisterCalls {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), NodeError> {
-    let spawned = Builder::new().name(name.to_owned()).spawn(work);
+fn spawn(name: &'static str, events: &Arc<Events>, work: impl FnOnce() + Send + 'static) -> Result<(), NodeError> {
+    let guard = Guarded::new(name, events);
+    let spawned = Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = guard;
+        work();
+    });
     spawned.map(drop).map_err(|error| NodeError::Thread { reason: error.to_string() })
 }
 
@@ -123,17 +127,19 @@ impl Caller {
 /// Brings each new value of the register to the node. A primary learns so at once that another node has taken its place.
 fn watch(coordinator: &dyn Coordinator, events: &Events, seen: &AtomicU64, is_over: &AtomicBool) {
     while !is_over.load(Ordering::SeqCst) {
-        let since = Version(seen.load(Ordering::SeqCst));
+        let (since, began) = (Version(seen.load(Ordering::SeqCst)), Instant::now());
         let changed = coordinator.changed(since, WATCH);
         if is_over.load(Ordering::SeqCst) {
             return;
         }
         match changed.and_then(|has_changed| if has_changed { coordinator.read() } else { Ok(None) }) {
-            Ok(Some(reading)) => {
+            Ok(Some(reading)) if reading.version > since => {
                 seen.fetch_max(reading.version.0, Ordering::SeqCst);
                 events.add(Incoming::Protocol(Event::Read(Some(reading))));
             }
-            Ok(None) => {}
+            // A coordinator that has forgotten old versions, or ends watches at once, is not asked without a pause.
+            Ok(_) if began.elapsed() < WATCH_AGAIN => sleep(WATCH_AGAIN),
+            Ok(_) => {}
             Err(_) => sleep(WATCH_AGAIN),
         }
     }

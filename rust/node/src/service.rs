@@ -1,5 +1,5 @@
-//! What clients of a node reach: the server of a primary, or the standby of a replica. Both take turns at the same addresses, on a
-//! thread that starts and stops them.
+//! The server of a primary, or the standby of a replica, for clients of a node. Both use the same listening sockets, and one thread
+//! starts and stops them.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use delaymq_core::error::Error;
 use delaymq_core::wire::quota::notices::Notice;
 use delaymq_engine::Store;
 use delaymq_server::{ClusterPages, Listening, Primary, Server, ServerError, Standby, Stopped};
 
-use crate::events::{Events, Incoming};
+use crate::events::{Events, Guarded, Incoming};
 use crate::held;
 use crate::interface::NodeError;
 
@@ -63,7 +64,11 @@ impl Service {
         let serving = Serving::Standby(standby);
         let worker = Worker { listening, pages, events, notices, primary: None, serving };
         let (duties, asked) = channel();
-        let thread = Builder::new().name("delaymq-node-service".to_owned()).spawn(move || worker.run(&asked));
+        let guard = Guarded::new("delaymq-node-service", &worker.events);
+        let thread = Builder::new().name("delaymq-node-service".to_owned()).spawn(move || {
+            let _guard = guard;
+            worker.run(&asked);
+        });
         let thread = thread.map_err(|error| NodeError::Thread { reason: error.to_string() })?;
         Ok(Self { duties, thread: Some(thread) })
     }
@@ -128,9 +133,17 @@ impl Worker {
 
     fn serve(&mut self, store: Arc<Store>) -> Result<(), ServerError> {
         self.serving = Serving::Nothing;
-        let server = Server::start_on(&self.listening, store, Some(Arc::clone(&self.pages)))?;
-        self.serving = Serving::Server(server);
-        Ok(())
+        match Server::start_on(&self.listening, store, Some(Arc::clone(&self.pages))) {
+            Ok(server) => {
+                self.serving = Serving::Server(server);
+                Ok(())
+            }
+            // The role has changed meanwhile. A store that has failed is seen by the node.
+            Err(ServerError::Store(Error::Closed | Error::NotPrimary { .. } | Error::Poisoned { .. })) => {
+                self.stand_by()
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn stand_by(&mut self) -> Result<(), ServerError> {

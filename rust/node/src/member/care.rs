@@ -6,6 +6,7 @@ use delaymq_core::error::Error;
 use delaymq_core::replication::{CopyKnown, Event, LogView, NodeId, RoleName};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{CopyCount, Intake};
+use delaymq_server::Stopped;
 
 use super::{Member, Stopping};
 use crate::held;
@@ -16,6 +17,10 @@ use crate::status::Snapshot;
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// A store that leads and makes nothing durable for so long has a disk that hangs.
 const DISK_HANGS: Duration = Duration::from_secs(2);
+/// A node whose disk has hung does not lead for so long, if another node may: longer than it takes others to take over.
+const UNFIT_FOR: Duration = Duration::from_secs(10);
+/// A server that does not stop in time is left, after its clients' patience and so long.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// The log is kept for a copy that is silent for so long, in milliseconds.
 const KEPT_FOR_SILENT_MS: u64 = 3_600_000;
 /// A primary that stops hands over, if that takes no longer than this.
@@ -53,7 +58,8 @@ impl Member {
     /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.
     pub(super) fn look_at_disk(&mut self) -> Result<(), NodeError> {
         let Some(store) = self.parts.copy.store() else {
-            return if self.is_fit { Ok(()) } else { self.set_fit(true) };
+            let is_over = self.unfit_until.is_none_or(|until| Instant::now() >= until);
+            return if self.is_fit || !is_over { Ok(()) } else { self.set_fit(true) };
         };
         if let Some(reason) = store.failure() {
             return Err(Error::Poisoned { reason }.into());
@@ -69,6 +75,7 @@ impl Member {
     fn set_fit(&mut self, is_fit: bool) -> Result<(), NodeError> {
         self.is_fit = is_fit;
         if !is_fit {
+            self.unfit_until = Some(Instant::now() + UNFIT_FOR);
             self.parts.reports.warn(format!("the disk has made nothing durable for {} s", DISK_HANGS.as_secs()));
         }
         self.step(Event::Fit(is_fit))
@@ -76,7 +83,7 @@ impl Member {
 
     pub(super) fn begin_stop(&mut self, patience: Duration) -> Result<(), NodeError> {
         if self.stopping.is_some() {
-            self.parts.service.stop(patience);
+            self.stop_serving(patience);
             return Ok(());
         }
         let me = self.parts.copy.node();
@@ -91,17 +98,28 @@ impl Member {
             self.stopping = Some(Stopping::HandingOver { until: Instant::now() + HAND_OVER, patience });
             return self.step(Event::SwitchOver(to));
         }
-        self.stopping = Some(Stopping::Serving);
-        self.parts.service.stop(patience);
+        self.stop_serving(patience);
         Ok(())
     }
 
     pub(super) fn stop_further(&mut self) {
-        let Some(Stopping::HandingOver { until, patience }) = self.stopping else { return };
-        if self.role != RoleName::Primary || Instant::now() >= until {
-            self.stopping = Some(Stopping::Serving);
-            self.parts.service.stop(patience);
+        match self.stopping {
+            Some(Stopping::HandingOver { until, patience })
+                if self.role != RoleName::Primary || Instant::now() >= until =>
+            {
+                self.stop_serving(patience);
+            }
+            // A server that starts may wait for a commit, which does not come.
+            Some(Stopping::Serving { until }) if Instant::now() >= until => self.stopped = Some(Stopped { cut_off: 0 }),
+            _ => {}
         }
+    }
+
+    fn stop_serving(&mut self, patience: Duration) {
+        let now = Instant::now();
+        let until = now.checked_add(patience).and_then(|until| until.checked_add(STOP_WITHIN)).unwrap_or(now);
+        self.stopping = Some(Stopping::Serving { until });
+        self.parts.service.stop(patience);
     }
 
     /// Renews what others look at.

@@ -30,6 +30,10 @@ use crate::status::{Reports, Shown};
 const TICK: Duration = Duration::from_millis(20);
 /// Bytes of batches that a follower appends before it syncs, if more wait.
 const APPENDED_BYTES_MAX: usize = 2 << 20;
+/// This thread was held up for so long.
+const STALLED: Duration = Duration::from_millis(300);
+/// Events that are taken at once after that.
+const QUEUED_MAX: usize = 10_000;
 
 /// The parts of a node, for its thread.
 pub(crate) struct Parts {
@@ -49,8 +53,8 @@ pub(crate) struct Parts {
 enum Stopping {
     /// Another node is to take over first.
     HandingOver { until: Instant, patience: Duration },
-    /// The server waits for its clients.
-    Serving,
+    /// The server waits for its clients, at most until then.
+    Serving { until: Instant },
 }
 
 /// See the module.
@@ -74,6 +78,12 @@ pub(crate) struct Member {
     set_known: Vec<NodeId>,
     /// Why there is no connection to an address, as it was reported last.
     link_faults: BTreeMap<String, String>,
+    /// The last warning of each node.
+    warned_of: BTreeMap<NodeId, String>,
+    /// The standby must hear of the primary again.
+    must_name: bool,
+    /// A node whose disk has hung is not fit before this.
+    unfit_until: Option<Instant>,
 }
 
 impl Member {
@@ -95,12 +105,17 @@ impl Member {
             shown_at: now,
             set_known: Vec::new(),
             link_faults: BTreeMap::new(),
+            warned_of: BTreeMap::new(),
+            must_name: false,
+            unfit_until: None,
         }
     }
 
     /// Runs until the node is stopped, or fails.
     pub(crate) fn run(mut self) -> Result<Stopped, NodeError> {
         let ended = self.live();
+        // The service may wait for the store, which nobody commits to any more.
+        let abandoned = self.parts.copy.end_store();
         let Parts { copy, peers, service, events, register, .. } = self.parts;
         // No connection may wait for this thread any more.
         events.close();
@@ -109,6 +124,7 @@ impl Member {
         drop(register);
         let closed = copy.close();
         let stopped = ended?;
+        abandoned?;
         closed?;
         Ok(stopped)
     }
@@ -123,19 +139,31 @@ impl Member {
                 self.rest()?;
             }
             if ticked.elapsed() >= TICK {
+                if ticked.elapsed() >= STALLED {
+                    self.hear_of_all()?;
+                }
                 ticked = Instant::now();
-                self.parts.copy.tend(wall_clock(), false)?;
+                self.tend(false)?;
                 self.look_at_disk()?;
                 self.keep_log()?;
                 self.step(Event::Tick)?;
                 self.stop_further();
             }
-            self.ship()?;
+            self.ship();
             self.show();
             if let Some(stopped) = self.stopped {
                 return Ok(stopped);
             }
         }
+    }
+
+    /// Takes all that came while this thread was held up, before the protocol looks at the time: other nodes were not silent.
+    fn hear_of_all(&mut self) -> Result<(), NodeError> {
+        for _ in 0..QUEUED_MAX {
+            let Some(incoming) = self.parts.events.next(Duration::ZERO) else { break };
+            self.take(incoming)?;
+        }
+        Ok(())
     }
 
     /// True if something is to be done although nothing happens.
@@ -166,7 +194,15 @@ impl Member {
     /// Nothing has come: what was appended is made durable, and a follower goes on with its checkpoint, and vouches for its log.
     fn rest(&mut self) -> Result<(), NodeError> {
         self.sync()?;
-        self.parts.copy.tend(wall_clock(), true)?;
+        self.tend(true)
+    }
+
+    fn tend(&mut self, is_idle: bool) -> Result<(), NodeError> {
+        if let Some(error) = self.parts.copy.tend(wall_clock(), is_idle)? {
+            self.parts
+                .reports
+                .warn(format!("the copy's checkpoint or the removal of its files is tried again: {error}"));
+        }
         Ok(())
     }
 
@@ -229,7 +265,7 @@ impl Member {
             Action::Alarm(node) => {
                 let line =
                     format!("the log of the node {node} has other committed facts than this one: nothing was changed");
-                self.parts.reports.warn(line);
+                self.warn_of(node, line);
             }
         }
         Ok(())
@@ -269,9 +305,10 @@ impl Member {
             RoleName::Replica => {
                 self.parts.reports.note("this node is no longer the primary".to_owned());
                 self.shipments.clear();
-                // First the store ends, so that its clients hear nothing more, and then their connections.
-                self.parts.copy.follow()?;
+                // First the store ends, so that its clients hear nothing more, then their connections. Recovery may take long.
+                self.parts.copy.end_store()?;
                 self.parts.service.follow();
+                self.parts.copy.follow()?;
             }
         }
         Ok(())
@@ -288,10 +325,18 @@ impl Member {
         drop(self.parts.peers.send(to, &message));
     }
 
+    /// Warns of another node, once for each reason: the protocol tries again and again.
+    fn warn_of(&mut self, node: NodeId, line: String) {
+        if self.warned_of.get(&node) != Some(&line) {
+            self.parts.reports.warn(line.clone());
+            self.warned_of.insert(node, line);
+        }
+    }
+
     /// Sends each node the next batches that it lacks.
-    fn ship(&mut self) -> Result<(), NodeError> {
+    fn ship(&mut self) {
         if self.parts.copy.store().is_none() {
-            return Ok(());
+            return;
         }
         for (node, shipping) in self.waiting() {
             let bytes = match self.parts.copy.ship(shipping.next) {
@@ -301,13 +346,21 @@ impl Member {
                         "the node {node} needs facts from sequence {sequence} on, and this log begins with {first}: \
                          make its copy again"
                     );
-                    self.parts.reports.warn(line);
+                    self.warn_of(node, line);
                     self.shipments.end(node);
                     continue;
                 }
                 // The store ends, and the protocol hears of it.
-                Err(Error::Closed | Error::Poisoned { .. }) => return Ok(()),
-                Err(error) => return Err(error.into()),
+                Err(Error::Closed | Error::Poisoned { .. }) => return,
+                // The store tells whether its disk has failed. What another node asks for must not end this one.
+                Err(error) => {
+                    self.warn_of(
+                        node,
+                        format!("batches from {} on cannot be sent to the node {node}: {error}", shipping.next),
+                    );
+                    self.shipments.end(node);
+                    continue;
+                }
             };
             let Some(end) = end_of(&bytes) else { continue };
             let (epoch, attempt, from, committed) =
@@ -319,12 +372,11 @@ impl Member {
                 // The node asks for it when it is connected.
                 Err(NotSent::NotConnected) => self.shipments.end(node),
                 Err(NotSent::TooLarge(error)) => {
-                    self.parts.reports.warn(format!("a batch cannot be sent to the node {node}: {error}"));
+                    self.warn_of(node, format!("a batch cannot be sent to the node {node}: {error}"));
                     self.shipments.end(node);
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -22,7 +22,7 @@ impl Member {
                     reports.note(format!("connected to the node {node}"));
                     self.link_faults.clear();
                 }
-                self.primary = None;
+                self.must_name = true;
                 return self.meet(node);
             }
             PeerEvent::Disconnected { node, direction: Direction::Outgoing, fault } => {
@@ -73,7 +73,7 @@ impl Member {
         let primary = address
             .filter(|address| !address.is_empty())
             .map(|address| Primary { address: address.clone(), epoch: self.parts.protocol.promised() });
-        if primary != self.primary {
+        if std::mem::take(&mut self.must_name) || primary != self.primary {
             self.parts.service.set_primary(primary.clone());
             self.primary = primary;
         }
