@@ -71,6 +71,7 @@ pub use files::reader_pin::ReaderPin;
 pub use files::storage::FileStorage;
 pub use files::store_lock::StoreLock;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
+pub use opening::random;
 pub use operate::dead_letters::DeadLetter;
 pub use operate::inspection::{Inspected, inspect, look_pinned, pin_again};
 pub use operate::rebuild::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};

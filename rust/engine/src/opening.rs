@@ -120,7 +120,11 @@ pub(crate) fn check_clock(options: &Options, floor: Millis) -> Result<()> {
     })
 }
 
-pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+/// Random bytes of the system.
+///
+/// # Errors
+/// `Storage` if the system gives none.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| Error::Storage {
@@ -131,7 +135,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     })
 }
 
-/// What a store begins with, alone or as one that leads.
+/// The parts of a store that begins, alone or as one that leads.
 pub(crate) struct Beginning {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) path: PathBuf,

@@ -11,11 +11,10 @@ use delaymq_core::run::LOAD_FOLDER;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, open_copy, open_identity, read_identity};
 use delaymq_core::units::{Epoch, SegmentNumber};
-use delaymq_engine::{FileStorage, StoreLock};
+use delaymq_engine::{FileStorage, StoreLock, random};
 use serde_json::{Value, json};
 
 use crate::interface::{CoordinatorOptions, NodeError};
-use crate::random::random;
 
 /// A group that was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

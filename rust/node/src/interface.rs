@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use delaymq_coordinator::{Coordinator, CoordinatorError, EtcdCoordinator, EtcdOptions, FileCoordinator};
 use delaymq_core::error::Error;
-use delaymq_engine::Options;
+use delaymq_engine::{Options, random};
 use delaymq_peers::{PeerAddress, PeersError, TlsFiles};
 use delaymq_server::{ServerError, ServerOptions};
-
-use crate::random::random_number;
 
 /// How a node is started.
 #[derive(Clone)]
@@ -51,7 +49,7 @@ impl CoordinatorOptions {
     /// The coordinator.
     pub(crate) fn open(&self) -> Result<Arc<dyn Coordinator>, NodeError> {
         Ok(match self {
-            Self::File(path) => Arc::new(FileCoordinator::new(path, random_number()?)),
+            Self::File(path) => Arc::new(FileCoordinator::new(path, u64::from_be_bytes(random()?))),
             Self::Etcd(options) => Arc::new(EtcdCoordinator::new(options)?),
         })
     }

@@ -16,7 +16,6 @@ mod group;
 mod interface;
 mod member;
 mod node;
-mod random;
 mod register;
 mod service;
 mod shipping;

@@ -11,7 +11,7 @@ use delaymq_core::replication::{LogView, Node as Protocol, NodeId, NodeOptions a
 use delaymq_core::store::RecoveryProgress;
 use delaymq_core::wire::peer::Hello;
 use delaymq_core::wire::quota::notices::Notice;
-use delaymq_engine::Durability;
+use delaymq_engine::{Durability, random};
 use delaymq_peers::{PeerOptions, Peers, QUEUE_BYTES_MAX};
 use delaymq_server::{ClusterPages, Places, Stopped};
 
@@ -21,7 +21,6 @@ use crate::group::open_or_join;
 use crate::held;
 use crate::interface::{NodeError, NodeOptions, NodeReport};
 use crate::member::{Member, Parts};
-use crate::random::random_number;
 use crate::register::RegisterCalls;
 use crate::service::{Notices, Service};
 use crate::status::{Reports, Shown, Snapshot};
@@ -196,7 +195,7 @@ fn hello_of(copy: &Copy, client_address: &str) -> Result<Hello, NodeError> {
         stream: identity.stream.id,
         timeline: identity.stream.timeline,
         node: copy.node(),
-        nonce: random_number()?,
+        nonce: u64::from_be_bytes(random()?),
         segment_bytes: identity.segment_bytes,
         client_address: client_address.to_owned(),
     })
@@ -207,7 +206,7 @@ fn protocol_of(copy: &Copy, peers: BTreeSet<NodeId>) -> Result<Protocol, NodeErr
     let options = ProtocolOptions {
         id: copy.node(),
         group: (identity.stream.id, identity.stream.timeline),
-        random: random_number()?,
+        random: u64::from_be_bytes(random()?),
         promise: identity.promise(),
         committed: copy.applied(),
         peers,
