@@ -123,9 +123,9 @@ impl Copy {
     }
 
     /// Begins an epoch: the log goes on in a store that decides.
-    pub(crate) fn begin(&mut self, epoch: Epoch) -> Outcome<Option<Arc<Store>>> {
+    pub(crate) fn begin(&mut self, epoch: Epoch) -> Outcome<()> {
         self.sync()?;
-        let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(None) };
+        let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
         let events = Arc::clone(&self.events);
         let store = Store::lead(Leading {
             storage: Arc::clone(&self.storage),
@@ -137,19 +137,18 @@ impl Copy {
             epoch,
             changed: Arc::new(move || events.log_changed()),
         })?;
-        self.role = Role::Leading(Arc::clone(&store));
-        Ok(Some(store))
+        self.role = Role::Leading(store);
+        Ok(())
     }
 
-    /// Ends a store that leads. What it has queued is lost, and what it has written stays. All that waits for it goes on.
+    /// Ends a store that leads. Queued records are lost, and written ones stay. All threads that wait for the store go on.
     pub(crate) fn end_store(&mut self) -> Outcome<()> {
-        if !matches!(self.role, Role::Leading(_)) {
-            return Ok(());
-        }
-        let Role::Leading(store) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
-        match store.abandon() {
-            Ok(()) | Err(Error::Closed) => Ok(()),
-            Err(error) => Err(error),
+        let Role::Leading(store) = &self.role else { return Ok(()) };
+        let ended = store.abandon();
+        self.role = Role::Gone;
+        match ended {
+            Err(Error::Closed) => Ok(()),
+            other => other,
         }
     }
 
@@ -256,7 +255,7 @@ impl Copy {
         if self.removable.is_empty() || is_pinned(storage, now)? {
             return Ok(());
         }
-        // What was removed is skipped if this is done again.
+        // Removed files are skipped if this is done again.
         self.removable.remove(storage)?;
         if !self.has_no_holes {
             let (removable, block_bytes) = (&self.removable, self.options.owner.hole_block_bytes);
@@ -266,18 +265,13 @@ impl Copy {
         Ok(())
     }
 
-    /// Ends: nothing is written any more.
+    /// Ends, after [`Self::end_store`]: nothing is written any more.
     pub(crate) fn close(mut self) -> Outcome<()> {
-        let closed = match std::mem::replace(&mut self.role, Role::Gone) {
-            Role::Leading(store) => store.abandon(),
-            Role::Following(mut follower) => follower.sync(),
-            Role::Gone => Ok(()),
-        };
+        let synced = self.sync();
+        // All that uses the folder ends before its lock is released.
+        self.role = Role::Gone;
         drop(self.lock);
-        match closed {
-            Err(Error::Closed) => Ok(()),
-            other => other,
-        }
+        synced.map(drop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens to a node, between the threads that bring it and the thread that owns the node.
+//! The events of a node, between the threads that bring them and the thread that owns the node.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

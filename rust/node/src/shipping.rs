@@ -13,7 +13,7 @@ pub(crate) const SHIPMENT_BYTES_MAX: usize = 1 << 20;
 /// A node that lacks a batch asks for it each time that a later one comes. Within this time, only the first question counts.
 const AGAIN_WITHIN: Duration = Duration::from_millis(100);
 
-/// What one node is to get.
+/// The part of the log that one node is to get.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shipping {
     pub(crate) epoch: Epoch,

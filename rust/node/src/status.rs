@@ -1,4 +1,4 @@
-//! What a node shows of itself: the status of the group as it knows it, metrics, and reports for a log.
+//! The status of the group as a node knows it, its metrics, and its reports for a log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -165,7 +165,7 @@ fn copy_shown(copy: &CopyKnown) -> Value {
     })
 }
 
-/// What the owner of a node and its servers look at.
+/// The state that the owner of a node and its servers look at.
 pub(crate) struct Shown {
     pub(crate) snapshot: Mutex<Snapshot>,
     pub(crate) events: Arc<Events>,

@@ -75,13 +75,11 @@ pub(crate) struct Member {
     began: Instant,
     shown_at: Instant,
     /// The set of the register that was reported last.
-    set_known: Vec<NodeId>,
+    set_known: BTreeSet<NodeId>,
     /// Why there is no connection to an address, as it was reported last.
     link_faults: BTreeMap<String, String>,
     /// The last warning of each node.
     warned_of: BTreeMap<NodeId, String>,
-    /// The standby must hear of the primary again.
-    must_name: bool,
     /// A node whose disk has hung is not fit before this.
     unfit_until: Option<Instant>,
 }
@@ -103,10 +101,9 @@ impl Member {
             is_fit: true,
             began: now,
             shown_at: now,
-            set_known: Vec::new(),
+            set_known: BTreeSet::new(),
             link_faults: BTreeMap::new(),
             warned_of: BTreeMap::new(),
-            must_name: false,
             unfit_until: None,
         }
     }
@@ -318,7 +315,7 @@ impl Member {
         if let Message::Heartbeat { end, .. } = &mut message
             && let Some(next) = self.shipments.next_of(to)
         {
-            // What was not sent yet comes later, and must not be asked for.
+            // Batches that were not sent yet come later, and must not be asked for.
             *end = next.min(*end);
         }
         // A message that is lost is sent again, or asked for.

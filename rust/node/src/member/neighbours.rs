@@ -22,7 +22,6 @@ impl Member {
                     reports.note(format!("connected to the node {node}"));
                     self.link_faults.clear();
                 }
-                self.must_name = true;
                 return self.meet(node);
             }
             PeerEvent::Disconnected { node, direction: Direction::Outgoing, fault } => {
@@ -55,14 +54,13 @@ impl Member {
 
     pub(super) fn meet_nodes_of_register(&mut self) -> Result<(), NodeError> {
         let Some(value) = self.parts.protocol.register() else { return Ok(()) };
-        let sync: Vec<NodeId> = value.sync.iter().copied().collect();
-        if sync == self.set_known {
+        if value.sync == self.set_known {
             return Ok(());
         }
         let complete = value.complete.clone();
-        let names: Vec<String> = sync.iter().map(ToString::to_string).collect();
+        self.set_known = value.sync.clone();
+        let names: Vec<String> = self.set_known.iter().map(ToString::to_string).collect();
         self.parts.reports.note(format!("the set that has each committed fact: {}", names.join(", ")));
-        self.set_known = sync;
         complete.into_iter().try_for_each(|node| self.meet(node))
     }
 
@@ -70,12 +68,13 @@ impl Member {
     pub(super) fn name_primary(&mut self) {
         let leader = self.parts.protocol.leader().filter(|leader| *leader != self.parts.copy.node());
         let address = leader.and_then(|leader| self.parts.client_addresses.get(&leader));
-        let primary = address
-            .filter(|address| !address.is_empty())
-            .map(|address| Primary { address: address.clone(), epoch: self.parts.protocol.promised() });
-        if std::mem::take(&mut self.must_name) || primary != self.primary {
-            self.parts.service.set_primary(primary.clone());
-            self.primary = primary;
+        let address = address.filter(|address| !address.is_empty());
+        let epoch = self.parts.protocol.promised();
+        // This is looked at after each event, and the primary is another one seldom.
+        let known = self.primary.as_ref().map(|known| (&known.address, known.epoch));
+        if known != address.map(|address| (address, epoch)) {
+            self.primary = address.map(|address| Primary { address: address.clone(), epoch });
+            self.parts.service.set_primary(self.primary.clone());
         }
     }
 }
