@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,
-    /// Of a store that leads copies.
+    /// The additional state of a store that leads copies.
     pub(crate) copies: Option<Copies>,
     pub(crate) poison: OnceLock<String>,
     pub(crate) closing: AtomicBool,

@@ -1,4 +1,4 @@
-//! What the copies have becomes visible. With the first fact of the epoch, the store begins to decide.
+//! Batches become visible once the copies have them. With the first fact of the epoch, the store begins to decide.
 
 use std::sync::atomic::Ordering;
 

@@ -25,7 +25,7 @@ const CURSORS_MAX: usize = 16;
 /// Called when the log has grown, more of it is durable, or the store has failed.
 pub(crate) type Changed = Arc<dyn Fn() + Send + Sync>;
 
-/// What a store that leads has in addition.
+/// The additional state of a store that leads.
 pub(crate) struct Copies {
     pub(crate) epoch: Epoch,
     pub(super) log: Mutex<WrittenLog>,
@@ -135,7 +135,7 @@ pub enum Intake {
     HandingOver,
 }
 
-/// What is taken, and what was taken on too few copies.
+/// Whether requests are taken, and which were taken on too few copies.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(super) intake: Intake,

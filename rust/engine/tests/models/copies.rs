@@ -29,7 +29,7 @@ fn node(store: &Arc<Store>, told: &Arc<Told>, is_over: &Arc<AtomicBool>) -> shut
     })
 }
 
-/// Who publishes is answered when the node has committed it, and who consumes gets it then, without waiting for the time.
+/// A publish is answered when the node has committed it, and a consumer gets the message then, without waiting for the time.
 pub(crate) fn committed(world: &Arc<World>) {
     let (store, told) = world.lead();
     let is_over = Arc::new(AtomicBool::new(false));

@@ -12,7 +12,7 @@ use crate::http::page::{JSON, Page, text};
 /// The hexadecimal digits of a node's id.
 const NODE_DIGITS: usize = 32;
 
-/// What plain HTTP shows of a group of copies, and what an operator may ask for there. Each is called on the server's
+/// The pages of plain HTTP about a group of copies, and the requests of an operator there. Each is called on the server's
 /// thread, and returns soon.
 pub trait ClusterPages: Send + Sync {
     /// The state of the group as this node sees it, in JSON.

@@ -1,4 +1,4 @@
-//! What is visible, delivered and answered, and when.
+//! When batches are visible, messages delivered, and requests answered.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
