@@ -56,6 +56,8 @@ faults! {
     MatchedBySequence,
     /// A copy joins the set while it is behind.
     JoinCountedBehind,
+    /// A snapshot takes the place of a copy's log before its files are durable.
+    SnapshotNotSynced,
     /// A folder that was emptied keeps the identity of its node.
     WipedNodeKeepsId,
     /// A publish that was committed on fewer copies than it must have is answered as stored.

@@ -1,6 +1,6 @@
 //! The copy of a node: a follower while another node leads, and a store that decides while this one does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use delaymq_core::message_log::{Identity, OPENING_SEGMENT_BYTES, Promise};
 use delaymq_core::replication::{History, LogView, NodeId};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, RecoveryProgress, Removable, archived_below, is_pinned, punch,
+    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, RecoveryProgress, Removable, adopt_snapshot,
+    archived_below, is_pinned, punch,
 };
 use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_engine::{CopyCount, Leading, Options, Store};
@@ -87,6 +88,21 @@ impl Copy {
         follower.owner_mut().keep_finished_of(self.options.keep_finished_of.clone());
         self.role = Role::Following(Box::new(follower));
         Ok(())
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The files.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// True if a reader without the lock has a pin.
+    pub(crate) fn is_pinned(&self, now: Millis) -> Outcome<bool> {
+        is_pinned(self.storage.as_ref(), now)
     }
 
     /// The identity, with the last promise.
@@ -190,6 +206,22 @@ impl Copy {
         let (follower, evidence) = follower.cut_after(epoch, end)?;
         self.role = Role::Following(Box::new(follower));
         Ok(evidence)
+    }
+
+    /// Puts the files of a snapshot into the place of a follower's own, and follows with them. Returns the sequence before which
+    /// everything is committed.
+    ///
+    /// # Errors
+    /// Those of the storage and of the log. The copy must be opened again.
+    pub(crate) fn adopt(&mut self, snapshot: IncomingSnapshot) -> Outcome<Sequence> {
+        if let Role::Following(_) = &self.role {
+            // Nothing of the follower may use files that go.
+            self.role = Role::Gone;
+            snapshot.seal()?;
+            adopt_snapshot(self.storage.as_ref())?;
+            self.open_follower(&mut |_| {})?;
+        }
+        Ok(self.applied())
     }
 
     /// Everything before `end` is committed, on so many copies.

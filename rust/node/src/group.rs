@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use delaymq_coordinator::encode;
 use delaymq_core::error::Error;
-use delaymq_core::message_log::{Identity, LOG_FOLDER, Stream, segment_name};
+use delaymq_core::message_log::{Identity, Stream};
 use delaymq_core::replication::{NodeId, Reading, Register, SwapAnswer, Version};
-use delaymq_core::run::LOAD_FOLDER;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{NewStore, open_copy, open_identity, read_identity};
-use delaymq_core::units::{Epoch, SegmentNumber};
+use delaymq_core::store::{NewStore, adopt_snapshot, open_copy, open_identity, read_identity};
+use delaymq_core::units::Epoch;
 use delaymq_engine::{FileStorage, StoreLock, random};
 use serde_json::{Value, json};
 
@@ -36,8 +35,7 @@ pub(crate) struct OpenedCopy {
 /// call that was interrupted can be repeated.
 ///
 /// # Errors
-/// `GroupExists`; `NotCopyable` if the store has bulk loads or no longer has the beginning of its log, which the other nodes would
-/// need; errors of the store, of which `Locked` if it is open, and of the coordinator.
+/// `GroupExists`; errors of the store, of which `Locked` if it is open, and of the coordinator.
 pub fn create_group(
     path: &Path,
     segment_bytes: u32,
@@ -72,7 +70,6 @@ pub fn create_group(
     let _lock = StoreLock::take(path)?;
     let new = NewStore { stream: random()?, node: random()?, segment_bytes };
     let identity = open_identity(&storage, Some(new))?;
-    must_be_copyable(path, &storage)?;
     let created = GroupCreated { stream: identity.stream.id, node: NodeId(identity.node) };
     if let Some(Reading { version, value, .. }) = known {
         // The store was opened alone since the call that was interrupted.
@@ -92,23 +89,6 @@ pub fn create_group(
     }
     Identity { clustered: true, ..identity }.write(&storage)?;
     Ok(created)
-}
-
-/// A copy begins with the first fact of the log, and files next to the log are not copied.
-fn must_be_copyable(path: &Path, storage: &dyn Storage) -> Result<(), NodeError> {
-    let refuse =
-        |reason: &str| Err(NodeError::NotCopyable { path: path.display().to_string(), reason: reason.to_owned() });
-    let names = |folder: &str| match storage.list(folder) {
-        Err(error) if error.is_not_found() => Ok(Vec::new()),
-        other => other,
-    };
-    if !names(LOAD_FOLDER)?.is_empty() {
-        return refuse("it has bulk loads, whose files other nodes do not get yet");
-    }
-    if !names(LOG_FOLDER)?.contains(&segment_name(SegmentNumber(1))) {
-        return refuse("its log no longer has the first segment, and other nodes get the log from its beginning");
-    }
-    Ok(())
 }
 
 /// Refuses the folder of something else before a lock file is made in it.
@@ -143,6 +123,8 @@ pub(crate) fn open_or_join(
     }
     let lock = StoreLock::take(path)?;
     let identity = open_copy(storage.as_ref(), stream, (random()?, segment_bytes))?;
+    // A process may have ended while a snapshot took the place of the copy.
+    adopt_snapshot(storage.as_ref())?;
     Ok(OpenedCopy { storage, lock, identity })
 }
 

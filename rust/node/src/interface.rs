@@ -107,14 +107,6 @@ pub enum NodeError {
         /// The stream of the copy, and its timeline.
         found: String,
     },
-    /// Other nodes could not get what a store has.
-    #[error("the store in {path} cannot be the first copy of a group: {reason}")]
-    NotCopyable {
-        /// The folder.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
     /// The node cannot do this in its role.
     #[error("{0}")]
     Refused(String),

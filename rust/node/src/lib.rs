@@ -5,7 +5,8 @@
 //!
 //! Read `interface` (options, errors, reports) and `node` (a running node, as its owner sees it), then `group` (how a group and
 //! its copies begin), `member` (the thread that owns the protocol and the copy, and does all that the protocol asks for),
-//! `copy` (a follower or a store that leads), `shipping` (batches on their way to other nodes), `register` (calls of the
+//! `copy` (a follower or a store that leads), `shipping` (batches on their way to other nodes), `snapshot` (files instead of
+//! batches), `register` (calls of the
 //! coordinator on threads of their own), `service` (the server of a primary, and the standby of a replica) and `status`.
 //!
 //! Nothing here waits for Python: heartbeats and time-outs are on the node's own thread.
@@ -19,6 +20,7 @@ mod node;
 mod register;
 mod service;
 mod shipping;
+mod snapshot;
 mod status;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -20,7 +20,6 @@ pub(crate) fn raised(py: Python<'_>, error: NodeError) -> PyErr {
         NodeError::NoGroup { .. }
         | NodeError::GroupExists { .. }
         | NodeError::OtherGroup { .. }
-        | NodeError::NotCopyable { .. }
         | NodeError::Refused(_) => errors::told(py, RemoteError::new(ErrorCode::Other, &error.to_string())),
     }
 }

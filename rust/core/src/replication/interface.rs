@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::history::History;
-use super::message::Message;
+use super::message::{Message, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use super::register::{NodeId, Register};
 use super::registrar::{Reading, SwapAnswer};
 use crate::message_log::Promise;
@@ -79,6 +79,9 @@ pub enum Event {
     Cut(Sequence),
     /// A batch that [`Action::Append`] gave was refused, because it does not follow the log.
     AppendRefused,
+    /// A snapshot of [`Action::ReceiveSnapshot`] has taken the place of the log, durably, while [`super::Node::follows`]. Everything
+    /// before this sequence is committed.
+    SnapshotAdopted(Sequence),
     /// Other nodes belong to the group than before.
     Peers(BTreeSet<NodeId>),
     /// The node may lead (its disk is well, and its clock agrees with the others), or may not while another node of the
@@ -107,6 +110,13 @@ pub enum Action {
     Ship(NodeId, Epoch, u64, Sequence),
     /// Appends these batches of the primary to the log.
     Append(Vec<u8>),
+    /// Receives a snapshot from this primary, in this epoch and exchange, instead of any earlier one: asks for its parts with
+    /// [`Message::AskPiece`], and puts it in the place of the log, of which it has everything.
+    ReceiveSnapshot(NodeId, Epoch, u64, SnapshotOffer),
+    /// Sends the part of a snapshot that begins there, in this epoch and exchange.
+    SendPiece(NodeId, Epoch, u64, SnapshotPlace),
+    /// A part of a snapshot has come.
+    ReceivePiece(SnapshotPiece),
     /// Copies what the log has from this sequence on to a file, then cuts it. The last fact to keep has this epoch.
     CutAfter(Epoch, Sequence),
     /// Everything before this sequence is committed. A publish among it is answered as stored if the copies reach

@@ -4,6 +4,50 @@
 use super::history::History;
 use crate::units::{Epoch, Sequence, Version};
 
+/// A file of a snapshot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotFile {
+    /// Its path, relative to the store.
+    pub path: String,
+    /// Its length in bytes.
+    pub length: u64,
+}
+
+/// The files that a primary offers instead of the part of its log that it no longer has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotOffer {
+    /// Its number, which no other snapshot of this primary has.
+    pub number: u64,
+    /// The sequence after the last fact of its checkpoint. All of these are committed.
+    pub committed: Sequence,
+    /// The sequence after the last fact of its log.
+    pub end: Sequence,
+    /// Its files.
+    pub files: Vec<SnapshotFile>,
+}
+
+/// A place in a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotPlace {
+    /// The number of the snapshot.
+    pub number: u64,
+    /// The file, from 0.
+    pub file: u32,
+    /// The offset in the file, in bytes.
+    pub offset: u64,
+}
+
+/// A part of a file of a snapshot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotPiece {
+    /// Where it begins.
+    pub place: SnapshotPlace,
+    /// It begins with so many bytes that are zero.
+    pub zeros: u64,
+    /// The bytes after them.
+    pub bytes: Vec<u8>,
+}
+
 /// A message from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
@@ -99,5 +143,32 @@ pub enum Message {
         epoch: Epoch,
         /// The exchange that matched the logs.
         attempt: u64,
+    },
+    /// A primary no longer has the part of the log that the replica lacks, and offers its files.
+    Snapshot {
+        /// The epoch of the primary.
+        epoch: Epoch,
+        /// The exchange that matched the logs.
+        attempt: u64,
+        /// The files.
+        offer: SnapshotOffer,
+    },
+    /// A replica asks for the part of the snapshot that begins there.
+    AskPiece {
+        /// The epoch of the primary.
+        epoch: Epoch,
+        /// The exchange that matched the logs.
+        attempt: u64,
+        /// Where it begins.
+        place: SnapshotPlace,
+    },
+    /// A primary sends a part of a snapshot.
+    Piece {
+        /// The epoch of the primary.
+        epoch: Epoch,
+        /// The exchange that matched the logs.
+        attempt: u64,
+        /// The part.
+        piece: SnapshotPiece,
     },
 }

@@ -114,6 +114,7 @@ impl Node {
             Event::LogChanged => self.log_changed(log, out),
             Event::Cut(end) => self.cut_done(end, log, out),
             Event::AppendRefused => self.append_refused(out),
+            Event::SnapshotAdopted(committed) => self.snapshot_adopted(committed, out),
             Event::Peers(peers) => {
                 self.peers = peers;
                 self.meet_peers(out);
@@ -189,6 +190,23 @@ impl Node {
                 self.member_lacks(from, (epoch, attempt), first, log, out);
             }
             Message::Unmatched { epoch } => self.member_unmatched(from, epoch, out),
+            Message::Snapshot { epoch, attempt, offer } => {
+                // It must have everything that this log has, and show everything that this node knows to be committed.
+                let is_more = offer.end > log.end() && offer.committed >= self.committed;
+                if self.hears(from, (epoch, attempt), log, out) && is_more {
+                    out.push(Action::ReceiveSnapshot(from, epoch, attempt, offer));
+                }
+            }
+            Message::Piece { epoch, attempt, piece } => {
+                if self.hears(from, (epoch, attempt), log, out) {
+                    out.push(Action::ReceivePiece(piece));
+                }
+            }
+            Message::AskPiece { epoch, attempt, place } => {
+                if self.hears_member(from, (epoch, attempt)) {
+                    out.push(Action::SendPiece(from, epoch, attempt, place));
+                }
+            }
             Message::Refused { epoch } => self.refused(epoch, out),
         }
     }

@@ -126,6 +126,14 @@ impl Node {
         self.lead_further(log, out);
     }
 
+    /// True if the message is of a node whose log is matched in this exchange.
+    pub(super) fn hears_member(&mut self, node: NodeId, exchange: (Epoch, u64)) -> bool {
+        let now_ms = self.now_ms;
+        let Some(member) = self.primary().and_then(|primary| primary.member(node, exchange)) else { return false };
+        member.heard_ms = now_ms;
+        member.stage == Stage::Matched
+    }
+
     /// A node has restarted, or could not append.
     pub(super) fn member_unmatched(&mut self, node: NodeId, epoch: Epoch, out: &mut Vec<Action>) {
         let seen = self.registrar.seen();

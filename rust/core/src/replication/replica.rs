@@ -229,7 +229,20 @@ impl Node {
         out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end }));
     }
 
-    /// A batch does not follow the log: the logs are matched again.
+    /// True while the node follows this primary in this epoch and exchange: what came from it so may become its log.
+    pub fn follows(&self, primary: NodeId, (epoch, attempt): (Epoch, u64)) -> bool {
+        let Role::Replica(replica) = &self.role else { return false };
+        let is_led = epoch == self.promised && replica.primary == Some(primary);
+        is_led && replica.attempt == attempt && replica.stage == Stage::Following
+    }
+
+    /// A snapshot has taken the place of the log, and the logs are matched again.
+    pub(super) fn snapshot_adopted(&mut self, committed: Sequence, out: &mut Vec<Action>) {
+        self.committed = self.committed.max(committed);
+        self.append_refused(out);
+    }
+
+    /// The log is not the one that was matched, or a batch does not follow it: the logs are matched again.
     pub(super) fn append_refused(&mut self, out: &mut Vec<Action>) {
         let epoch = self.promised;
         let Some(replica) = self.replica() else { return };

@@ -24,6 +24,9 @@ pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoin
 pub use copies::follower::{Follower, FollowerParts};
 pub use copies::log_ends::LogEnds;
 pub use copies::shipment::{KeptLog, Shipment};
+pub use copies::snapshot::adoption::adopt_snapshot;
+pub use copies::snapshot::incoming::IncomingSnapshot;
+pub use copies::snapshot::outgoing::OutgoingSnapshot;
 pub use history::start::{Since, StartAt};
 pub use history::start_search::{GroupStarts, StartPiece, StartPlan, StartSearch};
 pub use inspect::damaged::inspect_damaged;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::BatchReader;
-use delaymq_core::store::{KeptLog, Shipment, archived_below};
+use delaymq_core::run::LOAD_FOLDER;
+use delaymq_core::store::{CHECKPOINT_FOLDER, KeptLog, OutgoingSnapshot, Shipment, archived_below};
 use delaymq_core::units::Sequence;
 
 use crate::held;
@@ -18,7 +19,7 @@ impl Store {
     /// into `bytes_max`, and at least one. Nothing if the log ends there.
     ///
     /// # Errors
-    /// `NotKept` if these facts were removed from this log; `InvalidArgument` if no batch begins there, or for a store
+    /// `NotKept` if these facts were removed from this log, or if a node that has nothing is to get files; `InvalidArgument` if no batch begins there, or for a store
     /// alone; `Poisoned`, `Closed`, `ForkedProcess`; those of the storage.
     pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
         let (shared, copies) = (&self.shared, self.copies()?);
@@ -27,6 +28,9 @@ impl Store {
         let written = copies.written();
         if first == written.sequence {
             return Ok(Vec::new());
+        }
+        if shared.is_copied_by_files(first)? {
+            return Err(Error::NotKept { sequence: first.0, first: written.sequence.0 });
         }
         let place = held(&copies.cursors).find(first);
         let shipped = place.map(|place| {
@@ -51,6 +55,19 @@ impl Store {
         Ok(bytes)
     }
 
+    /// The files of the store, for a node that needs a part of the log which is no longer here. A pin must keep them, from before
+    /// this call on.
+    ///
+    /// # Errors
+    /// `MissingFile` if a file was removed before the pin was there; `InvalidArgument` for a store alone; `Poisoned`,
+    /// `Closed`, `ForkedProcess`; those of the storage.
+    pub fn snapshot(&self) -> Result<OutgoingSnapshot> {
+        let (shared, copies) = (&self.shared, self.copies()?);
+        shared.guard.check()?;
+        shared.check_poison()?;
+        OutgoingSnapshot::of(Arc::clone(&shared.storage), shared.log_stream, copies.written())
+    }
+
     /// Keeps the log from this sequence on, for nodes that lag, whatever it holds. The next checkpoint begins to do so.
     ///
     /// # Errors
@@ -62,6 +79,13 @@ impl Store {
 }
 
 impl Shared {
+    /// True if a node that lacks the log from `first` on gets files: it has nothing, and a checkpoint spares it the replay of the
+    /// log, or facts of the log name other files, which are not sent with them.
+    fn is_copied_by_files(&self, first: Sequence) -> Result<bool> {
+        let is_there = |folder: &str| self.storage.list(folder).map(|names| !names.is_empty());
+        Ok(first == Sequence(1) && (is_there(CHECKPOINT_FOLDER)? || is_there(LOAD_FOLDER)?))
+    }
+
     /// The sequence from which on retention keeps all of the log: for archives, and for nodes that lag. `None` if nothing
     /// awaits it.
     pub(crate) fn awaited_from(&self) -> Option<Sequence> {

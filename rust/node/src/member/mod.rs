@@ -4,26 +4,28 @@
 //! syncs here, and a node whose disk hangs is silent, so that the others go on without it.
 
 mod care;
+mod catch_up;
 mod neighbours;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use delaymq_core::error::Error;
 use delaymq_core::message_log::Promise;
 use delaymq_core::replication::{Action, Event, LogView, Message, Node as Protocol, NodeId, RoleName};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_engine::{CopyCount, Intake};
-use delaymq_peers::{NotSent, Peers};
+use delaymq_peers::Peers;
 use delaymq_server::{Primary, Stopped};
 
 use crate::copy::Copy;
-use crate::events::{Events, Incoming};
+use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
 use crate::register::RegisterCalls;
 use crate::service::Service;
-use crate::shipping::{Shipments, end_of};
+use crate::shipping::{Shipments, Shipping};
+use crate::snapshot::incoming::Incoming;
+use crate::snapshot::outgoing::Outgoing;
 use crate::status::{Reports, Shown};
 
 /// How often the protocol looks at the time.
@@ -61,6 +63,8 @@ enum Stopping {
 pub(crate) struct Member {
     parts: Parts,
     shipments: Shipments,
+    outgoing: Outgoing,
+    incoming: Incoming,
     role: RoleName,
     role_changes: u64,
     primary: Option<Primary>,
@@ -86,10 +90,12 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn new(parts: Parts) -> Self {
-        let now = Instant::now();
+        let (now, outgoing) = (Instant::now(), Outgoing::new(parts.copy.path()));
         Self {
             parts,
             shipments: Shipments::default(),
+            outgoing,
+            incoming: Incoming::default(),
             role: RoleName::Replica,
             role_changes: 0,
             primary: None,
@@ -130,8 +136,8 @@ impl Member {
         let mut ticked = Instant::now();
         loop {
             let wait = if self.has_work() { Duration::ZERO } else { TICK };
-            if let Some(incoming) = self.parts.events.next(wait) {
-                self.take(incoming)?;
+            if let Some(arrival) = self.parts.events.next(wait) {
+                self.take(arrival)?;
             } else {
                 self.rest()?;
             }
@@ -143,6 +149,7 @@ impl Member {
                 self.tend(false)?;
                 self.look_at_disk()?;
                 self.keep_log()?;
+                self.tend_snapshots()?;
                 self.step(Event::Tick)?;
                 self.stop_further();
             }
@@ -157,8 +164,8 @@ impl Member {
     /// Takes all that came while this thread was held up, before the protocol looks at the time: other nodes were not silent.
     fn hear_of_all(&mut self) -> Result<(), NodeError> {
         for _ in 0..QUEUED_MAX {
-            let Some(incoming) = self.parts.events.next(Duration::ZERO) else { break };
-            self.take(incoming)?;
+            let Some(arrival) = self.parts.events.next(Duration::ZERO) else { break };
+            self.take(arrival)?;
         }
         Ok(())
     }
@@ -168,22 +175,22 @@ impl Member {
         self.appended_bytes > 0 || (self.parts.copy.store().is_some() && !self.waiting().is_empty())
     }
 
-    fn waiting(&self) -> Vec<(NodeId, crate::shipping::Shipping)> {
+    pub(super) fn waiting(&self) -> Vec<(NodeId, Shipping)> {
         self.shipments.waiting(self.parts.copy.end())
     }
 
-    fn take(&mut self, incoming: Incoming) -> Result<(), NodeError> {
-        match incoming {
-            Incoming::Peer(event) => self.hear(event)?,
-            Incoming::Protocol(Event::SwitchOver(to)) => {
+    fn take(&mut self, arrival: Arrival) -> Result<(), NodeError> {
+        match arrival {
+            Arrival::Peer(event) => self.hear(event)?,
+            Arrival::Protocol(Event::SwitchOver(to)) => {
                 self.parts.reports.note(format!("handing over to the node {to}, as asked"));
                 self.step(Event::SwitchOver(to))?;
             }
-            Incoming::Protocol(event) => self.step(event)?,
-            Incoming::LogChanged => self.step(Event::LogChanged)?,
-            Incoming::Stop(patience) => self.begin_stop(patience)?,
-            Incoming::Served(stopped) => self.stopped = Some(stopped),
-            Incoming::Failed(error) => return Err(error),
+            Arrival::Protocol(event) => self.step(event)?,
+            Arrival::LogChanged => self.step(Event::LogChanged)?,
+            Arrival::Stop(patience) => self.begin_stop(patience)?,
+            Arrival::Served(stopped) => self.stopped = Some(stopped),
+            Arrival::Failed(error) => return Err(error),
         }
         if self.appended_bytes >= APPENDED_BYTES_MAX { self.sync() } else { Ok(()) }
     }
@@ -250,6 +257,11 @@ impl Member {
                     self.parts.reports.warn(format!("the message {sequence} of the primary's log is damaged"));
                 }
             }
+            Action::ReceiveSnapshot(from, epoch, attempt, offer) => {
+                self.receive_snapshot(from, (epoch, attempt), offer);
+            }
+            Action::SendPiece(to, epoch, attempt, place) => self.send_piece(to, (epoch, attempt), place),
+            Action::ReceivePiece(piece) => self.receive_piece(&piece),
             Action::CutAfter(epoch, end) => {
                 if let Some(evidence) = self.parts.copy.cut(epoch, end)? {
                     let line = format!("facts from sequence {end} on were never committed: they are in {evidence}");
@@ -302,6 +314,7 @@ impl Member {
             RoleName::Replica => {
                 self.parts.reports.note("this node is no longer the primary".to_owned());
                 self.shipments.clear();
+                self.outgoing.clear();
                 // First the store ends, so that its clients hear nothing more, then their connections. Recovery may take long.
                 self.parts.copy.end_store()?;
                 self.parts.service.follow();
@@ -311,7 +324,7 @@ impl Member {
         Ok(())
     }
 
-    fn send(&mut self, to: NodeId, mut message: Message) {
+    pub(super) fn send(&mut self, to: NodeId, mut message: Message) {
         if let Message::Heartbeat { end, .. } = &mut message
             && let Some(next) = self.shipments.next_of(to)
         {
@@ -323,56 +336,10 @@ impl Member {
     }
 
     /// Warns of another node, once for each reason: the protocol tries again and again.
-    fn warn_of(&mut self, node: NodeId, line: String) {
+    pub(super) fn warn_of(&mut self, node: NodeId, line: String) {
         if self.warned_of.get(&node) != Some(&line) {
             self.parts.reports.warn(line.clone());
             self.warned_of.insert(node, line);
-        }
-    }
-
-    /// Sends each node the next batches that it lacks.
-    fn ship(&mut self) {
-        if self.parts.copy.store().is_none() {
-            return;
-        }
-        for (node, shipping) in self.waiting() {
-            let bytes = match self.parts.copy.ship(shipping.next) {
-                Ok(bytes) => bytes,
-                Err(Error::NotKept { sequence, first }) => {
-                    let line = format!(
-                        "the node {node} needs facts from sequence {sequence} on, and this log begins with {first}: \
-                         make its copy again"
-                    );
-                    self.warn_of(node, line);
-                    self.shipments.end(node);
-                    continue;
-                }
-                // The store ends, and the protocol hears of it.
-                Err(Error::Closed | Error::Poisoned { .. }) => return,
-                // The store tells whether its disk has failed. What another node asks for must not end this one.
-                Err(error) => {
-                    self.warn_of(
-                        node,
-                        format!("batches from {} on cannot be sent to the node {node}: {error}", shipping.next),
-                    );
-                    self.shipments.end(node);
-                    continue;
-                }
-            };
-            let Some(end) = end_of(&bytes) else { continue };
-            let (epoch, attempt, from, committed) =
-                (shipping.epoch, shipping.attempt, shipping.next, self.parts.protocol.committed());
-            match self.parts.peers.send(node, &Message::Batches { epoch, attempt, from, committed, bytes }) {
-                Ok(()) => self.shipments.sent(node, end),
-                // The rest is sent when there is room.
-                Err(NotSent::Full) => std::thread::sleep(Duration::from_millis(1)),
-                // The node asks for it when it is connected.
-                Err(NotSent::NotConnected) => self.shipments.end(node),
-                Err(NotSent::TooLarge(error)) => {
-                    self.warn_of(node, format!("a batch cannot be sent to the node {node}: {error}"));
-                    self.shipments.end(node);
-                }
-            }
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Counts {
     pub crashes: u64,
     /// Primaries that stepped down because they were not fit.
     pub unfit: u64,
+    /// Snapshots that took the place of a copy's log.
+    pub snapshots: u64,
     /// Histories that came to rest at their end.
     pub rested: u64,
     /// What users were answered.
@@ -33,6 +35,7 @@ impl Counts {
         self.changes += more.changes;
         self.crashes += more.crashes;
         self.unfit += more.unfit;
+        self.snapshots += more.snapshots;
         self.rested += more.rested;
         self.answered.add(more.answered);
     }

@@ -1,6 +1,6 @@
 //! The part of a node that differs between kinds of histories: its log, and what it does with it.
 
-use delaymq_core::replication::{LogView, NodeId};
+use delaymq_core::replication::{LogView, NodeId, SnapshotOffer, SnapshotPiece};
 use delaymq_core::units::{Epoch, Sequence};
 
 use crate::chance::Chance;
@@ -116,6 +116,17 @@ pub trait Machine: LogView {
 
     /// The log from `first` on, as a message carries it.
     fn ship(&mut self, first: Sequence) -> Vec<u8>;
+
+    /// A snapshot of this number with all its parts; `None` if the machine has no files.
+    fn snapshot(&mut self, _number: u64) -> Option<(SnapshotOffer, Vec<SnapshotPiece>)> {
+        None
+    }
+
+    /// Puts the files of a snapshot into the place of its own. Returns the sequence after the last fact that is committed; `None` if
+    /// the machine has ended meanwhile.
+    fn adopt(&mut self, _offer: SnapshotOffer, _parts: &[SnapshotPiece]) -> Option<Sequence> {
+        None
+    }
 
     /// Lets the machine end in the middle of one of its next calls of the disk.
     fn stop_soon(&mut self, _chance: &mut Chance) {}

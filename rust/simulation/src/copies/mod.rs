@@ -12,6 +12,7 @@ mod numbers;
 mod plan;
 mod register;
 mod rest;
+mod snapshots;
 mod stores;
 mod troubles;
 
@@ -27,6 +28,7 @@ pub use self::machine::{Answered, Machine, Mark, Marks};
 pub use self::numbers::Numbers;
 pub use self::plan::Plan;
 use self::register::{Answer, SimulatedRegister};
+use self::snapshots::Snapshots;
 pub use self::stores::StoreMachine;
 use crate::chance::{Chance, TraceHash};
 
@@ -59,6 +61,7 @@ pub struct Copies<M> {
     chance: Chance,
     hosts: Vec<Host<M>>,
     letters: Vec<Letter>,
+    snapshots: Snapshots,
     register: SimulatedRegister,
     /// Answers on their way, to one life of a node.
     answers: Vec<(NodeId, u64, Answer)>,
@@ -90,6 +93,7 @@ impl<M: Machine> Copies<M> {
             chance,
             hosts,
             letters: Vec::new(),
+            snapshots: Snapshots::default(),
             register: SimulatedRegister::new(first),
             answers: Vec::new(),
             checker: Checker::new(min_copies),
@@ -318,6 +322,10 @@ impl<M: Machine> Copies<M> {
                 self.note(|| format!("{} begins epoch {epoch}", from.0[7]));
             }
             Action::Ship(to, epoch, attempt, first) => {
+                if self.offers_snapshot(place, to, (epoch, attempt)) {
+                    return;
+                }
+                let Some(host) = self.hosts.get_mut(place) else { return };
                 let (bytes, committed) = (host.machine.ship(first), host.committed());
                 let message = Message::Batches { epoch, attempt, from: first, committed, bytes };
                 self.letters.push(Letter { from, to, message });
@@ -326,6 +334,14 @@ impl<M: Machine> Copies<M> {
                 let is_whole = host.machine.append(&bytes);
                 events.push(if is_whole { Event::LogChanged } else { Event::AppendRefused });
             }
+            Action::ReceiveSnapshot(.., offer) => {
+                let (number, end) = (offer.number, offer.end);
+                self.note(|| format!("{} gets the snapshot {number} with the facts before {end}", from.0[7]));
+                self.receive_snapshot(place, offer, events);
+                self.judge();
+            }
+            // All parts of a snapshot come with its offer.
+            Action::SendPiece(..) | Action::ReceivePiece(_) => {}
             Action::CutAfter(epoch, end) => {
                 host.machine.cut(epoch, end);
                 events.push(Event::Cut(end));

@@ -27,6 +27,8 @@ pub struct Plan {
     pub wipes: bool,
     /// True if a backup of the register may be restored.
     pub restores: bool,
+    /// True if a node that lags may get a snapshot.
+    pub snapshots: bool,
     /// The most calls of users in a turn of theirs.
     pub calls: u64,
 }
@@ -45,6 +47,7 @@ impl Plan {
             cut_permille: chance.one_of(&[0, 10, 30]),
             wipes: chance.percent(20),
             restores: chance.percent(25),
+            snapshots: false,
             calls: 1,
         }
     }
@@ -53,7 +56,7 @@ impl Plan {
     pub fn of_stores(seed: u64) -> Self {
         let plan = Self::of_seed(seed);
         let calls = Chance::new(seed ^ u64::from_be_bytes(*b"Callings")).between(1, 6);
-        Self { turns: plan.turns * STORES_TURNS, calls, ..plan }
+        Self { turns: plan.turns * STORES_TURNS, snapshots: seed.is_multiple_of(2), calls, ..plan }
     }
 }
 
@@ -62,7 +65,8 @@ impl Options for Plan {
 
     fn slots(&mut self) -> Slots<'_> {
         slots![
-            self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, calls
+            self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, snapshots,
+            calls
         ]
     }
 

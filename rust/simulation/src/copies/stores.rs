@@ -5,11 +5,11 @@ mod opening;
 mod users;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::replication::{History, LogView, NodeId};
+use delaymq_core::replication::{History, LogView, NodeId, SnapshotOffer, SnapshotPiece};
 use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner};
 use delaymq_core::units::{Epoch, Sequence};
 
-use self::opening::{BEGIN, batches_of, make_store, open, options, tend_follower};
+use self::opening::{BEGIN, adopt, batches_of, make_store, open, options, snapshot_of, tend_follower};
 use self::users::Users;
 use super::machine::{Answered, Machine, Mark, Marks};
 use crate::chance::Chance;
@@ -296,6 +296,21 @@ impl Machine for StoreMachine {
         shipped
             .inspect_err(|error| self.fail(&format!("batches from {first} on cannot be sent"), error))
             .unwrap_or_default()
+    }
+
+    fn snapshot(&mut self, number: u64) -> Option<(SnapshotOffer, Vec<SnapshotPiece>)> {
+        let Role::Leading(node) = &self.role else { return None };
+        let made = snapshot_of(&self.disk, node.appender().written(), number);
+        made.inspect_err(|error| self.fail("there is no snapshot", error)).ok()
+    }
+
+    fn adopt(&mut self, offer: SnapshotOffer, parts: &[SnapshotPiece]) -> Option<Sequence> {
+        (self.role, self.checkpoint) = (Role::Down, None);
+        let adopted = adopt(&self.disk, offer, parts);
+        if self.is_well("a snapshot cannot be adopted", adopted) {
+            self.follow_from_disk();
+        }
+        self.owner().map(Owner::applied)
     }
 
     fn stop_soon(&mut self, chance: &mut Chance) {

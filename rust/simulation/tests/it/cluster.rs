@@ -24,6 +24,7 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     let (each, answered) = (SEEDS_MAX, sum.answered);
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
     assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
+    assert!(sum.snapshots > each / 4, "{sum:?}");
     assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
     assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
 }
@@ -79,4 +80,9 @@ fn a_copy_that_joins_while_it_is_behind_is_found() {
 #[test]
 fn an_emptied_folder_that_keeps_its_identity_is_found() {
     is_found_by(Planted::WipedNodeKeepsId, LOST);
+}
+
+#[test]
+fn a_snapshot_that_is_adopted_before_it_is_durable_is_found() {
+    is_found_by(Planted::SnapshotNotSynced, &["cannot be opened", "another log", "lacks something committed"]);
 }

@@ -28,6 +28,7 @@ mod rig;
 mod run_holes;
 mod salvage;
 mod small_worlds;
+mod snapshots;
 mod staging;
 mod storage_sweep;
 mod turns;

@@ -8,6 +8,7 @@ use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, RunKind};
 use crate::storage::{Storage, StorageFile};
 use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
+use crate::store::copies::snapshot::adoption::INCOMING_FOLDER;
 use crate::store::inspect::written::written;
 use crate::store::retention::finished_age::{Held, Keeping, users_subject};
 use crate::store::retention::kept_files::KeptFiles;
@@ -90,7 +91,8 @@ pub(in crate::store) fn files_of(
     keeping: &Keeping,
 ) -> Result<Vec<InspectedFile>> {
     let mut files = Vec::new();
-    for folder in ["", LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+    let others = [ASIDE_FOLDER, PIN_FOLDER, INCOMING_FOLDER];
+    for folder in ["", LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER].into_iter().chain(others) {
         let names = match storage.list(folder) {
             Err(error) if error.is_not_found() => continue,
             other => other?,

@@ -12,24 +12,36 @@
 //! | 23 | unmatched | |
 //! | 24 | refused | |
 //! | 25 | take over | `attempt u64` |
+//! | 26 | snapshot | `attempt u64 \| number u64 \| committed u64 \| end u64 \| files` |
+//! | 27 | ask piece | `attempt u64 \| number u64 \| file u32 \| offset u64` |
+//! | 28 | piece | `attempt u64 \| number u64 \| file u32 \| offset u64 \| zeros u64 \| blob` |
 //!
 //! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
-//! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes.
+//! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files are a count (`u32`), and for each its path, as a
+//! blob, and its length (`u64`).
 
 use bytes::BufMut;
 
 use crate::error::Result;
 use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
-use crate::replication::{History, Message, Version};
+use crate::replication::{History, Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version};
 use crate::units::{Epoch, Sequence};
 use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::reader::Reader;
+use crate::wire::reader::{Reader, utf8};
 
 /// The most bytes of batches in one message: one batch of the largest segment.
 pub const BATCHES_BYTES_MAX: usize = fresh_room(SEGMENT_BYTES_MAX) as usize;
 /// The most epochs of a history.
 pub const HISTORY_EPOCHS_MAX: usize = 1 << 20;
+/// The most files of a snapshot.
+pub const SNAPSHOT_FILES_MAX: usize = 1 << 20;
+/// The longest path of a file of a snapshot, in bytes.
+const PATH_BYTES_MAX: usize = 255;
+/// The fewest bytes that a file takes in a snapshot.
+const FILE_BYTES: usize = 12;
+/// The most bytes of one part of a snapshot, without its zeros.
+pub const PIECE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of an epoch in a history.
 const EPOCH_BYTES: usize = 16;
 
@@ -43,10 +55,13 @@ const RESEND: u8 = 22;
 const UNMATCHED: u8 = 23;
 const REFUSED: u8 = 24;
 const TAKE_OVER: u8 = 25;
+const SNAPSHOT: u8 = 26;
+const ASK_PIECE: u8 = 27;
+const PIECE: u8 = 28;
 
 /// True if frames of this kind have messages.
 pub(super) const fn is_message(kind: u8) -> bool {
-    matches!(kind, LEAD..=TAKE_OVER)
+    matches!(kind, LEAD..=PIECE)
 }
 
 pub(super) const fn kind_of(message: &Message) -> u8 {
@@ -61,13 +76,16 @@ pub(super) const fn kind_of(message: &Message) -> u8 {
         Message::Unmatched { .. } => UNMATCHED,
         Message::Refused { .. } => REFUSED,
         Message::TakeOver { .. } => TAKE_OVER,
+        Message::Snapshot { .. } => SNAPSHOT,
+        Message::AskPiece { .. } => ASK_PIECE,
+        Message::Piece { .. } => PIECE,
     }
 }
 
 /// Appends the fields of a message.
 ///
 /// # Errors
-/// `TooLarge` naming `history` or `batches`.
+/// `TooLarge` naming `history`, `batches`, `files`, `path` or `piece`.
 pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
     let mut put = |epoch: Epoch, numbers: &[u64]| {
         out.put_u32(epoch.0);
@@ -96,6 +114,20 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
         Message::Resend { epoch, attempt, from } => put(*epoch, &[*attempt, from.0]),
         Message::Unmatched { epoch } | Message::Refused { epoch } => put(*epoch, &[]),
         Message::TakeOver { epoch, attempt } => put(*epoch, &[*attempt]),
+        Message::Snapshot { epoch, attempt, offer } => {
+            put(*epoch, &[*attempt, offer.number, offer.committed.0, offer.end.0]);
+            put_files(out, &offer.files)?;
+        }
+        Message::AskPiece { epoch, attempt, place } => {
+            put(*epoch, &[*attempt]);
+            put_place(out, place);
+        }
+        Message::Piece { epoch, attempt, piece } => {
+            put(*epoch, &[*attempt]);
+            put_place(out, &piece.place);
+            out.put_u64(piece.zeros);
+            put_blob(out, "piece", PIECE_BYTES_MAX, &piece.bytes)?;
+        }
     }
     Ok(())
 }
@@ -138,6 +170,18 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
         SYNCED => Message::Synced { epoch, attempt, end: sequence("end")? },
         RESEND => Message::Resend { epoch, attempt, from: sequence("from")? },
         TAKE_OVER => Message::TakeOver { epoch, attempt },
+        SNAPSHOT => {
+            let (number, committed) = (reader.u64("number")?, Sequence(reader.u64("committed")?));
+            let end = Sequence(reader.u64("end")?);
+            let offer = SnapshotOffer { number, committed, end, files: read_files(reader)? };
+            Message::Snapshot { epoch, attempt, offer }
+        }
+        ASK_PIECE => Message::AskPiece { epoch, attempt, place: read_place(reader)? },
+        PIECE => {
+            let (place, zeros) = (read_place(reader)?, reader.u64("zeros")?);
+            let bytes = reader.blob("piece", PIECE_BYTES_MAX)?.to_vec();
+            Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros, bytes } }
+        }
         _ => return Err(Malformed::Value { field: "kind", expected: "a message", found: i64::from(kind) }),
     })
 }
@@ -166,4 +210,33 @@ fn read_history(reader: &mut Reader<'_>) -> Read<History> {
     }
     let end = HistoryEnd { sequence: Sequence(reader.u64("last_sequence")?), chain: reader.u32("chain")? };
     Ok(History { epochs, end })
+}
+
+fn put_files(out: &mut Vec<u8>, files: &[SnapshotFile]) -> Result<()> {
+    put_count(out, "files", SNAPSHOT_FILES_MAX, files.len())?;
+    for file in files {
+        put_blob(out, "path", PATH_BYTES_MAX, file.path.as_bytes())?;
+        out.put_u64(file.length);
+    }
+    Ok(())
+}
+
+fn read_files(reader: &mut Reader<'_>) -> Read<Vec<SnapshotFile>> {
+    let count = reader.count("files", SNAPSHOT_FILES_MAX, FILE_BYTES)?;
+    let mut files = Vec::with_capacity(count);
+    for _ in 0..count {
+        let path = utf8("path", reader.blob("path", PATH_BYTES_MAX)?)?.to_owned();
+        files.push(SnapshotFile { path, length: reader.u64("length")? });
+    }
+    Ok(files)
+}
+
+fn put_place(out: &mut Vec<u8>, place: &SnapshotPlace) {
+    out.put_u64(place.number);
+    out.put_u32(place.file);
+    out.put_u64(place.offset);
+}
+
+fn read_place(reader: &mut Reader<'_>) -> Read<SnapshotPlace> {
+    Ok(SnapshotPlace { number: reader.u64("number")?, file: reader.u32("file")?, offset: reader.u64("offset")? })
 }

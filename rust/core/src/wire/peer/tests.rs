@@ -9,7 +9,9 @@ use super::frame::{CHECK_BYTES, HEAD_BYTES};
 use super::*;
 use crate::error::Error;
 use crate::message_log::{EpochEntry, HistoryEnd};
-use crate::replication::{History, Message, NodeId, Version};
+use crate::replication::{
+    History, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version,
+};
 use crate::units::{Epoch, Sequence};
 use crate::wire::malformed::Malformed;
 
@@ -65,6 +67,10 @@ fn history(epochs: u32) -> History {
 /// One frame of each kind, each field with another value.
 fn samples() -> Vec<PeerFrame> {
     let (epoch, attempt) = (Epoch(9), 0x1122);
+    let file = |path: &str, length| SnapshotFile { path: path.to_owned(), length };
+    let files = vec![file("log/0000000007.segment", 0x1000), file("runs/0000000001.run", 0xee)];
+    let offer = SnapshotOffer { number: 0xcc, committed: Sequence(0xd0), end: Sequence(0xdd), files };
+    let place = SnapshotPlace { number: 0xcc, file: 1, offset: 0xff };
     let messages = vec![
         Message::Lead { epoch, attempt, seen: (0x3344, Version(0x55)) },
         Message::Promised { epoch, attempt, answer: 0x66, history: history(2) },
@@ -76,6 +82,9 @@ fn samples() -> Vec<PeerFrame> {
         Message::Unmatched { epoch },
         Message::Refused { epoch },
         Message::TakeOver { epoch, attempt },
+        Message::Snapshot { epoch, attempt, offer },
+        Message::AskPiece { epoch, attempt, place },
+        Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: 0x1122_3344, bytes: b"piece".to_vec() } },
     ];
     let refusals = [
         Refusal::OtherStream,
@@ -178,7 +187,7 @@ fn fields_that_no_node_sends_are_named() {
     };
     assert_eq!(value(named(0, b"")), "kind");
     assert_eq!(value(named(15, b"")), "kind");
-    assert_eq!(value(named(26, &[0; 40])), "kind");
+    assert_eq!(value(named(29, &[0; 40])), "kind");
     assert_eq!(value(named(1, b"DMQOTHER\x00\x01")), "magic");
     assert_eq!(value(named(2, &[0])), "refusal");
     assert_eq!(value(named(2, &[9])), "refusal");
@@ -302,7 +311,7 @@ fn any_history() -> impl Strategy<Value = History> {
 
 fn any_message() -> impl Strategy<Value = Message> {
     let numbers = any::<(u32, u64, u64, u64, u32)>();
-    let parts = (0..10_u8, numbers, any_history(), prop::collection::vec(any::<u8>(), 0..300));
+    let parts = (0..13_u8, numbers, any_history(), prop::collection::vec(any::<u8>(), 0..300));
     parts.prop_map(|(kind, (epoch, attempt, first, second, last), history, bytes)| {
         let (epoch, one, two) = (Epoch(epoch), Sequence(first), Sequence(second));
         match kind {
@@ -315,6 +324,22 @@ fn any_message() -> impl Strategy<Value = Message> {
             6 => Message::Resend { epoch, attempt, from: one },
             7 => Message::Unmatched { epoch },
             8 => Message::Refused { epoch },
+            9 => {
+                let path = bytes.iter().map(|byte| char::from(byte % 128)).take(255).collect();
+                let files = vec![SnapshotFile { path, length: second }; usize::from(attempt % 3 == 0)];
+                Message::Snapshot {
+                    epoch,
+                    attempt,
+                    offer: SnapshotOffer { number: first, committed: one, end: two, files },
+                }
+            }
+            10 => {
+                Message::AskPiece { epoch, attempt, place: SnapshotPlace { number: first, file: last, offset: second } }
+            }
+            11 => {
+                let place = SnapshotPlace { number: first, file: last, offset: second };
+                Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: second, bytes } }
+            }
             _ => Message::TakeOver { epoch, attempt },
         }
     })

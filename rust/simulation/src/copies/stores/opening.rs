@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::Identity;
+use delaymq_core::message_log::{Identity, Mark};
 use delaymq_core::record::batch::BatchHeader;
-use delaymq_core::replication::NodeId;
+use delaymq_core::replication::{NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, NewStore, OwnerOptions, PIN_FOLDER, open_identity,
+    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, NewStore, OutgoingSnapshot, OwnerOptions,
+    PIN_FOLDER, adopt_snapshot, open_identity,
 };
 use delaymq_core::units::{Location, Millis};
 
@@ -31,6 +32,7 @@ fn owner_options() -> OwnerOptions {
 
 pub(super) fn open(disk: &Disk, is_copy: bool) -> Result<Follower> {
     let storage = if is_copy { disk.copy() } else { disk.shared() };
+    adopt_snapshot(storage.as_ref())?;
     let identity = delaymq_core::store::read_identity(storage.as_ref())?;
     Follower::open(storage, &identity, owner_options(), SEGMENT_BYTES, &mut |_| {})
 }
@@ -43,6 +45,33 @@ pub(super) fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
     storage.create(&format!("{PIN_FOLDER}/{}-copies", u64::MAX))?;
     storage.sync_folder(PIN_FOLDER)?;
     Identity { clustered: true, ..identity }.write(storage.as_ref())
+}
+
+/// A snapshot of a store that leads, with all its parts.
+pub(super) fn snapshot_of(disk: &Disk, written: Mark, number: u64) -> Result<(SnapshotOffer, Vec<SnapshotPiece>)> {
+    let stream = delaymq_core::store::read_identity(disk.shared().as_ref())?.stream;
+    let mut outgoing = OutgoingSnapshot::of(disk.shared(), stream, written)?;
+    let (offer, mut parts) = (outgoing.offer(number), Vec::new());
+    for (file, length) in (0..).zip(offer.files.iter().map(|file| file.length)) {
+        let mut offset = 0;
+        while let Some(piece) = outgoing.piece(SnapshotPlace { number, file, offset })?.filter(|_| offset < length) {
+            offset += piece.zeros + piece.bytes.len() as u64;
+            parts.push(piece);
+        }
+    }
+    Ok((offer, parts))
+}
+
+/// Puts the files of a snapshot into the place of the store's own.
+pub(super) fn adopt(disk: &Disk, offer: SnapshotOffer, parts: &[SnapshotPiece]) -> Result<()> {
+    let storage = disk.shared();
+    let mut incoming = IncomingSnapshot::begin(Arc::clone(&storage), offer)?;
+    for piece in parts {
+        incoming.take(piece)?;
+    }
+    incoming.check(&delaymq_core::store::read_identity(storage.as_ref())?)?;
+    incoming.seal()?;
+    adopt_snapshot(storage.as_ref()).map(drop)
 }
 
 /// Vouches for the log of a copy, and begins a checkpoint of it, or does a piece of the one under way. True if that was the last.
