@@ -1,4 +1,4 @@
-"""A node that lacks more than the log of the primary has gets its files. The log of real processes has lost its beginning."""
+"""A node that lacks more than the primary's log has gets its files: the log of real processes has no beginning."""
 
 from __future__ import annotations
 

@@ -91,14 +91,21 @@ class Group:
         found: list[int] = []
 
         def is_there() -> bool:
-            for number in self._running:
-                status = self.status(number)
-                if status and status["accepts_publishes"] and len(status["register"]["sync"]) == copies:
-                    found.append(number)
+            found.extend(self._primaries(copies))
             return bool(found)
 
         await_true(is_there)
         return found[0]
+
+    def has(self, copies: int) -> bool:
+        """True if a primary takes publishes and has so many copies."""
+        return any(True for _ in self._primaries(copies))
+
+    def _primaries(self, copies: int) -> Iterator[int]:
+        for number in self._running:
+            status = self.status(number)
+            if status and status["accepts_publishes"] and len(status["register"]["sync"]) == copies:
+                yield number
 
     def _command(self, verb: list[str], number: int) -> list[str]:
         return [sys.executable, "-m", "delaymq", *verb, *self._settings[number]]

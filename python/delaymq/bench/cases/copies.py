@@ -9,7 +9,7 @@ import shutil
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -41,6 +41,9 @@ MISSED_BYTES = 256 << 20
 MISSED_BYTES_QUICK = 16 << 20
 MISSED_BODY_BYTES = 8 << 10
 CATCH_UP_LEAST = 0.5
+MEANWHILE_MOST = 1.5
+AS_LOG, AS_FILES = "by the log", "by a snapshot"
+LOOK_AFTER = 50  # publishes
 COPIED_PIECE_BYTES = 1 << 20
 
 
@@ -229,22 +232,57 @@ def _on(copies: int, measure: Callable[[Group], Figures]) -> Measurement:
 
 
 def cases_catch_up(quick: bool) -> Sequence[Case]:
-    """Bytes a second that an empty node takes over from a primary that has as many."""
-    missed = MISSED_BYTES_QUICK if quick else MISSED_BYTES
+    """Bytes a second that an empty node takes over from a primary that has as many: as log, and as files.
 
+    The last row is the time of a publish at the primary meanwhile.
+    """
+    missed = MISSED_BYTES_QUICK if quick else MISSED_BYTES
+    rows = [_catch_up(missed, where, quick=quick) for where in (AS_LOG, AS_FILES)]
+    return [*rows, _publishes_meanwhile(missed, quick=quick)]
+
+
+def _catch_up(missed: int, where: str, *, quick: bool) -> Case:
     def ours(folder: Path) -> Figures:
-        with Group(folder, 2, 1) as nodes:
-            nodes.start(0)
-            nodes.primary(1)
-            bodies = [os.urandom(MISSED_BODY_BYTES)] * 100
-            with delaymq.connect(nodes.url) as client:
-                for _ in range(missed // MISSED_BODY_BYTES // len(bodies)):
-                    client.publish_many("bench", bodies, [float(DELAY_S)] * len(bodies))
+        with _behind(folder, missed, where) as nodes:
             began = time.perf_counter()
             nodes.start(1)
             nodes.primary(2)
             return {"value": missed / (time.perf_counter() - began)}
 
+    return Case(
+        bench="catch_up",
+        unit="bytes/s",
+        durability="disk",
+        n=missed // MISSED_BODY_BYTES,
+        pairs=interleaved(ours, _copied(missed), quick=quick),
+        limit_words="the same bytes copied to another file, with fdatasync after each MiB",
+        is_served=True,
+        detail={"where": where, "body_bytes": MISSED_BODY_BYTES, "nodes": 2, "with": "the start of the node's process"},
+        must=at_least(ratio=CATCH_UP_LEAST),
+    )
+
+
+@contextlib.contextmanager
+def _behind(folder: Path, missed: int, where: str) -> Iterator[Group]:
+    """A group of which one node runs and has so many bytes. It has a checkpoint if they are to be copied as files."""
+    batch = [os.urandom(MISSED_BODY_BYTES)] * 100
+    delays = [float(DELAY_S)] * len(batch)
+    batches = missed // MISSED_BODY_BYTES // len(batch)
+    if where == AS_FILES:
+        with delaymq.open(folder / "node0") as store:
+            for _ in range(batches):
+                store.publish_many("bench", batch, delays)
+    with Group(folder, 2, 1) as nodes:
+        nodes.start(0)
+        nodes.primary(1)
+        if where == AS_LOG:
+            with delaymq.connect(nodes.url) as client:
+                for _ in range(batches):
+                    client.publish_many("bench", batch, delays)
+        yield nodes
+
+
+def _copied(missed: int) -> Measurement:
     def limit(folder: Path) -> Figures:
         piece = os.urandom(COPIED_PIECE_BYTES)
         with (folder / "source").open("wb") as source:
@@ -258,21 +296,38 @@ def cases_catch_up(quick: bool) -> Sequence[Case]:
                 os.fdatasync(copy.fileno())
         return {"value": missed / (time.perf_counter() - began)}
 
-    return [
-        Case(
-            bench="catch_up",
-            unit="bytes/s",
-            durability="disk",
-            n=missed // MISSED_BODY_BYTES,
-            pairs=interleaved(ours, limit, quick=quick),
-            limit_words="the same bytes copied to another file, with fdatasync after each MiB",
-            is_served=True,
-            detail={
-                "where": "an empty node",
-                "body_bytes": MISSED_BODY_BYTES,
-                "nodes": 2,
-                "with": "the start of the node's process",
-            },
-            must=at_least(ratio=CATCH_UP_LEAST),
-        )
-    ]
+    return limit
+
+
+def _publishes_meanwhile(missed: int, *, quick: bool) -> Case:
+    publishes = PUBLISHES_QUICK if quick else PUBLISHES
+
+    def measured(*, is_caught_up: bool) -> Measurement:
+        def measure(folder: Path) -> Figures:
+            with _behind(folder, missed, AS_FILES) as nodes, delaymq.connect(nodes.url) as client:
+                took: list[float] = []
+                if is_caught_up:
+                    nodes.start(1)
+                # So many at least, and until the node has everything.
+                while len(took) < publishes or (is_caught_up and not nodes.has(2)):
+                    for _ in range(LOOK_AFTER):
+                        began = time.perf_counter()
+                        client.publish("bench", BODY, delay=DELAY_S)
+                        took.append(time.perf_counter() - began)
+                took.sort()
+                return {"value": 1000 * took[math.ceil(0.99 * len(took)) - 1], "p50_ms": 1000 * statistics.median(took)}
+
+        return measure
+
+    return Case(
+        bench="catch_up",
+        unit="ms",
+        durability="disk",
+        n=publishes,
+        pairs=interleaved(measured(is_caught_up=True), measured(is_caught_up=False), quick=quick),
+        limit_words="p99 of the same publishes while no node catches up",
+        higher_is_better=False,
+        is_served=True,
+        detail={"where": "p99 of publishes meanwhile", "nodes": 2},
+        must=at_most(ratio=MEANWHILE_MOST),
+    )
