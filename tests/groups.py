@@ -271,16 +271,18 @@ def in_file(folder: Path) -> tuple[str, ...]:
     return set_words(f"cluster.register=file:{folder / 'register'}")
 
 
-@contextmanager
-def in_etcd(folder: Path, address: str = HERE) -> Iterator[tuple[str, ...]]:
-    """The settings of a register in an etcd of one member, which ends with the block.
-
-    Where etcd is missing, the test is skipped; `.ci/run` installs it, or fails, as `make etcd` does.
-    """
+def must_have_etcd() -> None:
+    """Skips where etcd is missing; `.ci/run` installs it, or fails, as `make etcd` does."""
     if shutil.which("etcd") is None:
         if not os.environ.get(MUST_RUN):
             pytest.skip("etcd is not installed: see `make etcd`")
         assert why_not() == ""
+
+
+@contextmanager
+def in_etcd(folder: Path, address: str = HERE) -> Iterator[tuple[str, ...]]:
+    """The settings of a register in an etcd of one member, which ends with the block."""
+    must_have_etcd()
     client, peer = (f"http://{address}:{lone_port()}" for _ in range(2))
     words = ["etcd", "--name", "one", "--data-dir", str(folder / "etcd"), "--logger", "zap"]
     words += ["--listen-client-urls", client, "--advertise-client-urls", client]

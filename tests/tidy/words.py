@@ -18,7 +18,9 @@ MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3, "to" + "do!", "unimplem" + "ented!"
 MARK = re.compile(rf"\b(?:{'|'.join(re.escape(mark) for mark in MARKS[:3])})\b|(?<!\w)(?:{MARKS[3]}|{MARKS[4]})")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work|workspace|mnt|private|opt|tmp)/[\w.]+")
 URL = re.compile(r"\b(?:https?|git|ssh)://([\w.-]+)")
-KNOWN_HOSTS = frozenset({"github.com", "www.apache.org", "127.0.0.1", "localhost"})
+# Those of packaging/cluster are of nobody: names in a network of containers, any address, and the domain for examples.
+OF_CLUSTER = frozenset({"etcd1", "etcd2", "etcd3", "0.0.0.0", "a.example", "b.example", "c.example"})
+KNOWN_HOSTS = frozenset({"github.com", "www.apache.org", "127.0.0.1", "localhost"}) | OF_CLUSTER
 RUST_DEFINITION = re.compile(r"\b(?:fn|struct|enum|trait|mod|type|const|static|union)\s+(\w+)")
 PYTHON_DEFINITION = re.compile(r"^\s*(?:def|class|async def)\s+(\w+)", re.MULTILINE)
 
