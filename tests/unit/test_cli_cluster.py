@@ -345,6 +345,51 @@ def test_the_administrator_asks(
     assert asked == [("POST", path, "Bearer dmqt_secret")] * 3
 
 
+LEFT = {**STATUS, "register": {**STATUS["register"], "sync": [ONE], "complete": [ONE]}, "copies": []}
+REPLICA = {**STATUS, "role": "replica"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "statuses"),
+    [
+        (("remove", TWO), f"/cluster/remove?node={TWO}", (STATUS, LEFT)),
+        (("remove", TWO, "--accept-loss"), f"/cluster/remove?node={TWO}&accept_loss=true", (STATUS, LEFT)),
+        (("promote", ONE), f"/cluster/promote?node={ONE}", (REPLICA, STATUS)),
+    ],
+)
+def test_a_change_is_waited_for(
+    words: tuple[str, ...],
+    path: str,
+    statuses: tuple[dict[str, Any], ...],
+    *,
+    played: Play,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, answers = [], iter(statuses)
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        if request.command == "POST":
+            asked.append((request.path, request.headers.get("Authorization")))
+            return 200, "begun"
+        return 200, json.dumps(next(answers))
+
+    file = tmp_path / "token"
+    file.write_text("dmqt_secret\n")
+    assert main(["cluster", *words, "--http", played(answer), "--token-file", str(file)]) == 0
+    assert f"the node {words[1]} is " in capsys.readouterr().out
+    assert asked == [(path, "Bearer dmqt_secret")]
+    assert next(answers, None) is None
+
+
+def test_a_change_that_does_not_come_is_said(played: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url, file = played(lambda _: (200, json.dumps(STATUS))), tmp_path / "token"
+    file.write_text("dmqt_secret\n")
+    words = ["cluster", "remove", TWO, "--timeout", "0.2s", "--http", url, "--token-file", str(file)]
+    assert main(words) == 8
+    assert f"{url}/cluster: the node {TWO} is not removed after 0.2 s" in capsys.readouterr().err
+
+
 def test_what_is_no_coordinator_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("x", "1.5", ""):
         with pytest.raises(SystemExit) as ended:

@@ -12,7 +12,14 @@ import delaymq
 from delaymq.cli import VERBS, main
 from places import ON_A_STORE, ON_FILES
 
-CLUSTER = {"cluster create": (), "cluster status": (), "cluster switchover": ("0" * 32,), "cluster confirm": ("1",)}
+CLUSTER = {
+    "cluster create": (),
+    "cluster status": (),
+    "cluster switchover": ("0" * 32,),
+    "cluster confirm": ("1",),
+    "cluster remove": ("0" * 32,),
+    "cluster promote": ("0" * 32,),
+}
 CONFIGURED = {**ON_A_STORE, "serve": (), "config check": (), **CLUSTER}
 ALONE = {"token", "config keys", "completion", "bench", "demo"}
 

@@ -6,8 +6,8 @@
 //! Read `interface` (options, errors, reports) and `node` (a running node, as its owner sees it), then `group` (how a group and
 //! its copies begin), `member` (the thread that owns the protocol and the copy, and does all that the protocol asks for),
 //! `copy` (a follower or a store that leads), `shipping` (batches on their way to other nodes), `snapshot` (files instead of
-//! batches), `register` (calls of the
-//! coordinator on threads of their own), `service` (the server of a primary, and the standby of a replica) and `status`.
+//! batches), `register` (calls of the coordinator on threads of their own), `service` (the server of a primary, and the standby
+//! of a replica), `status` and `requests` (of operators).
 //!
 //! Nothing here waits for Python: heartbeats and time-outs are on the node's own thread.
 
@@ -18,6 +18,7 @@ mod interface;
 mod member;
 mod node;
 mod register;
+mod requests;
 mod service;
 mod shipping;
 mod snapshot;

@@ -22,8 +22,9 @@ use crate::held;
 use crate::interface::{NodeError, NodeOptions, NodeReport};
 use crate::member::{Member, Parts};
 use crate::register::RegisterCalls;
+use crate::requests::Shown;
 use crate::service::{Notices, Service};
-use crate::status::{Reports, Shown, Snapshot};
+use crate::status::{Reports, Snapshot};
 
 /// How the node ended, once it has.
 #[derive(Default)]
@@ -165,6 +166,25 @@ impl Node {
         self.shown.begin_switch_over(node)
     }
 
+    /// Asks the primary, which this node must be, to forget a node that is gone for good. Returns before that has happened.
+    ///
+    /// # Errors
+    /// `Refused` if this node is not the primary, or the other one is this node, is connected, is unknown, or is the only other
+    /// one that has every message that was answered as stored, unless the loss is accepted.
+    pub fn remove(&self, node: NodeId, accepts_loss: bool) -> Result<(), NodeError> {
+        self.shown.begin_remove(node, accepts_loss)
+    }
+
+    /// Asks this node to lead, after the primary and, if this node is not in the set, all nodes of the set are gone for good.
+    /// Returns before that has happened.
+    ///
+    /// # Errors
+    /// `Refused` if `node` is another node, or if this one leads, hears a primary, does not believe the register, or lacks
+    /// messages that were answered as stored.
+    pub fn promote(&self, node: NodeId) -> Result<(), NodeError> {
+        self.shown.begin_promote(node)
+    }
+
     /// Confirms that the coordinator with this number has the register of the group, after a restore.
     pub fn confirm(&self, coordinator: u64) {
         self.shown.begin_confirm(coordinator);
@@ -233,6 +253,7 @@ fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
         reading: None,
         copies: Vec::new(),
         links: Vec::new(),
+        connected: BTreeSet::new(),
         client_addresses: BTreeMap::new(),
         role_changes: 0,
     }

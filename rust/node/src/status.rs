@@ -1,20 +1,18 @@
 //! The status of the group as a node knows it, its metrics, and its reports for a log.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use delaymq_core::replication::{CopyKnown, Event, NodeId, Reading, RoleName};
+use delaymq_core::replication::{CopyKnown, NodeId, Reading, RoleName};
 use delaymq_core::units::{Epoch, Sequence};
 use delaymq_peers::LinkStatus;
-use delaymq_server::ClusterPages;
 use serde_json::{Value, json};
 
-use crate::events::{Events, Incoming};
 use crate::group::register_shown;
 use crate::held;
-use crate::interface::{NodeError, NodeReport};
+use crate::interface::NodeReport;
 
 /// Reports that are kept until they are taken.
 const REPORTS_MAX: usize = 1_024;
@@ -73,6 +71,8 @@ pub(crate) struct Snapshot {
     pub(crate) reading: Option<Reading>,
     pub(crate) copies: Vec<CopyKnown>,
     pub(crate) links: Vec<LinkStatus>,
+    /// The nodes that are connected, in either direction.
+    pub(crate) connected: BTreeSet<NodeId>,
     /// Where clients of each node connect.
     pub(crate) client_addresses: BTreeMap<NodeId, String>,
     /// How often the role has changed.
@@ -88,12 +88,12 @@ fn role_shown(role: RoleName) -> &'static str {
 }
 
 impl Snapshot {
-    fn address_of(&self, node: NodeId) -> Option<&str> {
+    pub(crate) fn address_of(&self, node: NodeId) -> Option<&str> {
         self.client_addresses.get(&node).map(String::as_str).filter(|address| !address.is_empty())
     }
 
     /// The status as JSON.
-    fn shown(&self) -> Value {
+    pub(crate) fn shown(&self) -> Value {
         let primary =
             self.leader.map(|leader| json!({ "node": leader.to_string(), "address": self.address_of(leader) }));
         json!({
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 
     /// Metrics in the text format of Prometheus.
-    fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
         let mut gauge = |name: &str, help: &str, value: u64| {
             // Writing to a string does not fail.
@@ -163,69 +163,4 @@ fn copy_shown(copy: &CopyKnown) -> Value {
         "is_following": copy.is_matched,
         "has_diverged": copy.has_diverged,
     })
-}
-
-/// The state that the owner of a node and its servers look at.
-pub(crate) struct Shown {
-    pub(crate) snapshot: Mutex<Snapshot>,
-    pub(crate) events: Arc<Events>,
-}
-
-impl Shown {
-    /// Asks the node to hand over.
-    pub(crate) fn begin_switch_over(&self, to: NodeId) -> Result<(), NodeError> {
-        let snapshot = held(&self.snapshot);
-        let refused = |reason: String| Err(NodeError::Refused(reason));
-        if snapshot.role != RoleName::Primary {
-            let primary = snapshot.leader.and_then(|leader| snapshot.address_of(leader)).unwrap_or("no known node");
-            return refused(format!("only the primary hands over, which is {primary}"));
-        }
-        if to == snapshot.node {
-            return refused(format!("the node {to} is the primary already"));
-        }
-        if snapshot.reading.as_ref().is_none_or(|reading| !reading.value.sync.contains(&to)) {
-            return refused(format!("the node {to} is not in the set that has every committed fact"));
-        }
-        drop(snapshot);
-        self.events.add(Incoming::Protocol(Event::SwitchOver(to)));
-        Ok(())
-    }
-
-    /// Tells the node to believe this coordinator.
-    pub(crate) fn begin_confirm(&self, coordinator: u64) {
-        self.events.add(Incoming::Protocol(Event::Confirm(coordinator)));
-    }
-
-    /// The status as JSON text.
-    pub(crate) fn status_text(&self) -> String {
-        held(&self.snapshot).shown().to_string()
-    }
-}
-
-impl ClusterPages for Shown {
-    fn status(&self) -> String {
-        self.status_text()
-    }
-
-    fn metrics(&self) -> String {
-        held(&self.snapshot).metrics()
-    }
-
-    fn switch_over(&self, node: &str) -> Result<(), String> {
-        let to = node_of(node).ok_or_else(|| format!("{node:?} is not the id of a node: 32 hexadecimal digits"))?;
-        self.begin_switch_over(to).map_err(|error| error.to_string())
-    }
-
-    fn confirm(&self, coordinator: u64) -> Result<(), String> {
-        self.begin_confirm(coordinator);
-        Ok(())
-    }
-}
-
-/// The id of a node, from its 32 hexadecimal digits.
-fn node_of(digits: &str) -> Option<NodeId> {
-    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    u128::from_str_radix(digits, 16).ok().map(|number| NodeId(number.to_be_bytes()))
 }

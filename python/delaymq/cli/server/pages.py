@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -11,13 +14,14 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.settings import Settings
-from delaymq.errors import ProtocolError, StoreError, Unauthorized, Unreachable
+from delaymq.errors import ProtocolError, StoreError, TimedOut, Unauthorized, Unreachable
 
 HOST = "127.0.0.1"
 PORT = 20_880
 BYTES_MAX = 1 << 20
 NOT_FOUND = 404
 UNAUTHORIZED = (401, 403, 429)
+AGAIN_SECONDS = 0.1
 
 
 def http_of(settings: Settings, url: str | None) -> str:
@@ -65,6 +69,26 @@ def post(url: str, path: str, token: bytes, timeout: float) -> str:
     """
     fields = {"Authorization": "Bearer " + token.decode("latin-1")}
     return _asked(Request(url + path, method="POST", data=b"", headers=fields), timeout)  # noqa: S310
+
+
+def await_page(
+    url: str, path: str, is_so: Callable[[dict[str, Any]], bool], seconds: float, otherwise: str
+) -> dict[str, Any]:
+    """Reads a page again and again until it is as demanded. A node that changes its role answers a little later.
+
+    Raises:
+        TimedOut: It is not so in time, with `otherwise` as the reason.
+        ProtocolError, StoreError: As `page`.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(Unreachable):
+            found = page(url, path, max(seconds, AGAIN_SECONDS))
+            if is_so(found):
+                return found
+        if time.monotonic() >= end:
+            raise TimedOut(f"{url}{path}: {otherwise} after {seconds:g} s")
+        time.sleep(AGAIN_SECONDS)
 
 
 def _asked(request: Request, timeout: float) -> str:

@@ -1,33 +1,29 @@
-"""`delaymq cluster`: begins a group of copies, shows it, and hands its primary over."""
+"""`delaymq cluster`: begins a group of copies, shows it, and changes its primary and its nodes."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from delaymq import _core
 from delaymq._store.recovery import SEGMENT_BYTES, errors_named
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb
 from delaymq.cli.input.settings import Settings
-from delaymq.cli.input.stores import PROOF_HELP, add_settings, folder_of, settings_of, token_in
+from delaymq.cli.input.stores import add_settings, folder_of, settings_of
 from delaymq.cli.output.group_of_copies import register_lines, status_lines
 from delaymq.cli.server.cluster_options import cluster_of, min_copies_of, register_of
-from delaymq.cli.server.pages import http_of, page, post
+from delaymq.cli.server.group_requests import EXAMPLES as REQUEST_EXAMPLES
+from delaymq.cli.server.group_requests import add_http, add_requests, timeout_of
+from delaymq.cli.server.pages import http_of, page
 from delaymq.errors import StoreError, Unreachable
 
-TIMEOUT_SECONDS = 10.0
 EXAMPLES = (
     "delaymq cluster create --config node1.toml",
     "delaymq cluster status --config node1.toml",
     "delaymq cluster status --http http://127.0.0.1:20880 --json | jq .status.role",
-    "delaymq cluster switchover 0123456789abcdef0123456789abcdef --config node1.toml --token-file admin.token",
-    "delaymq cluster confirm 14841639068965178418 --config node1.toml --token-file admin.token",
 )
 
 
@@ -37,9 +33,9 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "cluster",
         None,
-        summary="begin a group of copies, show it, and hand its primary over",
+        summary="begin a group of copies, show it, and change its primary and its nodes",
         details="`delaymq serve` with the same settings runs a node of the group.",
-        examples=EXAMPLES,
+        examples=(*EXAMPLES, *REQUEST_EXAMPLES),
     )
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
     create = add_verb(
@@ -63,39 +59,8 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES[1:3],
     )
     status.add_argument("--json", action="store_true", help="one JSON object")
-    _add_http(status)
-    hand_over = add_verb(
-        parts,
-        "switchover",
-        run_switchover,
-        summary="let the primary hand over to another node",
-        details="Ask the primary. It finishes what it has accepted before the other node goes on.",
-        examples=EXAMPLES[3:4],
-    )
-    hand_over.add_argument("node", metavar="NODE", help="the id of a node, as `cluster status` shows it")
-    confirm = add_verb(
-        parts,
-        "confirm",
-        run_confirm,
-        summary="let a node believe a register that was restored, or made anew",
-        details="Ask each node that `cluster status` says waits for it, after you have compared the register.",
-        examples=EXAMPLES[4:],
-    )
-    confirm.add_argument("coordinator", type=_number, metavar="COORDINATOR", help="as `cluster status` shows it")
-    for part in (hand_over, confirm):
-        part.add_argument("--token-file", type=Path, metavar="FILE", help=f"the administrator's: {PROOF_HELP}")
-        _add_http(part)
-
-
-def _add_http(part: CommandParser) -> None:
-    part.add_argument("--http", metavar="URL", help="plain HTTP of the node (default: by http.host and http.port)")
-    add_settings(part)
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected the number of a coordinator, found {text!r}")
-    return int(text)
+    add_http(status)
+    add_requests(parts)
 
 
 def run_create(chosen: argparse.Namespace) -> int:
@@ -121,7 +86,7 @@ def run_status(chosen: argparse.Namespace) -> int:
     settings = settings_of(chosen)
     url = http_of(settings, chosen.http)
     try:
-        status = page(url, "/cluster", _timeout(settings))
+        status = page(url, "/cluster", timeout_of(settings))
     except Unreachable as error:
         if "cluster.register" not in settings:
             raise
@@ -151,28 +116,3 @@ def _show_register(chosen: argparse.Namespace, settings: Settings, url: str, err
     print(f"{error}; the register of the group says:")
     print("\n".join(register_lines(register, settings["cluster.register"])))
     return Exit.NO_SERVER
-
-
-def run_switchover(chosen: argparse.Namespace) -> int:
-    """Asks the primary to hand over."""
-    _post(chosen, f"/cluster/switchover?node={quote(chosen.node, safe='')}")
-    print(f"the primary hands over to {chosen.node}; `delaymq cluster status` shows when it has")
-    return Exit.DONE
-
-
-def run_confirm(chosen: argparse.Namespace) -> int:
-    """Asks a node to believe a coordinator."""
-    _post(chosen, f"/cluster/confirm?coordinator={chosen.coordinator}")
-    print(f"the node believes the register of the coordinator {chosen.coordinator}")
-    return Exit.DONE
-
-
-def _post(chosen: argparse.Namespace, path: str) -> None:
-    settings = settings_of(chosen)
-    if chosen.token_file is None:
-        raise UsageError("--token-file: missing: this needs the administrator's token; see `delaymq token --admin`")
-    post(http_of(settings, chosen.http), path, token_in(chosen.token_file), _timeout(settings))
-
-
-def _timeout(settings: Settings) -> float:
-    return float(settings.get("client.timeout_seconds", TIMEOUT_SECONDS)) or TIMEOUT_SECONDS

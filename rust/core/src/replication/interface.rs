@@ -89,6 +89,12 @@ pub enum Event {
     Fit(bool),
     /// An operator asks the primary to hand over to this node.
     SwitchOver(NodeId),
+    /// An operator tells the primary that this node is gone for good. If no other node but the primary has what was answered
+    /// as stored, the operator must accept (`true`) that it may be lost.
+    Remove(NodeId, bool),
+    /// An operator asks this node to lead, because the primary and, if this node is not in the set, all nodes of the set are
+    /// gone for good.
+    Promote,
     /// An operator confirms that this coordinator has the register of the group. The register is read next.
     Confirm(u64),
 }

@@ -3,7 +3,8 @@
 //! In: an [`Event`] of one node, which is a message of another node, an answer of the register, a position of its own
 //! log, or the time. Out: [`Action`]s, which the caller carries out. The module has no log, no socket and no clock.
 //! Read `register` (the set that must have each fact), `history` (up to where two logs agree), `message`, `interface`,
-//! `state` and `node`, then what a node does in its role: `replica`, `claim` (becoming primary), `primary`, `members`.
+//! `state` and `node`, then what a node does in its role: `replica`, `claim` (becoming primary), `primary`,
+//! `members`, and `operator` (what an operator asks for).
 //!
 //! The protocol is primary-backup, with its configuration in a register that changes by compare-and-swap, as in
 //! `PacificA` and Vertical Paxos II. A fact is *committed* when each node of the set in the register has it on disk. Only a
@@ -16,6 +17,7 @@ mod interface;
 mod members;
 mod message;
 mod node;
+mod operator;
 mod primary;
 mod register;
 mod registrar;

@@ -124,6 +124,8 @@ impl Node {
                 self.step_down_if_unfit(out);
             }
             Event::SwitchOver(to) => self.switch_over(to, log, out),
+            Event::Remove(node, accepts_loss) => self.remove(node, accepts_loss, log, out),
+            Event::Promote => self.promote(out),
             Event::Confirm(coordinator) => {
                 self.registrar.confirm(coordinator);
                 self.wait(out);

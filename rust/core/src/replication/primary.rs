@@ -13,7 +13,7 @@ use crate::planted::{Planted, is_on};
 use crate::units::{Epoch, Sequence};
 
 impl Node {
-    fn primary(&mut self) -> Option<&mut Primary> {
+    pub(super) fn primary(&mut self) -> Option<&mut Primary> {
         match &mut self.role {
             Role::Leading(primary) => Some(primary),
             _ => None,
@@ -24,13 +24,22 @@ impl Node {
     pub(super) fn meet_peers(&mut self, out: &mut Vec<Action>) {
         let (peers, now_ms, seen) = (self.peers.clone(), self.now_ms, self.registrar.seen());
         let Some(primary) = self.primary() else { return };
-        primary.members.retain(|node, _| peers.contains(node) || primary.set.contains(node));
+        // A node that was removed and is there again is not removed any more.
+        primary.removed.retain(|node| !peers.contains(node));
         let known: BTreeSet<NodeId> = primary.members.keys().copied().collect();
         for node in peers.difference(&known) {
             let (epoch, attempt) = (primary.epoch, primary.next_attempt());
             primary.members.insert(*node, Member::asked(attempt, now_ms));
             out.push(Action::Send(*node, Message::Lead { epoch, attempt, seen }));
         }
+        self.forget_members();
+    }
+
+    /// Forgets the nodes that left the group, but for those that the set still counts.
+    pub(super) fn forget_members(&mut self) {
+        let peers = &self.peers;
+        let Role::Leading(primary) = &mut self.role else { return };
+        primary.members.retain(|node, _| peers.contains(node) || primary.set.contains(node));
     }
 
     /// Time has passed: heartbeats, promises that are asked for again, and nodes that are silent.
@@ -164,13 +173,15 @@ impl Node {
         if value.epoch > primary.epoch {
             self.wait(out);
         } else if value.epoch == primary.epoch {
+            primary.removed.retain(|node| value.sync.contains(node) || value.complete.contains(node));
             primary.set = value.sync;
+            self.forget_members();
             self.lead_further(log, out);
         }
     }
 
     /// Does all that has become possible: sends, counts, serves, changes the set, hands over.
-    fn lead_further(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
+    pub(super) fn lead_further(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
         self.ship(log, out);
         self.choose_joining();
         self.count(log, out);
@@ -263,7 +274,8 @@ impl Node {
             let matched = primary.members.iter().filter(|(_, member)| member.stage == Stage::Matched);
             set.extend(matched.map(|(node, _)| *node));
         }
-        let value = known.with_set(set);
+        let mut value = known.with_set(set);
+        value.complete.retain(|node| value.sync.contains(node) || !primary.removed.contains(node));
         if primary.is_serving { value.serving() } else { value }
     }
 
@@ -274,28 +286,5 @@ impl Node {
             *node == self.id || (self.peers.contains(node) && primary.members.get(node).is_some_and(is_heard))
         };
         primary.set.iter().copied().filter(stays).collect()
-    }
-
-    /// An operator asks for another primary.
-    pub(super) fn switch_over(&mut self, to: NodeId, log: &dyn LogView, out: &mut Vec<Action>) {
-        let until_ms = self.now_ms.saturating_add(self.timing.shrink_ms);
-        let Some(primary) = self.primary() else { return };
-        if primary.is_serving && primary.set.contains(&to) {
-            primary.successor = Some((to, until_ms, false));
-            self.hand_over(log, out);
-        }
-    }
-
-    /// Asks the successor to claim the group, once it has everything and everything is committed.
-    fn hand_over(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        let (end, committed) = (log.end(), self.committed);
-        let Some(primary) = self.primary() else { return };
-        let Some((to, until_ms, false)) = primary.successor else { return };
-        let Some(member) = primary.members.get(&to).filter(|member| member.has(end)) else { return };
-        if committed == end {
-            let (epoch, attempt) = (primary.epoch, member.attempt);
-            primary.successor = Some((to, until_ms, true));
-            out.push(Action::Send(to, Message::TakeOver { epoch, attempt }));
-        }
     }
 }

@@ -74,6 +74,13 @@ impl Register {
         Self { sync, complete, ..self.clone() }
     }
 
+    /// True if no node but the primary and this one has every message that was answered as stored. Without copies, as
+    /// with a `min_copies` of 1, there is nothing to lose.
+    pub fn is_last_holder(&self, node: NodeId) -> bool {
+        let is_other = |other: &NodeId| ![node, self.primary].contains(other);
+        self.min_copies > 1 && self.complete.contains(&node) && !self.complete.iter().any(is_other)
+    }
+
     /// This value when the epoch of its primary is committed.
     pub(super) fn serving(&self) -> Self {
         Self { state: GroupState::Serving, ..self.clone() }

@@ -8,7 +8,7 @@ use crate::planted::{Planted, is_on};
 use crate::units::{Epoch, Sequence, Version};
 
 impl Node {
-    fn replica(&mut self) -> Option<&mut Replica> {
+    pub(super) fn replica(&mut self) -> Option<&mut Replica> {
         match &mut self.role {
             Role::Replica(replica) => Some(replica),
             _ => None,
@@ -19,7 +19,8 @@ impl Node {
     pub(super) fn watch(&mut self, out: &mut Vec<Action>) {
         let (now_ms, timing) = (self.now_ms, self.timing);
         let Some(replica) = self.replica() else { return };
-        let is_silent = now_ms.saturating_sub(replica.heard_ms) >= timing.promote_ms;
+        let is_silent =
+            now_ms.saturating_sub(replica.heard_ms) >= timing.promote_ms || now_ms < replica.promoted_until_ms;
         let is_time = replica.asked_ms.is_none_or(|asked_ms| now_ms.saturating_sub(asked_ms) >= timing.shrink_ms);
         if is_time && (is_silent || replica.asked_ms.is_none()) {
             replica.asked_ms = Some(now_ms);
@@ -27,9 +28,10 @@ impl Node {
         }
     }
 
-    /// Claims the group if the register says that it is this node's, or that this node may and the primary is silent.
+    /// Claims the group if the register says that it is this node's, or that this node may and the primary is silent. If an
+    /// operator asks for it, a node need not be in the set, and a primary that is silent for a little is gone.
     pub(super) fn consider_claim(&mut self, out: &mut Vec<Action>) {
-        let (id, now_ms, promote_ms) = (self.id, self.now_ms, self.timing.promote_ms);
+        let (id, now_ms, timing) = (self.id, self.now_ms, self.timing);
         let Some(value) = self.register().cloned() else { return };
         let promised = self.promised;
         let Some(replica) = self.replica() else { return };
@@ -46,7 +48,10 @@ impl Node {
             (replica.primary, replica.heard_ms) = (None, now_ms);
             return;
         }
-        if now_ms.saturating_sub(replica.heard_ms) >= promote_ms {
+        let (silent_ms, is_promoted) = (now_ms.saturating_sub(replica.heard_ms), now_ms < replica.promoted_until_ms);
+        if is_promoted && silent_ms >= timing.shrink_ms && !value.sync.contains(&id) {
+            self.claim_alone(out);
+        } else if silent_ms >= if is_promoted { timing.shrink_ms } else { timing.promote_ms } {
             self.claim(Some(value.primary), out);
         }
     }

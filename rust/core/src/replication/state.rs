@@ -58,6 +58,8 @@ pub(super) struct Replica {
     pub(super) asked_ms: Option<u64>,
     /// Until when it claims the group because the primary asked it to.
     pub(super) takes_over_until_ms: u64,
+    /// Until when it claims the group because an operator asked it to.
+    pub(super) promoted_until_ms: u64,
     /// The end of a cut under way.
     pub(super) cut: Option<Sequence>,
 }
@@ -72,6 +74,7 @@ impl Replica {
             heard_ms: now_ms,
             asked_ms: None,
             takes_over_until_ms: 0,
+            promoted_until_ms: 0,
             cut: None,
         }
     }
@@ -87,6 +90,8 @@ pub(super) struct Primary {
     pub(super) members: BTreeMap<NodeId, Member>,
     /// Nodes that are counted already, so that they have everything when they join the set.
     pub(super) joining: BTreeSet<NodeId>,
+    /// Nodes that an operator has removed, until the register names them no more.
+    pub(super) removed: BTreeSet<NodeId>,
     /// The sequence of the first fact of the epoch.
     pub(super) begins: Sequence,
     pub(super) attempts: u64,
@@ -98,8 +103,9 @@ pub(super) struct Primary {
 impl Primary {
     /// A primary of this epoch, whose first fact has the sequence `begins`.
     pub(super) fn new(epoch: Epoch, set: BTreeSet<NodeId>, begins: Sequence) -> Self {
-        let (members, joining, successor) = (BTreeMap::new(), BTreeSet::new(), None);
-        Self { epoch, set, is_serving: false, members, joining, begins, attempts: 0, beat_ms: None, successor }
+        let (members, joining, removed) = <_>::default();
+        let (attempts, beat_ms, successor) = (0, None, None);
+        Self { epoch, set, is_serving: false, members, joining, removed, begins, attempts, beat_ms, successor }
     }
 
     /// True while it takes no publishes because it hands over.

@@ -1,4 +1,4 @@
-//! When a primary that hears nobody lets the others go.
+//! When a primary that hears nobody lets the others go, and what a node does that an operator asks.
 
 use std::collections::BTreeSet;
 
@@ -35,32 +35,51 @@ fn stepped(node: &mut Node, now_ms: u64, event: Event) -> Vec<Action> {
     out
 }
 
-/// When the first of so many nodes, which leads and hears no other one, tries to change the set, and to which one.
-fn lets_go(count: u8, min_copies: usize) -> (u64, BTreeSet<NodeId>) {
+/// The first of so many nodes, which was opened now.
+fn opened(count: u8) -> Node {
     let others: BTreeSet<NodeId> = nodes(count).into_iter().filter(|node| *node != ME).collect();
-    let (group, promise) = ((STREAM, 0), Promise::default());
     let options = NodeOptions {
         id: ME,
-        group,
+        group: (STREAM, 0),
         random: 1,
-        promise,
+        promise: Promise::default(),
         committed: Sequence(1),
         peers: others,
         timing: Timing::default(),
     };
-    let mut node = Node::new(options, 0);
-    let value = Register::first(STREAM, ME, Epoch(1), min_copies).with_set(nodes(count));
-    let reading = Reading { coordinator: 1, version: Version(1), value };
-    let claim = stepped(&mut node, 0, Event::Read(Some(reading)));
-    assert!(matches!(&claim[..], [Action::Swap(Version(1), _)]), "{claim:?}");
+    Node::new(options, 0)
+}
+
+fn read(value: &Register) -> Event {
+    Event::Read(Some(Reading { coordinator: 1, version: Version(1), value: value.clone() }))
+}
+
+/// The value of the swap that is asked for, if one is.
+fn swapped(actions: Vec<Action>) -> Option<Register> {
+    actions.into_iter().find_map(|action| if let Action::Swap(_, value) = action { Some(value) } else { None })
+}
+
+/// The first of so many nodes, which leads and hears no other one, with this register.
+fn leading(count: u8, value: &Register) -> Node {
+    let mut node = opened(count);
+    assert!(swapped(stepped(&mut node, 0, read(value))).is_some());
     stepped(&mut node, 0, Event::Swapped(Version(1), SwapAnswer::Won(1, Version(2))));
     stepped(&mut node, 0, Event::PromiseKept(Epoch(2)));
-    let swapped = |action| if let Action::Swap(_, value) = action { Some(value.sync) } else { None };
-    let at_each = |now_ms| {
-        let set = stepped(&mut node, now_ms, Event::Tick).into_iter().find_map(swapped);
-        set.map(|set| (now_ms, set))
-    };
+    node
+}
+
+fn of_group(set: BTreeSet<NodeId>, min_copies: usize) -> Register {
+    Register::first(STREAM, ME, Epoch(1), min_copies).with_set(set)
+}
+
+/// When a node that leads and hears no other one tries to change the set, and to which one.
+fn lets_go_of(node: &mut Node) -> (u64, BTreeSet<NodeId>) {
+    let at_each = |now_ms| swapped(stepped(node, now_ms, Event::Tick)).map(|value| (now_ms, value.sync));
     (0..20_000).find_map(at_each).expect("it goes on alone at last")
+}
+
+fn lets_go(count: u8, min_copies: usize) -> (u64, BTreeSet<NodeId>) {
+    lets_go_of(&mut leading(count, &of_group(nodes(count), min_copies)))
 }
 
 #[test]
@@ -73,4 +92,114 @@ fn a_primary_that_is_enough_or_the_only_one_that_can_be_lets_the_others_go_soon(
     assert_eq!(lets_go(3, 1), (1_000, nodes(1)));
     assert_eq!(lets_go(2, 2), (1_000, nodes(1)));
     assert_eq!(lets_go(3, 3), (1_000, nodes(1)));
+}
+
+/// Answers the swap under way, whose value is then in the register with this version.
+fn won(node: &mut Node, version: u64) {
+    let answer = SwapAnswer::Won(1, Version(version));
+    stepped(node, 0, Event::Swapped(Version(version - 1), answer));
+}
+
+fn other(number: u8) -> NodeId {
+    NodeId([number; 16])
+}
+
+#[test]
+fn a_removed_node_leaves_the_set_and_is_counted_no_more() {
+    let mut node = leading(3, &of_group(nodes(3), 2));
+    let value = swapped(stepped(&mut node, 0, Event::Remove(other(3), false))).expect("a swap");
+    assert_eq!((value.sync, value.complete), (nodes(2), nodes(2)));
+    assert!(
+        node.is_removing(other(3)) && node.copies_known().iter().any(|copy| copy.node == other(3)),
+        "until it is won"
+    );
+    won(&mut node, 3);
+    assert!(!node.is_removing(other(3)));
+    let known: Vec<NodeId> = node.copies_known().iter().map(|copy| copy.node).collect();
+    assert_eq!(known, [other(2)]);
+    assert_eq!(lets_go_of(&mut node), (1_000, nodes(1)), "one other node is not enough without the primary");
+}
+
+#[test]
+fn the_last_other_holder_of_what_was_answered_is_removed_only_if_a_loss_is_accepted() {
+    // The second node left while publishes were refused.
+    let mut node = leading(2, &of_group(nodes(2), 2).with_set(nodes(1)));
+    assert_eq!(swapped(stepped(&mut node, 0, Event::Remove(other(2), false))), None);
+    let value = swapped(stepped(&mut node, 0, Event::Remove(other(2), true))).expect("a swap");
+    assert_eq!((value.sync, value.complete), (nodes(1), nodes(1)));
+    let mut of_three = leading(3, &of_group(nodes(3), 3).with_set(nodes(1)));
+    let value = swapped(stepped(&mut of_three, 0, Event::Remove(other(3), false))).expect("a swap");
+    assert_eq!(value.complete, nodes(2));
+}
+
+#[test]
+fn a_primary_does_not_remove_itself_and_a_replica_removes_nobody() {
+    let mut node = leading(3, &of_group(nodes(3), 2));
+    assert_eq!(swapped(stepped(&mut node, 0, Event::Remove(ME, true))), None);
+    assert!(!node.is_removing(ME));
+    let mut replica = opened(3);
+    stepped(&mut replica, 0, read(&Register { primary: other(2), ..of_group(nodes(3), 2) }));
+    assert_eq!(swapped(stepped(&mut replica, 0, Event::Remove(other(3), true))), None);
+}
+
+#[test]
+fn a_removed_node_that_is_there_again_stays() {
+    let mut node = leading(3, &of_group(nodes(2), 3));
+    assert!(node.register().expect("a register").complete.len() == 2);
+    stepped(&mut node, 0, Event::Remove(other(2), true));
+    assert!(node.is_removing(other(2)));
+    let peers = [other(2), other(3)].into();
+    stepped(&mut node, 0, Event::Peers(peers));
+    assert!(!node.is_removing(other(2)));
+}
+
+/// What a node of three claims, and when, if an operator asks for it at first, and the register names the second as the primary.
+fn claims(value: &Register, is_promoted: bool) -> Option<(u64, Register)> {
+    let mut node = opened(3);
+    let value = Register { primary: other(2), ..value.clone() };
+    if is_promoted {
+        stepped(&mut node, 0, Event::Promote);
+    }
+    (0..20_000).find_map(|now_ms| {
+        stepped(&mut node, now_ms, Event::Tick);
+        swapped(stepped(&mut node, now_ms, read(&value))).map(|value| (now_ms, value))
+    })
+}
+
+#[test]
+fn a_node_of_the_set_that_is_promoted_does_not_wait_for_a_long_silence() {
+    let value = of_group(nodes(3), 2);
+    let (waited_ms, claimed) = claims(&value, false).expect("a claim");
+    assert_eq!((waited_ms, &claimed.sync), (3_000, &[ME, other(3)].into()));
+    assert_eq!(claims(&value, true), Some((1_000, claimed)));
+}
+
+#[test]
+fn a_complete_node_that_is_promoted_goes_on_alone() {
+    // The first node left the set while publishes were refused.
+    let value = Register { sync: [other(2)].into(), complete: nodes(2), ..of_group(nodes(2), 2) };
+    assert_eq!(claims(&value, false), None);
+    let (waited_ms, claimed) = claims(&value, true).expect("a claim");
+    assert_eq!((waited_ms, claimed.primary, claimed.epoch), (1_000, ME, Epoch(2)));
+    assert_eq!((claimed.sync, claimed.complete), (nodes(1), nodes(2)));
+}
+
+#[test]
+fn a_node_that_lacks_what_was_answered_is_not_promoted() {
+    let others: BTreeSet<NodeId> = [other(2), other(3)].into();
+    let value = Register { sync: others.clone(), complete: others, ..of_group(nodes(3), 2) };
+    assert_eq!(claims(&value, true), None);
+}
+
+#[test]
+fn a_node_that_hears_its_primary_is_not_promoted() {
+    let mut node = opened(3);
+    let value = Register { primary: other(2), ..of_group(nodes(3), 2) };
+    stepped(&mut node, 0, read(&value));
+    stepped(&mut node, 0, Event::Promote);
+    for now_ms in (0..20_000).step_by(100) {
+        let lead = Message::Lead { epoch: Epoch(1), attempt: 1, seen: (1, Version(1)) };
+        stepped(&mut node, now_ms, Event::Received(other(2), lead));
+        assert_eq!(swapped(stepped(&mut node, now_ms, read(&value))), None, "{now_ms}");
+    }
 }

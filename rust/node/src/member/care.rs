@@ -22,7 +22,7 @@ const UNFIT_FOR: Duration = Duration::from_secs(10);
 /// A server that does not stop in time is left, after its clients' patience and so long.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// The log is kept for a copy that is silent for so long, in milliseconds.
-const KEPT_FOR_SILENT_MS: u64 = 3_600_000;
+pub(super) const KEPT_FOR_SILENT_MS: u64 = 3_600_000;
 /// A primary that stops hands over, if that takes no longer than this.
 const HAND_OVER: Duration = Duration::from_millis(1_500);
 
@@ -147,6 +147,7 @@ impl Member {
             reading: protocol.reading().cloned(),
             copies: protocol.copies_known(),
             links: self.parts.peers.status(),
+            connected: self.connected.iter().map(|(node, _)| *node).collect(),
             client_addresses: self.parts.client_addresses.clone(),
             role_changes: self.role_changes,
         };

@@ -22,11 +22,12 @@ use crate::copy::Copy;
 use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
 use crate::register::RegisterCalls;
+use crate::requests::Shown;
 use crate::service::Service;
 use crate::shipping::{Shipments, Shipping};
 use crate::snapshot::incoming::Incoming;
 use crate::snapshot::outgoing::Outgoing;
-use crate::status::{Reports, Shown};
+use crate::status::Reports;
 
 /// How often the protocol looks at the time.
 const TICK: Duration = Duration::from_millis(20);
@@ -82,6 +83,8 @@ pub(crate) struct Member {
     set_known: BTreeSet<NodeId>,
     /// Why there is no connection to an address, as it was reported last.
     link_faults: BTreeMap<String, String>,
+    /// The connections that are up: each node, and whether this one made it.
+    connected: BTreeSet<(NodeId, bool)>,
     /// The last warning of each node.
     warned_of: BTreeMap<NodeId, String>,
     /// A node whose disk has hung is not fit before this.
@@ -109,6 +112,7 @@ impl Member {
             shown_at: now,
             set_known: BTreeSet::new(),
             link_faults: BTreeMap::new(),
+            connected: BTreeSet::new(),
             warned_of: BTreeMap::new(),
             unfit_until: None,
         }
@@ -150,6 +154,7 @@ impl Member {
                 self.look_at_disk()?;
                 self.keep_log()?;
                 self.tend_snapshots()?;
+                self.forget_absent()?;
                 self.step(Event::Tick)?;
                 self.stop_further();
             }
@@ -185,6 +190,11 @@ impl Member {
             Arrival::Protocol(Event::SwitchOver(to)) => {
                 self.parts.reports.note(format!("handing over to the node {to}, as asked"));
                 self.step(Event::SwitchOver(to))?;
+            }
+            Arrival::Protocol(Event::Remove(node, accepts_loss)) => self.remove(node, accepts_loss)?,
+            Arrival::Protocol(Event::Promote) => {
+                self.parts.reports.note("claiming the group, as asked".to_owned());
+                self.step(Event::Promote)?;
             }
             Arrival::Protocol(event) => self.step(event)?,
             Arrival::LogChanged => self.step(Event::LogChanged)?,

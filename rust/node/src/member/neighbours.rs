@@ -1,10 +1,13 @@
 //! The other nodes: which ones belong to the group, and which of them is the primary.
 
-use delaymq_core::replication::{Event, NodeId};
+use std::collections::BTreeSet;
+
+use delaymq_core::replication::{CopyKnown, Event, NodeId, Register, RoleName};
 use delaymq_peers::{Direction, PeerEvent};
 use delaymq_server::Primary;
 
 use super::Member;
+use super::care::KEPT_FOR_SILENT_MS;
 use crate::interface::NodeError;
 
 /// Reasons that are kept, so that each is reported once.
@@ -18,16 +21,20 @@ impl Member {
             PeerEvent::Connected { hello, direction } => {
                 let node = hello.node;
                 self.parts.client_addresses.insert(node, hello.client_address);
+                self.connected.insert((node, direction == Direction::Outgoing));
                 if direction == Direction::Outgoing {
                     reports.note(format!("connected to the node {node}"));
                     self.link_faults.clear();
                 }
                 return self.meet(node);
             }
-            PeerEvent::Disconnected { node, direction: Direction::Outgoing, fault } => {
-                reports.warn(format!("the connection to the node {node} has ended: {fault}"));
+            PeerEvent::Disconnected { node, direction, fault } => {
+                let is_outgoing = direction == Direction::Outgoing;
+                self.connected.remove(&(node, is_outgoing));
+                if is_outgoing {
+                    reports.warn(format!("the connection to the node {node} has ended: {fault}"));
+                }
             }
-            PeerEvent::Disconnected { .. } => {}
             PeerEvent::Refused { address, fault, .. } => {
                 // A node is tried about once a second, and each reason is reported once.
                 let fault = fault.to_string();
@@ -52,12 +59,59 @@ impl Member {
         self.step(Event::Peers(self.parts.known.clone()))
     }
 
+    /// An operator says that a node is gone for good.
+    pub(super) fn remove(&mut self, node: NodeId, accepts_loss: bool) -> Result<(), NodeError> {
+        if self.is_connected(node) {
+            return Ok(());
+        }
+        self.step(Event::Remove(node, accepts_loss))?;
+        let is_kept = |value: &Register| names(value, node) && !self.parts.protocol.is_removing(node);
+        if self.parts.protocol.register().is_some_and(is_kept) {
+            self.parts.reports.warn(format!("the node {node} was not removed: it is needed meanwhile"));
+            return Ok(());
+        }
+        self.parts.reports.note(format!("removing the node {node}, as asked"));
+        self.forget(&[node])
+    }
+
+    fn is_connected(&self, node: NodeId) -> bool {
+        [true, false].iter().any(|is_outgoing| self.connected.contains(&(node, *is_outgoing)))
+    }
+
+    /// Forgets the nodes that are not connected and that the register does not name. A primary, which keeps its log for them,
+    /// waits until they have been silent for long.
+    pub(super) fn forget_absent(&mut self) -> Result<(), NodeError> {
+        let Some(value) = self.parts.protocol.register() else { return Ok(()) };
+        let is_absent = |node: &NodeId| !names(value, *node) && !self.is_connected(*node);
+        let mut absent: BTreeSet<NodeId> = self.parts.known.iter().copied().filter(is_absent).collect();
+        if absent.is_empty() {
+            return Ok(());
+        }
+        if self.role != RoleName::Replica {
+            let copies = self.parts.protocol.copies_known();
+            absent.retain(|node| copies.iter().filter(|copy| copy.node == *node).all(is_long_silent));
+        }
+        self.forget(&absent.into_iter().collect::<Vec<_>>())
+    }
+
+    fn forget(&mut self, nodes: &[NodeId]) -> Result<(), NodeError> {
+        let mut are_known = false;
+        for node in nodes {
+            are_known |= self.parts.known.remove(node);
+            self.parts.client_addresses.remove(node);
+            self.warned_of.remove(node);
+        }
+        if are_known { self.step(Event::Peers(self.parts.known.clone())) } else { Ok(()) }
+    }
+
     pub(super) fn meet_nodes_of_register(&mut self) -> Result<(), NodeError> {
         let Some(value) = self.parts.protocol.register() else { return Ok(()) };
         if value.sync == self.set_known {
             return Ok(());
         }
-        let complete = value.complete.clone();
+        let protocol = &self.parts.protocol;
+        let complete: Vec<NodeId> =
+            value.complete.iter().copied().filter(|node| !protocol.is_removing(*node)).collect();
         self.set_known = value.sync.clone();
         let names: Vec<String> = self.set_known.iter().map(ToString::to_string).collect();
         self.parts.reports.note(format!("the set that has each committed fact: {}", names.join(", ")));
@@ -76,5 +130,27 @@ impl Member {
             self.primary = address.map(|address| Primary { address: address.clone(), epoch });
             self.parts.service.set_primary(self.primary.clone());
         }
+    }
+}
+
+/// True if the register names the node.
+fn names(value: &Register, node: NodeId) -> bool {
+    value.sync.contains(&node) || value.complete.contains(&node)
+}
+
+fn is_long_silent(copy: &CopyKnown) -> bool {
+    copy.silent_ms >= KEPT_FOR_SILENT_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_forgotten_after_the_time_for_which_the_log_is_kept_for_it() {
+        let node = NodeId([1; 16]);
+        let silent = |silent_ms| CopyKnown { node, durable: None, silent_ms, is_matched: false, has_diverged: false };
+        assert!(!is_long_silent(&silent(KEPT_FOR_SILENT_MS - 1)));
+        assert!(is_long_silent(&silent(KEPT_FOR_SILENT_MS)));
     }
 }

@@ -1,5 +1,6 @@
 //! Which node serves, and how that changes.
 
+use delaymq_core::replication::NodeId;
 use delaymq_node::NodeError;
 
 use crate::support::Group;
@@ -63,4 +64,87 @@ fn the_only_node_of_a_group_begins_a_new_epoch_at_each_start() {
         last = epoch;
         group.stop(0);
     }
+}
+
+fn must_refuse(outcome: Result<(), NodeError>, words: &str) {
+    match outcome {
+        Err(NodeError::Refused(reason)) => assert!(reason.contains(words), "{reason}"),
+        other => panic!("{other:?} where {words:?} was expected"),
+    }
+}
+
+#[test]
+fn a_removed_node_is_forgotten_by_all_and_joins_again_when_it_is_back() {
+    let mut group = Group::new(3, 2);
+    group.start_all();
+    let primary = group.serves_with(3);
+    let (gone, other) = ((primary + 1) % 3, (primary + 2) % 3);
+    let id = group.id(gone);
+    let remove = |place: usize, id, group: &Group| group.node(place).remove(id, false);
+    must_refuse(remove(primary, id, &group), "stop it first");
+    must_refuse(remove(primary, group.id(primary), &group), "hand over");
+    must_refuse(remove(primary, NodeId([9; 16]), &group), "has no node");
+    must_refuse(remove(other, id, &group), &group.node(primary).address().to_string());
+    group.stop(gone);
+    group.wait("noticed", |group| group.node(primary).remove(id, false).is_ok());
+    let names = |group: &Group, place: usize| group.status(place).to_string().contains(&id.to_string());
+    group.wait("forgotten", |group| !names(group, primary) && !names(group, other));
+    assert_eq!(group.serves_with(2), primary);
+    group.start(gone);
+    group.serves_with(3);
+}
+
+#[test]
+fn the_last_other_holder_of_answered_messages_is_removed_only_if_the_loss_is_accepted() {
+    let mut group = Group::new(2, 2);
+    group.start_all();
+    let primary = group.serves_with(2);
+    let id = group.id(1 - primary);
+    group.stop(1 - primary);
+    group.serves_with(1);
+    group.wait("noticed", |group| !group.status(primary)["nodes"][0]["is_connected"].as_bool().unwrap());
+    must_refuse(group.node(primary).remove(id, false), "accept the loss");
+    group.node(primary).remove(id, true).unwrap();
+    group.wait("removed", |group| group.status(primary)["register"]["complete"].as_array().unwrap().len() == 1);
+}
+
+#[test]
+fn a_complete_node_leads_after_the_set_is_lost_and_an_operator_asks_it_to() {
+    let mut group = Group::new(2, 2);
+    group.start_all();
+    let lost = group.serves_with(2);
+    let left = 1 - lost;
+    group.wait("heard", |group| !group.status(left)["primary"].is_null());
+    must_refuse(group.node(left).promote(group.id(left)), "is heard");
+    must_refuse(group.node(lost).promote(group.id(lost)), "leads the group already");
+    must_refuse(group.node(lost).promote(group.id(left)), "itself");
+    group.stop(left);
+    group.wait("alone", |group| {
+        let register = &group.status(lost)["register"];
+        register["sync"].as_array().unwrap().len() == 1 && register["state"] == "serving"
+    });
+    let former = group.id(lost);
+    group.stop(lost);
+    std::fs::remove_dir_all(group.path(lost)).unwrap();
+    group.start(left);
+    group.wait("read", |group| group.status(left)["register"]["primary"] == former.to_string());
+    group.node(left).promote(group.id(left)).unwrap();
+    assert_eq!(group.serves_with(1), left);
+    group.start(lost);
+    assert_eq!(group.serves_with(2), left);
+    assert_ne!(group.id(lost), former);
+}
+
+#[test]
+fn a_node_that_lacks_answered_messages_is_not_promoted() {
+    let mut group = Group::new(2, 1);
+    group.start_all();
+    let primary = group.serves_with(2);
+    let left = 1 - primary;
+    group.stop(left);
+    group.serves_with(1);
+    group.stop(primary);
+    group.start(left);
+    group.wait("read", |group| !group.status(left)["register"].is_null());
+    must_refuse(group.node(left).promote(group.id(left)), "lacks messages");
 }

@@ -27,6 +27,19 @@ pub trait ClusterPages: Send + Sync {
     /// The reason of the refusal, for the operator.
     fn switch_over(&self, node: &str) -> Result<(), String>;
 
+    /// Begins to forget a node that is gone for good, at the primary. `node` is as above. `accepts_loss`: also if it is the
+    /// only other node that has every message that was answered as stored.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String>;
+
+    /// Begins to lead with this node, whose id `node` is, after the set is gone for good.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn promote(&self, node: &str) -> Result<(), String>;
+
     /// Takes the number of another coordinator as that of the group's own.
     ///
     /// # Errors
@@ -38,7 +51,7 @@ pub trait ClusterPages: Send + Sync {
 pub(super) fn method(path: &str) -> Option<&'static str> {
     match path {
         "/cluster" => Some("GET"),
-        "/cluster/switchover" | "/cluster/confirm" => Some("POST"),
+        "/cluster/switchover" | "/cluster/confirm" | "/cluster/remove" | "/cluster/promote" => Some("POST"),
         _ => None,
     }
 }
@@ -57,12 +70,25 @@ pub(super) fn page(
     if let Some((status, words)) = administrator::refusal(access, request, address, now) {
         return text(status, format!("{words}\n"));
     }
-    if request.path == "/cluster/switchover" {
-        let Some(node) = request.parameter("node").filter(|node| is_node(node)) else {
-            return text(400, "node must be the 32 hexadecimal digits of a node's id\n");
-        };
-        return done(cluster.switch_over(&node.to_ascii_lowercase()), "the switchover has begun; see /cluster\n");
+    if request.path == "/cluster/confirm" {
+        return confirm(cluster, request);
     }
+    let Some(node) = request.parameter("node").filter(|node| is_node(node)) else {
+        return text(400, "node must be the 32 hexadecimal digits of a node's id\n");
+    };
+    let node = node.to_ascii_lowercase();
+    let accepts_loss = request.parameter("accept_loss");
+    match (request.path, accepts_loss.as_deref()) {
+        ("/cluster/switchover", None) => done(cluster.switch_over(&node), "the switchover has begun; see /cluster\n"),
+        ("/cluster/promote", None) => done(cluster.promote(&node), "the promotion has begun; see /cluster\n"),
+        ("/cluster/remove", None | Some("true")) => {
+            done(cluster.remove(&node, accepts_loss.is_some()), "the removal has begun; see /cluster\n")
+        }
+        _ => text(400, "accept_loss may be true, for /cluster/remove\n"),
+    }
+}
+
+fn confirm(cluster: &dyn ClusterPages, request: &HttpRequest<'_>) -> Page {
     let coordinator = request.parameter("coordinator").filter(|number| is_number(number));
     let Some(coordinator) = coordinator.and_then(|number| number.parse().ok()) else {
         return text(400, "coordinator must be the number of a coordinator\n");

@@ -32,6 +32,8 @@ fn must_serve(http: SocketAddr, group: &Group) {
         ("POST /metrics", "GET"),
         ("GET /cluster/switchover", "POST"),
         ("GET /cluster/confirm?coordinator=1", "POST"),
+        ("GET /cluster/remove", "POST"),
+        ("GET /cluster/promote", "POST"),
     ] {
         assert_eq!(page(http, request), (405, format!("only {allowed} is answered\n")), "{request}");
     }
@@ -46,7 +48,21 @@ fn must_serve(http: SocketAddr, group: &Group) {
     let expected =
         [format!("switch over to {NODE}"), "confirm 18446744073709551615".to_owned(), format!("switch over to {NODE}")];
     assert_eq!(std::mem::take(&mut *group.asked.lock().unwrap()), expected);
+    for (asked, noted) in [
+        (format!("remove?node={NODE}"), format!("remove, false, {NODE}")),
+        (format!("remove?node={NODE}&accept_loss=true"), format!("remove, true, {NODE}")),
+        (format!("promote?node={NODE}"), format!("promote {NODE}")),
+    ] {
+        assert_eq!(post(http, &format!("/cluster/{asked}"), "").0, 401, "{asked}");
+        assert_eq!(post(http, &format!("/cluster/{asked}"), ADMIN).0, 200, "{asked}");
+        assert_eq!(std::mem::take(&mut *group.asked.lock().unwrap()), [noted]);
+    }
     for malformed in [
+        "remove",
+        "remove?node=00",
+        "remove?node=000102030405060708090a0b0c0d0e0f&accept_loss=yes",
+        "promote?node=000102030405060708090a0b0c0d0e0f&accept_loss=true",
+        "promote",
         "switchover",
         "switchover?node=",
         "switchover?node=00",

@@ -4,7 +4,7 @@ use delaymq_core::replication::{NodeId, Register, RoleName};
 use delaymq_core::units::Sequence;
 
 use super::host::Host;
-use super::machine::{Answered, Machine, Marks};
+use super::machine::{Answered, Machine, Mark, Marks};
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +17,14 @@ pub struct Counts {
     pub changes: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Nodes that an operator removed.
+    pub removed: u64,
+    /// Sets whose machines were all lost.
+    pub lost: u64,
+    /// Complete nodes that went on after that.
+    pub promoted: u64,
+    /// Nodes that had followed such a set further than the node that went on.
+    pub diverged: u64,
     /// Primaries that stepped down because they were not fit.
     pub unfit: u64,
     /// Snapshots that took the place of a copy's log.
@@ -34,6 +42,10 @@ impl Counts {
         self.claims += more.claims;
         self.changes += more.changes;
         self.crashes += more.crashes;
+        self.removed += more.removed;
+        self.lost += more.lost;
+        self.promoted += more.promoted;
+        self.diverged += more.diverged;
         self.unfit += more.unfit;
         self.snapshots += more.snapshots;
         self.rested += more.rested;
@@ -94,6 +106,23 @@ impl Checker {
                 }
             }
         }
+    }
+
+    /// This node goes on without the set, from where its log agrees with what was committed.
+    pub(super) fn continue_from<M: Machine>(&mut self, host: &Host<M>) {
+        self.counts.promoted += 1;
+        let (marks, durable) = (host.machine.marks(), host.machine.durable());
+        let agrees = |mark: &&Mark| mark.end <= durable && marks.chain_at(mark.end) == Some(mark.chain);
+        let end = self
+            .truth
+            .between(Sequence(1), self.truth.end())
+            .filter(agrees)
+            .last()
+            .map_or(Sequence(1), |mark| mark.end);
+        if end < self.answered {
+            self.blame(format!("{} is promoted without what was answered before {}", host.id.0[7], self.answered));
+        }
+        self.truth.cut(end);
     }
 
     /// Each node of the set has what was committed on its disk, and each complete node what was answered as stored.

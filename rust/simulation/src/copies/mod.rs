@@ -9,6 +9,7 @@ mod checker;
 mod host;
 mod machine;
 mod numbers;
+mod operators;
 mod plan;
 mod register;
 mod rest;
@@ -69,6 +70,13 @@ pub struct Copies<M> {
     cut: BTreeSet<(NodeId, NodeId)>,
     has_wiped: bool,
     has_restored: bool,
+    has_lost: bool,
+    /// The node that an operator asks to lead, after the set was lost.
+    promoted: Option<NodeId>,
+    /// Nodes whose committed facts the group does not have, after that.
+    diverged: BTreeSet<NodeId>,
+    /// How many machines were replaced.
+    replaced: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -100,6 +108,10 @@ impl<M: Machine> Copies<M> {
             cut: BTreeSet::new(),
             has_wiped: false,
             has_restored: false,
+            has_lost: false,
+            promoted: None,
+            diverged: BTreeSet::new(),
+            replaced: 0,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
@@ -138,11 +150,15 @@ impl<M: Machine> Copies<M> {
     }
 
     fn take_turn(&mut self) {
+        self.empty_diverged();
         if self.chance.below(1_000) < self.plan.crash_permille {
             return self.crash_or_start();
         }
         if self.chance.below(1_000) < self.plan.cut_permille {
             return self.cut_or_mend();
+        }
+        if self.operator_acts() {
+            return;
         }
         match self.chance.below(1_000) {
             0..400 => self.deliver(self.plan.lost_percent),
@@ -246,6 +262,7 @@ impl<M: Machine> Copies<M> {
                 )
             });
             self.checker.registered(&before, &value);
+            self.accept_loss(&before, &value);
             self.judge();
         }
         self.answers.push((by, life, answer));
@@ -363,7 +380,7 @@ impl<M: Machine> Copies<M> {
                 }
                 self.note(|| format!("{} is {role:?}", from.0[7]));
             }
-            Action::Alarm(of) => self.checker.alarm(from, of),
+            Action::Alarm(of) => self.alarm(from, of),
         }
     }
 }

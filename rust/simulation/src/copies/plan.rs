@@ -31,12 +31,17 @@ pub struct Plan {
     pub snapshots: bool,
     /// The most calls of users in a turn of theirs.
     pub calls: u64,
+    /// True if an operator removes nodes that are down.
+    pub removes: bool,
+    /// True if all machines of a set may be lost while another node is complete.
+    pub loses: bool,
 }
 
 impl Plan {
     /// The plan of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let chance = &mut Chance::new(seed ^ u64::from_be_bytes(*b"CopyPlan"));
+        let operators = &mut Chance::new(seed ^ u64::from_be_bytes(*b"Operates"));
         Self {
             turns: chance.between(200, 900),
             nodes: chance.between(2, 3),
@@ -49,6 +54,8 @@ impl Plan {
             restores: chance.percent(25),
             snapshots: false,
             calls: 1,
+            removes: operators.percent(25),
+            loses: operators.percent(25),
         }
     }
 
@@ -56,7 +63,8 @@ impl Plan {
     pub fn of_stores(seed: u64) -> Self {
         let plan = Self::of_seed(seed);
         let calls = Chance::new(seed ^ u64::from_be_bytes(*b"Callings")).between(1, 6);
-        Self { turns: plan.turns * STORES_TURNS, snapshots: seed.is_multiple_of(2), calls, ..plan }
+        // The users of a store do not ask on how many copies a message was when they were answered.
+        Self { turns: plan.turns * STORES_TURNS, snapshots: seed.is_multiple_of(2), calls, loses: false, ..plan }
     }
 }
 
@@ -66,7 +74,7 @@ impl Options for Plan {
     fn slots(&mut self) -> Slots<'_> {
         slots![
             self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, snapshots,
-            calls
+            calls, removes, loses
         ]
     }
 

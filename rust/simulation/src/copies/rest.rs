@@ -25,13 +25,14 @@ impl<M: Machine> Copies<M> {
             }
             self.give(place, Event::Fit(true));
         }
-        let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
+        self.meet_again();
         if self.has_restored {
             return;
         }
         let mut is_quiet = false;
         for turn in 0..REST_TURNS {
             self.rest_for_a_turn(turn < REST_TURNS / 2 && !is_quiet);
+            let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
             let is_equal = self.register.value().sync == ids && self.checker.are_equal(&self.hosts);
             is_quiet |= is_equal;
             if is_equal && self.checker.all_know(&self.hosts) && self.checker.is_sound() {
@@ -60,6 +61,8 @@ impl<M: Machine> Copies<M> {
             self.keep_promise(place);
             self.sync(place);
         }
+        self.empty_diverged();
+        self.promote();
         // Messages are published meanwhile, and come when the nodes have synced: a copy must join under load as well.
         if has_load && self.turn.is_multiple_of(2) {
             self.work();

@@ -19,6 +19,7 @@ impl<M: Machine> Copies<M> {
             self.end(place);
         } else {
             host.start();
+            self.meet_again();
             self.note_start(place);
         }
     }
@@ -62,6 +63,12 @@ impl<M: Machine> Copies<M> {
         if let Some(host) = self.hosts.get_mut(place) {
             *host = Host::new(id, &BTreeSet::new(), self.chance.next_number());
         }
+        self.introduce();
+        self.note(|| format!("{} is empty", id.0[7]));
+    }
+
+    /// All nodes learn who the others are.
+    pub(super) fn introduce(&mut self) {
         let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
         for place in 0..self.hosts.len() {
             if let Some(host) = self.hosts.get_mut(place) {
@@ -70,7 +77,6 @@ impl<M: Machine> Copies<M> {
                 self.give(place, Event::Peers(peers));
             }
         }
-        self.note(|| format!("{} is empty", id.0[7]));
     }
 
     pub(super) fn restore_register(&mut self) {

@@ -59,6 +59,7 @@ fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
     let each = SEEDS_MAX;
     assert!(sum.rested > each * 7 / 10 && sum.claims > each && sum.changes > each && sum.crashes > each, "{sum:?}");
     assert!(sum.committed > 3 * each, "{sum:?}");
+    assert!(sum.removed > each / 400 && sum.lost > each / 400 && sum.promoted * 10 > sum.lost * 9, "{sum:?}");
 }
 
 #[test]

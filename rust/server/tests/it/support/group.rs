@@ -42,6 +42,14 @@ impl ClusterPages for Group {
         self.note(format!("switch over to {node}"))
     }
 
+    fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String> {
+        self.note(format!("remove, {accepts_loss}, {node}"))
+    }
+
+    fn promote(&self, node: &str) -> Result<(), String> {
+        self.note(format!("promote {node}"))
+    }
+
     fn confirm(&self, coordinator: u64) -> Result<(), String> {
         self.note(format!("confirm {coordinator}"))
     }

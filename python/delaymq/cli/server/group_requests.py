@@ -1,0 +1,153 @@
+"""The requests of an administrator to a node of a group of copies: parts of `delaymq cluster`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb, duration
+from delaymq.cli.input.settings import Settings
+from delaymq.cli.input.stores import PROOF_HELP, add_settings, settings_of, token_in
+from delaymq.cli.server.pages import await_page, http_of, post
+
+TIMEOUT_SECONDS = 10.0
+CHANGED_WITHIN = timedelta(seconds=30)  # longer than any node waits before it changes the set
+NODE_HELP = "the id of a node, as `cluster status` shows it"
+EXAMPLES = (
+    "delaymq cluster switchover 0123456789abcdef0123456789abcdef --config node1.toml --token-file admin.token",
+    "delaymq cluster remove 0123456789abcdef0123456789abcdef --config node1.toml --token-file admin.token",
+    "delaymq cluster promote 0123456789abcdef0123456789abcdef --config node2.toml --token-file admin.token",
+    "delaymq cluster confirm 14841639068965178418 --config node1.toml --token-file admin.token",
+)
+
+
+def add_requests(parts: Verbs) -> None:
+    """Adds the parts to the verb `cluster`."""
+    hand_over = add_verb(
+        parts,
+        "switchover",
+        run_switchover,
+        summary="let the primary hand over to another node",
+        details="Ask the primary. It finishes what it has accepted before the other node goes on.",
+        examples=EXAMPLES[:1],
+    )
+    hand_over.add_argument("node", metavar="NODE", help=NODE_HELP)
+    confirm = add_verb(
+        parts,
+        "confirm",
+        run_confirm,
+        summary="let a node believe a register that was restored, or made anew",
+        details="Ask each node that `cluster status` says waits for it, after you have compared the register.",
+        examples=EXAMPLES[3:],
+    )
+    confirm.add_argument("coordinator", type=_number, metavar="COORDINATOR", help="as `cluster status` shows it")
+    changes = (_remove_part(parts), _promote_part(parts))
+    for part in changes:
+        part.add_argument(
+            "--timeout", type=duration, default=CHANGED_WITHIN, metavar="TIME", help="how long to wait (default 30s)"
+        )
+    for part in (hand_over, confirm, *changes):
+        part.add_argument("--token-file", type=Path, metavar="FILE", help=f"the administrator's: {PROOF_HELP}")
+        add_http(part)
+
+
+def _remove_part(parts: Verbs) -> CommandParser:
+    remove = add_verb(
+        parts,
+        "remove",
+        run_remove,
+        summary="let the primary forget a node that is gone for good",
+        details="Ask the primary. If the node comes back with its folder, it joins again.",
+        examples=EXAMPLES[1:2],
+    )
+    remove.add_argument("node", metavar="NODE", help=NODE_HELP)
+    help_ = "also if no other node but the primary has every answered message"
+    remove.add_argument("--accept-loss", action="store_true", help=help_)
+    return remove
+
+
+def _promote_part(parts: Verbs) -> CommandParser:
+    promote = add_verb(
+        parts,
+        "promote",
+        run_promote,
+        summary="let a node lead after all nodes of the set are gone for good",
+        details="Ask the node itself, which must be complete. Deliveries since it left the set come again.",
+        examples=EXAMPLES[2:3],
+    )
+    promote.add_argument("node", metavar="NODE", help="the id of the node that is asked")
+    return promote
+
+
+def add_http(part: CommandParser) -> None:
+    """Adds the options that say which node is asked."""
+    part.add_argument("--http", metavar="URL", help="plain HTTP of the node (default: by http.host and http.port)")
+    add_settings(part)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected the number of a coordinator, found {text!r}")
+    return int(text)
+
+
+def run_switchover(chosen: argparse.Namespace) -> int:
+    """Asks the primary to hand over."""
+    _post(chosen, f"/cluster/switchover?node={quote(chosen.node, safe='')}")
+    print(f"the primary hands over to {chosen.node}; `delaymq cluster status` shows when it has")
+    return Exit.DONE
+
+
+def run_confirm(chosen: argparse.Namespace) -> int:
+    """Asks a node to believe a coordinator."""
+    _post(chosen, f"/cluster/confirm?coordinator={chosen.coordinator}")
+    print(f"the node believes the register of the coordinator {chosen.coordinator}")
+    return Exit.DONE
+
+
+def run_remove(chosen: argparse.Namespace) -> int:
+    """Asks the primary to forget a node, and waits until it has."""
+    node = str(chosen.node).lower()
+    loss = "&accept_loss=true" if chosen.accept_loss else ""
+    _post(chosen, f"/cluster/remove?node={quote(chosen.node, safe='')}{loss}")
+    _await(chosen, lambda status: node not in _nodes_of(status), f"the node {node} is not removed")
+    print(f"the node {node} is no longer a node of the group")
+    return Exit.DONE
+
+
+def run_promote(chosen: argparse.Namespace) -> int:
+    """Asks a node to lead, and waits until it does."""
+    node = str(chosen.node).lower()
+    _post(chosen, f"/cluster/promote?node={quote(chosen.node, safe='')}")
+    status = _await(chosen, lambda status: status["role"] == "primary", f"the node {node} is not the primary")
+    print(f"the node {node} is the primary, epoch {status['epoch']}")
+    return Exit.DONE
+
+
+def _nodes_of(status: Mapping[str, Any]) -> set[str]:
+    register = status.get("register") or {}
+    copies = (copy["node"] for copy in status.get("copies") or ())
+    return {*register.get("sync", ()), *register.get("complete", ()), *copies}
+
+
+def _await(chosen: argparse.Namespace, is_so: Callable[[dict[str, Any]], bool], otherwise: str) -> dict[str, Any]:
+    settings, seconds = settings_of(chosen), chosen.timeout.total_seconds()
+    return await_page(http_of(settings, chosen.http), "/cluster", is_so, seconds, otherwise)
+
+
+def _post(chosen: argparse.Namespace, path: str) -> None:
+    settings = settings_of(chosen)
+    if chosen.token_file is None:
+        raise UsageError("--token-file: missing: this needs the administrator's token; see `delaymq token --admin`")
+    post(http_of(settings, chosen.http), path, token_in(chosen.token_file), timeout_of(settings))
+
+
+def timeout_of(settings: Settings) -> float:
+    """Returns how many seconds a page may take."""
+    return float(settings.get("client.timeout_seconds", TIMEOUT_SECONDS)) or TIMEOUT_SECONDS

@@ -1,0 +1,164 @@
+//! The requests of an operator, which a node refuses at once or begins to carry out, and the pages of its server.
+
+use std::sync::{Arc, Mutex};
+
+use delaymq_core::replication::{Event, NodeId, RoleName};
+use delaymq_server::ClusterPages;
+
+use crate::events::{Events, Incoming};
+use crate::held;
+use crate::interface::NodeError;
+use crate::status::Snapshot;
+
+/// The state that the owner of a node and its servers look at.
+pub(crate) struct Shown {
+    pub(crate) snapshot: Mutex<Snapshot>,
+    pub(crate) events: Arc<Events>,
+}
+
+fn refused<T>(reason: String) -> Result<T, NodeError> {
+    Err(NodeError::Refused(reason))
+}
+
+impl Shown {
+    fn begin(&self, event: Event) {
+        self.events.add(Incoming::Protocol(event));
+    }
+
+    /// Asks the node to hand over.
+    pub(crate) fn begin_switch_over(&self, to: NodeId) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        must_lead(&snapshot, "hands over")?;
+        if to == snapshot.node {
+            return refused(format!("the node {to} is the primary already"));
+        }
+        if snapshot.reading.as_ref().is_none_or(|reading| !reading.value.sync.contains(&to)) {
+            return refused(format!("the node {to} is not in the set that has every committed fact"));
+        }
+        drop(snapshot);
+        self.begin(Event::SwitchOver(to));
+        Ok(())
+    }
+
+    /// Asks the node to forget another one.
+    pub(crate) fn begin_remove(&self, node: NodeId, accepts_loss: bool) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        must_lead(&snapshot, "removes a node")?;
+        if node == snapshot.node {
+            return refused(format!("the node {node} is the primary: hand over to another node first"));
+        }
+        if snapshot.connected.contains(&node) {
+            return refused(format!("the node {node} is connected: stop it first"));
+        }
+        let register = snapshot.reading.as_ref().map(|reading| &reading.value);
+        let is_named = register.is_some_and(|value| value.sync.contains(&node) || value.complete.contains(&node));
+        if !is_named && snapshot.copies.iter().all(|copy| copy.node != node) {
+            return refused(format!("the group has no node {node}"));
+        }
+        if !accepts_loss && register.is_some_and(|value| value.is_last_holder(node)) {
+            return refused(format!(
+                "the node {node} is the only other one that has every message that was answered as stored: start it, or \
+                 add another copy first. To remove it all the same, accept the loss"
+            ));
+        }
+        drop(snapshot);
+        self.begin(Event::Remove(node, accepts_loss));
+        Ok(())
+    }
+
+    /// Asks the node to lead, after the set is gone for good.
+    pub(crate) fn begin_promote(&self, node: NodeId) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        if node != snapshot.node {
+            return refused(format!("this is the node {}: ask the node {node} itself", snapshot.node));
+        }
+        if snapshot.role != RoleName::Replica {
+            return refused(format!("the node {node} leads the group already"));
+        }
+        if let Some(primary) = snapshot.leader {
+            let address = snapshot.address_of(primary).unwrap_or("an unknown address");
+            return refused(format!(
+                "the primary {primary} at {address} is heard: let it hand over, or stop it, and all nodes of the set"
+            ));
+        }
+        if snapshot.awaits_confirmation {
+            return refused("the register is another one than before: compare and confirm it first".to_owned());
+        }
+        let Some(value) = snapshot.reading.as_ref().map(|reading| &reading.value) else {
+            return refused("the register was not read yet".to_owned());
+        };
+        if !value.complete.contains(&node) && !value.sync.contains(&node) {
+            let names: Vec<String> = value.complete.iter().map(ToString::to_string).collect();
+            return refused(format!(
+                "the node {node} lacks messages that were answered as stored. These nodes have all of them: {}",
+                names.join(", ")
+            ));
+        }
+        let others_may_lead = value.sync.contains(&node) && value.sync.len() > 1;
+        if !snapshot.is_fit && others_may_lead {
+            return refused(format!("the node {node} is not fit to lead: its disk or its clock needs attention"));
+        }
+        drop(snapshot);
+        self.begin(Event::Promote);
+        Ok(())
+    }
+
+    /// Tells the node to believe this coordinator.
+    pub(crate) fn begin_confirm(&self, coordinator: u64) {
+        self.begin(Event::Confirm(coordinator));
+    }
+
+    /// The status as JSON text.
+    pub(crate) fn status_text(&self) -> String {
+        held(&self.snapshot).shown().to_string()
+    }
+}
+
+fn must_lead(snapshot: &Snapshot, what: &str) -> Result<(), NodeError> {
+    if snapshot.role == RoleName::Primary {
+        return Ok(());
+    }
+    let primary = snapshot.leader.and_then(|leader| snapshot.address_of(leader)).unwrap_or("no known node");
+    refused(format!("only the primary {what}, which is {primary}"))
+}
+
+/// Carries out a request about the node with this id.
+fn asked(digits: &str, begin: impl FnOnce(NodeId) -> Result<(), NodeError>) -> Result<(), String> {
+    let node = node_of(digits).ok_or_else(|| format!("{digits:?} is not the id of a node: 32 hexadecimal digits"))?;
+    begin(node).map_err(|error| error.to_string())
+}
+
+impl ClusterPages for Shown {
+    fn status(&self) -> String {
+        self.status_text()
+    }
+
+    fn metrics(&self) -> String {
+        held(&self.snapshot).metrics()
+    }
+
+    fn switch_over(&self, node: &str) -> Result<(), String> {
+        asked(node, |node| self.begin_switch_over(node))
+    }
+
+    fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String> {
+        asked(node, |node| self.begin_remove(node, accepts_loss))
+    }
+
+    fn promote(&self, node: &str) -> Result<(), String> {
+        asked(node, |node| self.begin_promote(node))
+    }
+
+    fn confirm(&self, coordinator: u64) -> Result<(), String> {
+        self.begin_confirm(coordinator);
+        Ok(())
+    }
+}
+
+/// The id of a node, from its 32 hexadecimal digits.
+fn node_of(digits: &str) -> Option<NodeId> {
+    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(digits, 16).ok().map(|number| NodeId(number.to_be_bytes()))
+}
