@@ -336,13 +336,12 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint, and the wheel" lanes ci-lint ci-wheel; \
 	part "programs of the tests are built, next to failovers" lanes ci-programs ci-failovers; \
-	part "tests of Rust, next to what computes" lanes ci-rust ci-computing; \
-	part "tests of Python, next to what waits" lanes ci-python ci-waiting; \
+	part "tests, next to what computes and what waits" lanes ci-rust ci-computing ci-python ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # Lanes that `make ci` runs next to each other. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile
-# at length in one folder. The tests of Rust and what computes share the processors. Those of Python, of which the process with the tests of
-# Spark takes longest, and the harnesses leave them idle for half the time, each alone: so they run next to each other.
+# at length in one folder. The tests of Python, of which the process with the tests of Spark takes longest, and the harnesses leave the processors
+# idle for half the time, each alone: so the tests of Rust and what computes run next to them.
 .PHONY: ci-programs ci-failovers ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
 ci-lint:
 	@$(PARTS) \
