@@ -102,12 +102,31 @@ fn a_place_where_a_shipment_has_ended_needs_no_search() {
 }
 
 #[test]
+fn a_node_that_has_nothing_gets_files_once_there_is_a_checkpoint() {
+    let copy = Copy::with_segments(1, 64 << 10);
+    let store = Store::lead(copy.leading(copy.follow(), 1)).unwrap();
+    commit_all(&store, ENOUGH);
+    let first = store.end();
+    committing(&store, ENOUGH, || {
+        try_publish(&store, Due::After(60_000), "x").unwrap();
+        assert!(!store.ship(Sequence(1), 1).unwrap().is_empty(), "there is nothing but the log");
+        store.checkpoint().unwrap();
+        assert!(matches!(store.ship(Sequence(1), 1), Err(Error::NotKept { sequence: 1, .. })));
+        assert!(!store.ship(first, 1).unwrap().is_empty(), "a node that has something gets the log");
+        let offer = store.snapshot().unwrap().offer(1);
+        assert!(offer.files[0].path.starts_with("checkpoints/") && offer.committed > first, "{offer:?}");
+        assert_eq!(offer.end, store.end());
+    });
+}
+
+#[test]
 fn the_log_is_kept_for_a_node_that_lags() {
     let copy = Copy::with_segments(1, 64 << 10);
     let owner = OwnerOptions { keep_finished_ms: 0, ..OwnerOptions::default() };
     let store = Store::lead(copy.leading(copy.follow_with(owner), 1)).unwrap();
     commit_all(&store, ENOUGH);
-    store.keep_log_from(Sequence(1)).unwrap();
+    let first = store.end();
+    store.keep_log_from(first).unwrap();
     committing(&store, ENOUGH, || {
         let messages = subscribe(&store, "orders", "billing");
         let work = || {
@@ -128,9 +147,9 @@ fn the_log_is_kept_for_a_node_that_lags() {
             }
         };
         work();
-        assert!(!store.ship(Sequence(1), 1).unwrap().is_empty());
+        assert!(!store.ship(first, 1).unwrap().is_empty());
         store.keep_log_from(store.end()).unwrap();
         work();
-        eventually("the log goes", || matches!(store.ship(Sequence(1), 1), Err(Error::NotKept { sequence: 1, .. })));
+        eventually("the log goes", || matches!(store.ship(first, 1), Err(Error::NotKept { .. })));
     });
 }
