@@ -57,7 +57,7 @@ def await_taken_over(node: Served) -> None:
 
 def test_new_copies_of_a_log_without_its_beginning_have_everything(group: Group) -> None:
     first = group.await_primary()
-    await_true(lambda: "is offered a snapshot" in first.said(), "the primary says that it offers its files")
+    await_true(lambda: "gets files instead of the log" in first.said(), "the primary says that it offers its files")
     for node in group.nodes[1:]:
         await_taken_over(node)
         assert not list((node.folder / "incoming").iterdir())

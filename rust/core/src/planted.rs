@@ -58,6 +58,8 @@ faults! {
     JoinCountedBehind,
     /// A snapshot takes the place of a copy's log before its files are durable.
     SnapshotNotSynced,
+    /// A snapshot takes the place of a log that has grown beyond it.
+    SnapshotIsLess,
     /// A folder that was emptied keeps the identity of its node.
     WipedNodeKeepsId,
     /// A publish that was committed on fewer copies than it must have is answered as stored.

@@ -79,7 +79,7 @@ pub enum Event {
     Cut(Sequence),
     /// A batch that [`Action::Append`] gave was refused, because it does not follow the log.
     AppendRefused,
-    /// A snapshot of [`Action::ReceiveSnapshot`] has taken the place of the log, durably, while [`super::Node::follows`]. Everything
+    /// A snapshot of [`Action::ReceiveSnapshot`] has taken the place of the log, durably, while [`super::Node::takes_snapshot`]. Everything
     /// before this sequence is committed.
     SnapshotAdopted(Sequence),
     /// Other nodes belong to the group than before.
@@ -117,7 +117,7 @@ pub enum Action {
     /// Appends these batches of the primary to the log.
     Append(Vec<u8>),
     /// Receives a snapshot from this primary, in this epoch and exchange, instead of any earlier one: asks for its parts with
-    /// [`Message::AskPiece`], and puts it in the place of the log, of which it has everything.
+    /// [`Message::AskPiece`]. The snapshot has everything that the log has, and takes its place.
     ReceiveSnapshot(NodeId, Epoch, u64, SnapshotOffer),
     /// Sends the part of a snapshot that begins there, in this epoch and exchange.
     SendPiece(NodeId, Epoch, u64, SnapshotPlace),

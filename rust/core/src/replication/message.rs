@@ -22,6 +22,8 @@ pub struct SnapshotOffer {
     pub committed: Sequence,
     /// The sequence after the last fact of its log.
     pub end: Sequence,
+    /// Bytes of its files, without what was prepared for later facts.
+    pub bytes: u64,
     /// Its files.
     pub files: Vec<SnapshotFile>,
 }

@@ -193,9 +193,8 @@ impl Node {
             }
             Message::Unmatched { epoch } => self.member_unmatched(from, epoch, out),
             Message::Snapshot { epoch, attempt, offer } => {
-                // It must have everything that this log has, and show everything that this node knows to be committed.
-                let is_more = offer.end > log.end() && offer.committed >= self.committed;
-                if self.hears(from, (epoch, attempt), log, out) && is_more {
+                let is_heard = self.hears(from, (epoch, attempt), log, out);
+                if is_heard && self.takes_snapshot(from, (epoch, attempt), &offer, log) {
                     out.push(Action::ReceiveSnapshot(from, epoch, attempt, offer));
                 }
             }

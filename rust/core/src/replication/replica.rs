@@ -1,7 +1,7 @@
 //! A node that follows a primary, or waits for one.
 
 use super::interface::{Action, LogView};
-use super::message::Message;
+use super::message::{Message, SnapshotOffer};
 use super::register::NodeId;
 use super::state::{Node, Replica, ReplicaStage as Stage, Role};
 use crate::planted::{Planted, is_on};
@@ -234,11 +234,20 @@ impl Node {
         out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end }));
     }
 
-    /// True while the node follows this primary in this epoch and exchange: what came from it so may become its log.
-    pub fn follows(&self, primary: NodeId, (epoch, attempt): (Epoch, u64)) -> bool {
+    /// True if a snapshot of this primary, epoch and exchange may take the place of the log: the node follows the primary, and the
+    /// snapshot has everything that the log has, and shows everything that this node knows to be committed. Ask when it is offered,
+    /// and again when it is adopted.
+    pub fn takes_snapshot(
+        &self,
+        primary: NodeId,
+        (epoch, attempt): (Epoch, u64),
+        offer: &SnapshotOffer,
+        log: &dyn LogView,
+    ) -> bool {
         let Role::Replica(replica) = &self.role else { return false };
         let is_led = epoch == self.promised && replica.primary == Some(primary);
-        is_led && replica.attempt == attempt && replica.stage == Stage::Following
+        let is_matched = is_led && replica.attempt == attempt && replica.stage == Stage::Following;
+        is_matched && (is_on(Planted::SnapshotIsLess) || offer.end > log.end() && offer.committed >= self.committed)
     }
 
     /// A snapshot has taken the place of the log, and the logs are matched again.

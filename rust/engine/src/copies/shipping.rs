@@ -65,7 +65,7 @@ impl Store {
         let (shared, copies) = (&self.shared, self.copies()?);
         shared.guard.check()?;
         shared.check_poison()?;
-        OutgoingSnapshot::of(Arc::clone(&shared.storage), shared.log_stream, copies.written())
+        OutgoingSnapshot::of(Arc::clone(&shared.storage), shared.log_stream, || copies.written())
     }
 
     /// Keeps the log from this sequence on, for nodes that lag, whatever it holds. The next checkpoint begins to do so.

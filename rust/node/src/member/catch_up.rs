@@ -93,7 +93,7 @@ impl Member {
             (offer.files.len(), offer.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.length)));
         match self.incoming.begin(self.parts.copy.storage(), (from, exchange), offer, Instant::now()) {
             Ok(Some(ask)) => {
-                let line = format!("receiving a snapshot of {count} files, up to {bytes} bytes, from the node {from}");
+                let line = format!("receiving a snapshot of {count} files with {bytes} bytes from the node {from}");
                 self.parts.reports.note(line);
                 self.ask(from, &ask);
             }
@@ -119,25 +119,33 @@ impl Member {
     pub(super) fn tend_snapshots(&mut self) -> Result<(), NodeError> {
         let now = Instant::now();
         self.outgoing.tend(now);
+        let Some((from, exchange, offer)) = self.incoming.received() else { return Ok(()) };
+        // Another primary may have other facts, and batches may have come meanwhile.
+        if !self.parts.protocol.takes_snapshot(from, exchange, offer, &self.parts.copy) {
+            self.incoming.drop_files();
+            return Ok(());
+        }
         if let Some((from, ask)) = self.incoming.ask_again(now) {
             self.ask(from, &ask);
         }
-        let Some((from, exchange)) = self.incoming.whole() else { return Ok(()) };
-        if !self.parts.protocol.follows(from, exchange) {
-            // Another primary may have other facts.
-            self.incoming.clear();
-            return Ok(());
+        match self.incoming.is_whole(self.parts.copy.identity(), now) {
+            Ok(true) => self.adopt(),
+            Ok(false) => Ok(()),
+            Err(error) => {
+                self.parts.reports.warn(format!("the snapshot of the node {from} is not adopted: {error}"));
+                Ok(())
+            }
         }
-        // Readers of this copy still need its files.
+    }
+
+    fn adopt(&mut self) -> Result<(), NodeError> {
         if self.parts.copy.is_pinned(wall_clock())? {
+            if self.incoming.waits() {
+                self.parts.reports.note("the snapshot has come, and waits for the readers of this copy".to_owned());
+            }
             return Ok(());
         }
         let Some(snapshot) = self.incoming.take_whole() else { return Ok(()) };
-        if let Err(error) = snapshot.check(self.parts.copy.identity()) {
-            self.incoming.fail(now);
-            self.warn_of(from, format!("the snapshot of the node {from} is not adopted: {error}"));
-            return Ok(());
-        }
         let committed = self.parts.copy.adopt(snapshot)?;
         self.parts.reports.note(format!("the snapshot has taken the place of this copy, up to {committed}"));
         self.step(Event::SnapshotAdopted(committed))

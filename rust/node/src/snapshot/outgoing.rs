@@ -10,6 +10,8 @@ use delaymq_core::store::OutgoingSnapshot;
 use delaymq_core::units::Epoch;
 use delaymq_engine::{ReaderPin, Store, pin_again};
 
+use super::Pause;
+
 /// The files are kept for so long after they were last pinned, in milliseconds.
 const PINNED_FOR_MS: u64 = 60_000;
 /// Files that are still asked for are pinned again after so long.
@@ -37,12 +39,14 @@ struct Sending {
 pub(crate) struct Outgoing {
     path: PathBuf,
     of: BTreeMap<NodeId, Sending>,
+    /// After a snapshot could not be made or read.
+    pauses: BTreeMap<NodeId, Pause>,
     number: u64,
 }
 
 impl Outgoing {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), of: BTreeMap::new(), number: 0 }
+        Self { path: path.to_owned(), of: BTreeMap::new(), pauses: BTreeMap::new(), number: 0 }
     }
 
     /// Offers the files of the store to a node, again if it has not asked for them. Returns the message, and a line for the log if the
@@ -64,17 +68,21 @@ impl Outgoing {
                 return Ok(None);
             }
             known.heard = now;
+            known.pin_again(&self.path, now);
             let offer = known.snapshot.offer(known.number);
             return Ok(Some((Message::Snapshot { epoch, attempt, offer }, None)));
         }
+        if self.pauses.get(&node).is_some_and(|pause| pause.is_on(now)) {
+            return Ok(None);
+        }
         let pin = pin_again(&self.path, PINNED_FOR_MS);
-        let snapshot = store.snapshot()?;
+        let snapshot = store.snapshot().inspect_err(|_| self.pauses.entry(node).or_default().begin(now))?;
         self.number = self.number.saturating_add(1);
         let offer = snapshot.offer(self.number);
         let line = format!(
-            "the node {node} needs more than the log has: it is offered a snapshot of {} files with {} bytes",
+            "the node {node} gets files instead of the log: a snapshot of {} files with {} bytes",
             offer.files.len(),
-            snapshot.bytes()
+            offer.bytes
         );
         let sending = Sending { exchange, number: self.number, snapshot, pin, pinned: now, heard: now };
         self.of.insert(node, sending);
@@ -103,14 +111,13 @@ impl Outgoing {
             return Ok(None);
         };
         known.heard = now;
-        if now.duration_since(known.pinned) >= PIN_AGAIN_AFTER {
-            (known.pin, known.pinned) = (pin_again(&self.path, PINNED_FOR_MS), now);
-        }
+        known.pin_again(&self.path, now);
         let (epoch, attempt) = exchange;
         match known.snapshot.piece(place) {
             Ok(piece) => Ok(piece.map(|piece| Message::Piece { epoch, attempt, piece })),
             Err(error) => {
                 self.of.remove(&node);
+                self.pauses.entry(node).or_default().begin(now);
                 Err(error)
             }
         }
@@ -124,5 +131,18 @@ impl Outgoing {
     /// This node is no longer the primary.
     pub(crate) fn clear(&mut self) {
         self.of.clear();
+        self.pauses.clear();
+    }
+}
+
+impl Sending {
+    fn pin_again(&mut self, path: &Path, now: Instant) {
+        if now.duration_since(self.pinned) < PIN_AGAIN_AFTER {
+            return;
+        }
+        // The former pin is better than none.
+        if let Some(pin) = pin_again(path, PINNED_FOR_MS) {
+            (self.pin, self.pinned) = (Some(pin), now);
+        }
     }
 }

@@ -174,6 +174,7 @@ impl<M: Machine> Copies<M> {
             }
             600..700 => {
                 let place = self.pick_host();
+                self.adopt_snapshot(place);
                 self.sync(place);
             }
             700..760 => self.work(),
@@ -351,11 +352,10 @@ impl<M: Machine> Copies<M> {
                 let is_whole = host.machine.append(&bytes);
                 events.push(if is_whole { Event::LogChanged } else { Event::AppendRefused });
             }
-            Action::ReceiveSnapshot(.., offer) => {
+            Action::ReceiveSnapshot(primary, epoch, attempt, offer) => {
                 let (number, end) = (offer.number, offer.end);
                 self.note(|| format!("{} gets the snapshot {number} with the facts before {end}", from.0[7]));
-                self.receive_snapshot(place, offer, events);
-                self.judge();
+                self.receive_snapshot(place, primary, (epoch, attempt), offer);
             }
             // All parts of a snapshot come with its offer.
             Action::SendPiece(..) | Action::ReceivePiece(_) => {}

@@ -16,6 +16,15 @@ const OFFERED_PERCENT: u64 = 30;
 pub(super) struct Snapshots {
     parts: BTreeMap<u64, Vec<SnapshotPiece>>,
     number: u64,
+    /// What the node at a place receives.
+    receiving: BTreeMap<usize, Receiving>,
+}
+
+struct Receiving {
+    life: u64,
+    from: NodeId,
+    exchange: (Epoch, u64),
+    offer: SnapshotOffer,
 }
 
 impl<M: Machine> Copies<M> {
@@ -33,14 +42,38 @@ impl<M: Machine> Copies<M> {
         true
     }
 
-    /// Receives all parts, and adopts the snapshot. The machine may end meanwhile.
-    pub(super) fn receive_snapshot(&mut self, place: usize, offer: SnapshotOffer, events: &mut Vec<Event>) {
+    /// A node begins to receive a snapshot.
+    pub(super) fn receive_snapshot(
+        &mut self,
+        place: usize,
+        from: NodeId,
+        exchange: (Epoch, u64),
+        offer: SnapshotOffer,
+    ) {
+        let Some(life) = self.hosts.get(place).map(|host| host.life) else { return };
+        self.snapshots.receiving.insert(place, Receiving { life, from, exchange, offer });
+    }
+
+    /// All parts of a snapshot have come, sooner or later. The machine may end while it is adopted.
+    pub(super) fn adopt_snapshot(&mut self, place: usize) {
+        let Some(Receiving { life, from, exchange, offer }) = self.snapshots.receiving.remove(&place) else { return };
         let (Some(host), Some(parts)) = (self.hosts.get_mut(place), self.snapshots.parts.get(&offer.number)) else {
             return;
         };
-        if let Some(committed) = host.machine.adopt(offer, parts) {
-            self.checker.counts.snapshots += 1;
-            events.push(Event::SnapshotAdopted(committed));
+        let takes = host.node.as_ref().is_some_and(|node| node.takes_snapshot(from, exchange, &offer, &host.machine));
+        if !takes || host.life != life || host.machine.has_stopped() {
+            return;
         }
+        let adopted = host.machine.adopt(offer, parts);
+        let id = host.id.0[7];
+        if let Some(committed) = adopted {
+            self.checker.counts.snapshots += 1;
+            self.note(|| format!("{id} has adopted a snapshot, and knows {committed}"));
+            self.give(place, Event::SnapshotAdopted(committed));
+        } else {
+            // What the machine has to say is heard with its next event.
+            self.give(place, Event::Tick);
+        }
+        self.judge();
     }
 }

@@ -86,3 +86,8 @@ fn an_emptied_folder_that_keeps_its_identity_is_found() {
 fn a_snapshot_that_is_adopted_before_it_is_durable_is_found() {
     is_found_by(Planted::SnapshotNotSynced, &["cannot be opened", "another log", "lacks something committed"]);
 }
+
+#[test]
+fn a_snapshot_that_replaces_a_longer_log_is_found() {
+    is_found_by(Planted::SnapshotIsLess, &["lacks something committed", "is lost", "is not in the log", "knows less"]);
+}

@@ -52,7 +52,7 @@ impl Primary {
     }
 
     fn snapshot(&self) -> OutgoingSnapshot {
-        OutgoingSnapshot::of(Arc::new(self.storage.clone()), self.identity().stream, self.written).unwrap()
+        OutgoingSnapshot::of(Arc::new(self.storage.clone()), self.identity().stream, || self.written).unwrap()
     }
 
     /// An empty copy of another node.

@@ -242,7 +242,12 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
 }
 
 /// Checks that each segment from the floor to the start of the replay exists and has its own header.
-fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadCheckpoint>, state: &State) -> Result<()> {
+pub(in crate::store) fn check_segments(
+    storage: &dyn Storage,
+    stream: &Stream,
+    used: Option<&ReadCheckpoint>,
+    state: &State,
+) -> Result<()> {
     let there: BTreeSet<SegmentNumber> = list_segments(storage)?.into_iter().collect();
     let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
     let floor = used.map_or(SegmentNumber(1), |used| used.files.floor);

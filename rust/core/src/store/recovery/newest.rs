@@ -7,8 +7,17 @@ use crate::storage::Storage;
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
 use crate::store::checkpoint::paths::list_checkpoints;
 
+/// Returns the newest checkpoint that can be read completely.
+pub(in crate::store) fn newest_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Option<ReadCheckpoint>> {
+    newest(storage, stream, 1).map(|found| found.into_iter().next())
+}
+
 /// Returns the two newest checkpoints that can be read completely, the newest first.
 pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
+    newest(storage, stream, 2)
+}
+
+fn newest(storage: &dyn Storage, stream: &Stream, count: usize) -> Result<Vec<ReadCheckpoint>> {
     let mut found = Vec::new();
     for number in list_checkpoints(storage)?.into_iter().rev() {
         match read_checkpoint(storage, stream, number) {
@@ -16,7 +25,7 @@ pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Strea
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(_) => {}
         }
-        if found.len() == 2 {
+        if found.len() == count {
             break;
         }
     }

@@ -12,7 +12,7 @@
 //! | 23 | unmatched | |
 //! | 24 | refused | |
 //! | 25 | take over | `attempt u64` |
-//! | 26 | snapshot | `attempt u64 \| number u64 \| committed u64 \| end u64 \| files` |
+//! | 26 | snapshot | `attempt u64 \| number u64 \| committed u64 \| end u64 \| bytes u64 \| files` |
 //! | 27 | ask piece | `attempt u64 \| number u64 \| file u32 \| offset u64` |
 //! | 28 | piece | `attempt u64 \| number u64 \| file u32 \| offset u64 \| zeros u64 \| blob` |
 //!
@@ -115,7 +115,7 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
         Message::Unmatched { epoch } | Message::Refused { epoch } => put(*epoch, &[]),
         Message::TakeOver { epoch, attempt } => put(*epoch, &[*attempt]),
         Message::Snapshot { epoch, attempt, offer } => {
-            put(*epoch, &[*attempt, offer.number, offer.committed.0, offer.end.0]);
+            put(*epoch, &[*attempt, offer.number, offer.committed.0, offer.end.0, offer.bytes]);
             put_files(out, &offer.files)?;
         }
         Message::AskPiece { epoch, attempt, place } => {
@@ -172,8 +172,8 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
         TAKE_OVER => Message::TakeOver { epoch, attempt },
         SNAPSHOT => {
             let (number, committed) = (reader.u64("number")?, Sequence(reader.u64("committed")?));
-            let end = Sequence(reader.u64("end")?);
-            let offer = SnapshotOffer { number, committed, end, files: read_files(reader)? };
+            let (end, bytes) = (Sequence(reader.u64("end")?), reader.u64("bytes")?);
+            let offer = SnapshotOffer { number, committed, end, bytes, files: read_files(reader)? };
             Message::Snapshot { epoch, attempt, offer }
         }
         ASK_PIECE => Message::AskPiece { epoch, attempt, place: read_place(reader)? },

@@ -69,7 +69,7 @@ fn samples() -> Vec<PeerFrame> {
     let (epoch, attempt) = (Epoch(9), 0x1122);
     let file = |path: &str, length| SnapshotFile { path: path.to_owned(), length };
     let files = vec![file("log/0000000007.segment", 0x1000), file("runs/0000000001.run", 0xee)];
-    let offer = SnapshotOffer { number: 0xcc, committed: Sequence(0xd0), end: Sequence(0xdd), files };
+    let offer = SnapshotOffer { number: 0xcc, committed: Sequence(0xd0), end: Sequence(0xdd), bytes: 0xdf, files };
     let place = SnapshotPlace { number: 0xcc, file: 1, offset: 0xff };
     let messages = vec![
         Message::Lead { epoch, attempt, seen: (0x3344, Version(0x55)) },
@@ -330,7 +330,7 @@ fn any_message() -> impl Strategy<Value = Message> {
                 Message::Snapshot {
                     epoch,
                     attempt,
-                    offer: SnapshotOffer { number: first, committed: one, end: two, files },
+                    offer: SnapshotOffer { number: first, committed: one, end: two, bytes: second, files },
                 }
             }
             10 => {

@@ -50,7 +50,7 @@ pub(super) fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
 /// A snapshot of a store that leads, with all its parts.
 pub(super) fn snapshot_of(disk: &Disk, written: Mark, number: u64) -> Result<(SnapshotOffer, Vec<SnapshotPiece>)> {
     let stream = delaymq_core::store::read_identity(disk.shared().as_ref())?.stream;
-    let mut outgoing = OutgoingSnapshot::of(disk.shared(), stream, written)?;
+    let mut outgoing = OutgoingSnapshot::of(disk.shared(), stream, || written)?;
     let (offer, mut parts) = (outgoing.offer(number), Vec::new());
     for (file, length) in (0..).zip(offer.files.iter().map(|file| file.length)) {
         let mut offset = 0;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::names_in;
 use crate::error::{Error, Result, StorageFault};
 use crate::message_log::LOG_FOLDER;
 use crate::planted::{Planted, is_on};
@@ -30,19 +31,15 @@ pub(super) fn incoming_path(file: u32) -> String {
 /// # Errors
 /// `Corrupt` if the list is damaged; those of the storage. The next call goes on.
 pub fn adopt_snapshot(storage: &dyn Storage) -> Result<bool> {
-    let names = match storage.list(INCOMING_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(false),
-        other => other?,
-    };
+    let names = names_in(storage, INCOMING_FOLDER)?;
     if !names.iter().any(|name| name == LIST_NAME) {
-        clear(storage)?;
-        return Ok(false);
+        return if names.is_empty() { Ok(false) } else { clear(storage).map(|()| false) };
     }
     // A list that was renamed by a process which ended then may not be durable yet.
     storage.sync_folder(INCOMING_FOLDER)?;
     let paths = read_list(storage)?;
     for folder in [CHECKPOINT_FOLDER, RUN_FOLDER, LOAD_FOLDER, LOG_FOLDER] {
-        for name in storage.list(folder)? {
+        for name in names_in(storage, folder)? {
             let path = format!("{folder}/{name}");
             if !paths.contains(&path) {
                 storage.remove(&path)?;
@@ -52,7 +49,7 @@ pub fn adopt_snapshot(storage: &dyn Storage) -> Result<bool> {
     for (path, number) in paths.iter().zip(0_u32..) {
         match storage.rename(&incoming_path(number), path) {
             // An earlier call has moved it.
-            Err(error) if error.is_not_found() => {}
+            Err(error) if error.is_not_found() => drop(storage.open(path)?),
             other => other?,
         }
     }

@@ -7,14 +7,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::adoption::{INCOMING_FOLDER, Staged, clear, incoming_path, seal};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageFault};
 use crate::message_log::{Identity, LOG_FOLDER};
 use crate::planted::{Planted, is_on};
 use crate::replication::{SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use crate::run::{LOAD_FOLDER, RUN_FOLDER};
 use crate::storage::{Storage, StorageFile};
 use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
+use crate::store::recovery::check_segments;
 use crate::store::recovery::visible_state::visible_state;
+use crate::units::Sequence;
 
 /// Bytes that are written before they are synced.
 const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
@@ -34,20 +36,40 @@ impl IncomingSnapshot {
     /// Begins to receive a snapshot. What is left of an earlier one is removed.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `snapshot` if it has a file that no snapshot has; those of the storage.
+    /// `InvalidArgument` naming `snapshot` if it has a file that no snapshot has; `Storage` if the disk has no room for it; those of the
+    /// storage.
     pub fn begin(storage: Arc<dyn Storage>, offer: SnapshotOffer) -> Result<Self> {
         check(&offer)?;
-        storage.create_folder(INCOMING_FOLDER)?;
+        for folder in [INCOMING_FOLDER, LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER] {
+            storage.create_folder(folder)?;
+        }
         storage.sync_folder("")?;
         clear(storage.as_ref())?;
+        let free = storage.free_bytes()?;
+        if free < offer.bytes {
+            return Err(Error::Storage {
+                operation: "receive",
+                path: INCOMING_FOLDER.to_owned(),
+                fault: StorageFault::NoSpace,
+                message: format!("the snapshot has {} bytes, and {free} are free", offer.bytes),
+            });
+        }
         let mut incoming = Self { storage, offer, file: 0, offset: 0, opened: None, unsynced_bytes: 0 };
         incoming.pass_empty()?;
         Ok(incoming)
     }
 
-    /// The number of the snapshot.
-    pub fn number(&self) -> u64 {
-        self.offer.number
+    /// The snapshot, as it was offered.
+    pub fn offer(&self) -> &SnapshotOffer {
+        &self.offer
+    }
+
+    /// Removes what has come.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn discard(self) -> Result<()> {
+        clear(self.storage.as_ref())
     }
 
     /// Where the next part begins. `None` if everything has come.
@@ -107,10 +129,22 @@ impl IncomingSnapshot {
     /// Checks a snapshot of which everything has come: the checkpoint, the files that it names, and the log after it.
     ///
     /// # Errors
-    /// `Corrupt`, `MissingFile`, `NewerFormat`, those of the storage. The snapshot must be dropped then.
+    /// `Corrupt`, `MissingFile`, `NewerFormat`, `InvalidArgument` naming `snapshot`, those of the storage. The snapshot must be discarded
+    /// then.
     pub fn check(&self, identity: &Identity) -> Result<()> {
         let staged: Arc<dyn Storage> = Arc::new(Staged::new(Arc::clone(&self.storage), &self.offer.files));
-        visible_state(&staged, identity).map(drop)
+        let seen = visible_state(&staged, identity)?;
+        let used = seen.chosen.first();
+        let state = seen.owner.state();
+        check_segments(staged.as_ref(), &identity.stream, used, state)?;
+        let committed = used.map_or(Sequence(1), |used| used.snapshot.position.next_sequence);
+        let end = Sequence(state.position.next_sequence.0.saturating_add(seen.facts_unconfirmed));
+        if (committed, end) == (self.offer.committed, self.offer.end) {
+            return Ok(());
+        }
+        let words =
+            |committed: Sequence, end: Sequence| format!("a checkpoint before {committed} and a log before {end}");
+        Err(invalid(&words(self.offer.committed, self.offer.end), words(committed, end)))
     }
 
     /// Decides, durably, that the files take the place of the store's own: from now on,

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::PIECE_BYTES;
+use super::{PIECE_BYTES, names_in};
 use crate::error::{Error, Result};
 use crate::message_log::{Mark, Stream, list_segments, segment_path};
 use crate::replication::{SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace};
-use crate::run::LOAD_FOLDER;
+use crate::run::{LOAD_FOLDER, LoadName};
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::store::checkpoint::paths::checkpoint_path;
-use crate::store::recovery::newest::newest_checkpoints;
+use crate::store::recovery::newest::newest_checkpoint;
 use crate::units::{SegmentNumber, Sequence};
 
 /// The most zeros that one part stands for.
-const ZEROS_MAX: u64 = 64 << 20;
+const ZEROS_MAX: u64 = 8 << 20;
 
 /// A file, and how many of its bytes are sent. The rest counts as zeros.
 struct Source {
@@ -33,12 +33,14 @@ pub struct OutgoingSnapshot {
 }
 
 impl OutgoingSnapshot {
-    /// The newest checkpoint, with everything that it needs and the log up to `written`.
+    /// The newest checkpoint, with everything that it needs and the log up to its written end, which is asked for after the
+    /// checkpoint was read.
     ///
     /// # Errors
     /// `MissingFile` if a file was removed before the pin was there; `NewerFormat`; those of the storage.
-    pub fn of(storage: Arc<dyn Storage>, stream: Stream, written: Mark) -> Result<Self> {
-        let newest = newest_checkpoints(storage.as_ref(), &stream)?.into_iter().next();
+    pub fn of(storage: Arc<dyn Storage>, stream: Stream, written: impl FnOnce() -> Mark) -> Result<Self> {
+        let newest = newest_checkpoint(storage.as_ref(), &stream)?;
+        let written = written();
         let mut paths = Vec::new();
         let (mut floor, mut committed) = (SegmentNumber(1), Sequence(1));
         if let Some(read) = newest {
@@ -48,7 +50,8 @@ impl OutgoingSnapshot {
             paths.extend(kept.runs.iter().filter(|run| !kept.loads.contains_key(run)).map(|run| kept.path_of(*run)));
         }
         // Facts behind the checkpoint may name others than the checkpoint does.
-        paths.extend(storage.list(LOAD_FOLDER)?.into_iter().map(|name| format!("{LOAD_FOLDER}/{name}")));
+        let loads = names_in(storage.as_ref(), LOAD_FOLDER)?;
+        paths.extend(loads.iter().filter_map(|name| LoadName::parse(name)).map(|name| name.path()));
         let (last, filled) = (written.location.segment(), u64::from(written.location.offset()));
         let mut sources = Vec::new();
         for path in paths {
@@ -73,12 +76,12 @@ impl OutgoingSnapshot {
             number,
             committed: self.committed,
             end: self.end,
+            bytes: self.bytes(),
             files: self.sources.iter().map(file).collect(),
         }
     }
 
-    /// Bytes of all its files.
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.sources.iter().fold(0, |bytes, source| bytes.saturating_add(source.filled))
     }
 
