@@ -151,6 +151,19 @@ def test_a_primary_that_is_lost_with_its_disk_is_replaced_by_an_empty_folder(gro
         flowing.end()
 
 
+def test_each_node_is_restarted_as_an_upgrade_does_it_and_nothing_is_lost(group: Group) -> None:
+    with traffic(group.url) as flowing:
+        flowing.await_more()
+        primary = group.await_primary()
+        for node in (*(node for node in group.nodes if node is not primary), primary):
+            node.stop()
+            flowing.await_more()
+            node.start()
+            group.await_whole()
+        assert group.primary() is not primary
+        flowing.end()
+
+
 def test_a_node_ends_by_a_signal(group: Group) -> None:
     for node in group.nodes:
         node.stop()

@@ -58,7 +58,7 @@ pub enum Error {
         reason: String,
     },
     /// The files were written by a newer format than this release reads.
-    #[error("{path} has format {found}, this release reads up to {supported}")]
+    #[error("{path} has format {found}, this release reads up to {supported}: use the release that wrote it")]
     NewerFormat {
         /// The file, relative to the store.
         path: String,

@@ -4,3 +4,4 @@
 mod beginnings;
 mod roles;
 mod support;
+mod versions;

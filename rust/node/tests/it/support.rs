@@ -38,6 +38,11 @@ impl Group {
         group
     }
 
+    /// Where other nodes reach a node.
+    pub(crate) fn address(&self, place: usize) -> SocketAddr {
+        self.addresses[place]
+    }
+
     pub(crate) fn path(&self, place: usize) -> PathBuf {
         self.folder.path().join(format!("node{place}"))
     }
@@ -110,7 +115,7 @@ impl Group {
         }
     }
 
-    fn reports(&self) -> String {
+    pub(crate) fn reports(&self) -> String {
         let mut lines = Vec::new();
         for place in self.running() {
             while let Some(report) = self.node(place).next_report(Duration::ZERO) {

@@ -138,7 +138,9 @@ pub enum Refusal {
     #[error("the address is that of the node itself")]
     Itself,
     /// The nodes speak different versions of this protocol.
-    #[error("the refusing node speaks version {refusing} of the protocol, the other one version {refused}")]
+    #[error(
+        "the refusing node speaks version {refusing} of the protocol, the other one version {refused}: use one release on both"
+    )]
     OtherVersion {
         /// The version of the node that refuses.
         refusing: u16,

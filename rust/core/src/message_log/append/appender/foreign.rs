@@ -11,6 +11,8 @@ use crate::message_log::append::interface::{Appended, DamagedPayload, Taken, mal
 use crate::message_log::read::batch_check::{Cursor, check_each};
 use crate::message_log::segment::Stream;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader, rewrite_local};
+use crate::record::check_format;
+use crate::record::command::{KIND_EPOCH_START, decode_epoch_start};
 use crate::record::message::KIND_MESSAGE;
 use crate::units::{Epoch, Location, Millis, Sequence, padded};
 
@@ -33,7 +35,7 @@ impl SegmentAppender {
     /// `NotNext` if the batch begins at another sequence than the next one. `Fenced` if its epoch is below that of the
     /// last batch. `Diverged` if it follows another content than this log has. `InvalidArgument` if it is not a whole
     /// batch of this stream, if its time is below that of the last batch, or if the payload of a fact that is no message
-    /// is damaged: no copy can apply that fact. `TooLarge`, and those of the storage.
+    /// is damaged: no copy can apply that fact. `NewerFormat` if its epoch is that of a later release. `TooLarge`, and those of the storage.
     pub fn append_foreign(&mut self, batch: &mut [u8], committed: Location) -> Result<Taken> {
         self.refuse_if_done()?;
         let foreign = check_foreign(batch, &self.cursor(), &self.stream)?;
@@ -82,12 +84,17 @@ fn check_foreign(batch: &mut [u8], end: &Cursor, stream: &Stream) -> Result<Fore
         return Err(refused("a batch with records", "a seal, a witness or an empty batch".to_owned()));
     }
     check_follows(&header, end)?;
-    let (mut damaged, mut paddings, mut lost) = (Vec::new(), Vec::new(), None);
+    let (mut damaged, mut paddings, mut lost, mut newer) = (Vec::new(), Vec::new(), None, Ok(()));
     let checked = check_each(batch, 0, &header, &stream.id, &mut Vec::new(), |at, record| {
         let length = record.header.length.get() as usize;
         let start = at as usize;
         paddings.push(start.saturating_add(length)..start.saturating_add(padded(length)));
         match (record.payload_is_whole(), record.header.kind) {
+            (true, KIND_EPOCH_START) => {
+                if let Some(begun) = decode_epoch_start(record) {
+                    newer = check_format("the log of the primary", u64::from(at), begun.format_version);
+                }
+            }
             (true, _) => {}
             (false, KIND_MESSAGE) => damaged.push((at, record.sequence, record.header.header_check.get())),
             (false, _) => lost = lost.or(Some(at)),
@@ -100,6 +107,7 @@ fn check_foreign(batch: &mut [u8], end: &Cursor, stream: &Stream) -> Result<Fore
         let found = format!("other bytes in the record at offset {at}, which is no message");
         return Err(refused("whole payloads of all facts but messages", found));
     }
+    newer?;
     for padding in paddings {
         batch.get_mut(padding).unwrap_or_default().fill(0);
     }

@@ -6,7 +6,9 @@ use crate::message_log::tests::fixture::{
 use crate::message_log::{
     AppendMarks, AppenderStart, BatchReader, Durability, ScanEnd, ScanStart, ScannedBatch, repair, segment_path,
 };
+use crate::record::FORMAT_VERSION;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, LOCAL_SEAL, LOCAL_WITNESS, rewrite_local};
+use crate::record::command::{EpochStart, encode_epoch_start};
 use crate::record::message::KIND_MESSAGE;
 use crate::storage::{Call, Crash, MemoryStorage};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
@@ -121,6 +123,32 @@ fn a_copy_has_the_same_batches_in_its_own_segments() {
     let (payloads, end) = scan(&copy.storage.crash(Crash::PowerCutLosesAll, 1)).unwrap();
     assert_eq!(payloads, scan(&primary.storage).unwrap().0);
     assert_eq!((end.chain, end.next_sequence, end.torn), (primary.appender.chain(), Sequence(61), None));
+}
+
+#[test]
+fn the_epoch_of_a_later_release_is_refused_and_nothing_is_written() {
+    let begun = |format_version| {
+        let mut record = Vec::new();
+        let previous = (Epoch(0), 0, Sequence(0));
+        let start = EpochStart {
+            epoch: Epoch(1),
+            format_version,
+            nonce: [1; 16],
+            node: [2; 16],
+            previous_epoch: previous.0,
+            previous_chain: previous.1,
+            previous_sequence: previous.2,
+            delay_ms_max: 1,
+        };
+        encode_epoch_start(&mut record, &start);
+        let mut primary = Log::new(SMALL);
+        primary.write_records(&[record]);
+        sent(&primary).remove(0)
+    };
+    let mut copy = Log::new(SMALL);
+    let path = "the log of the primary".to_owned();
+    let refused = Error::NewerFormat { path, offset: 88, found: FORMAT_VERSION + 1, supported: FORMAT_VERSION };
+    assert_eq!(refusal(&mut copy, &begun(FORMAT_VERSION + 1), &begun(FORMAT_VERSION)), refused);
 }
 
 #[test]
