@@ -63,6 +63,7 @@ pub use consume::named::registration::Registration;
 pub use consume::named::removal::ended_of;
 pub use consume::subscription::Subscription;
 pub use copies::leading::Leading;
+pub use copies::log::DiskWork;
 pub use copies::state::{CopyCount, Intake};
 pub use event_loop::listener::Listener;
 pub use event_loop::nonblocking::Pulled;

@@ -44,6 +44,7 @@ impl Shared {
             Some(preparing) => preparing.step(PIECE_BYTES),
             None => self.begin_segment(awaited, !hungry),
         };
+        self.background.prepared_pieces.fetch_add(1, Ordering::Relaxed);
         let done = match stepped {
             Ok(PreparingStep::More(preparing)) => {
                 helping.unfinished = Some(preparing.temporary().to_owned());

@@ -44,6 +44,8 @@ struct Checkpoints {
 pub(crate) struct Background {
     /// The bytes of records of a submission that waits for a segment; 0 if none waits.
     pub(crate) hungry_bytes: AtomicU64,
+    /// Pieces of segments that were prepared.
+    pub(crate) prepared_pieces: AtomicU64,
     /// A segment of the full size was prepared: the segments of the log do not grow any more.
     pub(crate) is_grown: AtomicBool,
     /// A publish waited for a segment although the stock had segments of the full size.

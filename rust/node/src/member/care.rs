@@ -15,7 +15,7 @@ use crate::status::Snapshot;
 
 /// How often what others look at is renewed while nothing happens.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// A store that leads and makes nothing durable for so long has a disk that hangs.
+/// A store that leads and waits for so long for a write, a sync or a segment has a disk that hangs.
 const DISK_HANGS: Duration = Duration::from_secs(2);
 /// A node whose disk has hung does not lead for so long, if another node may: longer than it takes others to take over.
 const UNFIT_FOR: Duration = Duration::from_secs(10);
@@ -64,9 +64,9 @@ impl Member {
         if let Some(reason) = store.failure() {
             return Err(Error::Poisoned { reason }.into());
         }
-        let (end, durable, now) = (store.end(), store.durable(), Instant::now());
-        if durable >= end || durable != self.progress.0 {
-            self.progress = (durable, now);
+        let (work, now) = (store.disk_work(), Instant::now());
+        if !work.is_awaited || work.done != self.progress.0 {
+            self.progress = (work.done, now);
         }
         let hangs = now.duration_since(self.progress.1) >= DISK_HANGS;
         if hangs == self.is_fit { self.set_fit(!hangs) } else { Ok(()) }
@@ -76,7 +76,7 @@ impl Member {
         self.is_fit = is_fit;
         if !is_fit {
             self.unfit_until = Some(Instant::now() + UNFIT_FOR);
-            self.parts.reports.warn(format!("the disk has made nothing durable for {} s", DISK_HANGS.as_secs()));
+            self.parts.reports.warn(format!("the disk has done nothing for {} s that the store waits for", DISK_HANGS.as_secs()));
         }
         self.step(Event::Fit(is_fit))
     }

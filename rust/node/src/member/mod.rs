@@ -74,8 +74,8 @@ pub(crate) struct Member {
     appended_bytes: usize,
     stopping: Option<Stopping>,
     stopped: Option<Stopped>,
-    /// The end of the durable log, and since when it has not grown although there is more.
-    progress: (Sequence, Instant),
+    /// What the disk of the store that leads has done, and since when it has not done more although there is something to do.
+    progress: ((Sequence, u64), Instant),
     is_fit: bool,
     began: Instant,
     shown_at: Instant,
@@ -106,7 +106,7 @@ impl Member {
             appended_bytes: 0,
             stopping: None,
             stopped: None,
-            progress: (Sequence(0), now),
+            progress: ((Sequence(0), 0), now),
             is_fit: true,
             began: now,
             shown_at: now,
@@ -304,7 +304,7 @@ impl Member {
     fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), NodeError> {
         self.shipments.clear();
         (self.intake, self.appended_bytes) = (None, 0);
-        self.progress = (Sequence(0), Instant::now());
+        self.progress = ((Sequence(0), 0), Instant::now());
         self.parts.copy.begin(epoch)?;
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
         Ok(())
@@ -325,6 +325,11 @@ impl Member {
                 self.parts.reports.note("this node is no longer the primary".to_owned());
                 self.shipments.clear();
                 self.outgoing.clear();
+                if !self.is_fit {
+                    // The store ends when its disk goes on. Clients do not wait for that, and see that it is no primary.
+                    self.show();
+                    self.parts.service.follow();
+                }
                 // First the store ends, so that its clients hear nothing more, then their connections. Recovery may take long.
                 self.parts.copy.end_store()?;
                 self.parts.service.follow();

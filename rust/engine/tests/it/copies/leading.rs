@@ -1,4 +1,7 @@
-//! How a store begins to lead, and how it ends.
+//! How a store begins to lead, what it waits for, and how it ends.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{Durability, segment_path};
@@ -81,4 +84,44 @@ fn a_checkpoint_of_the_follower_goes_on_in_the_store() {
     assert_eq!(store.status().unwrap().metrics.checkpoints, 2);
     store.abandon().unwrap();
     assert_eq!(copy.lead_begun(3).status().unwrap().pending, 50);
+}
+
+/// True if the disk does nothing that the store waits for. It is looked at several times: the helper may have a piece to do.
+fn hangs(store: &Store) -> bool {
+    (0..100).any(|_| {
+        let before = store.disk_work();
+        std::thread::sleep(Duration::from_millis(50));
+        before.is_awaited && store.disk_work() == before
+    })
+}
+
+#[test]
+fn a_disk_that_hangs_in_a_write_a_sync_or_an_allocation_is_waited_for() {
+    let copy = Copy::with_segments(1, 64 << 10);
+    let store = copy.lead_begun(1);
+    eventually("nothing is to do", || !store.disk_work().is_awaited);
+    for stuck in [&copy.switches.stuck_writes, &copy.switches.stuck] {
+        stuck.store(true, Ordering::SeqCst);
+        let mut batch = store.batch();
+        batch.push("orders", LATER, &[0; 5], b"one").unwrap();
+        let ticket = store.submit(&mut batch).unwrap();
+        let does_hang = hangs(&store);
+        stuck.store(false, Ordering::SeqCst);
+        assert!(does_hang);
+        eventually("it is durable", || !store.disk_work().is_awaited);
+        assert!(store.disk_work().done.0 >= ticket.end());
+    }
+    copy.switches.no_segments.store(true, Ordering::SeqCst);
+    let does_hang = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                committing(&store, ENOUGH, || try_publish(&store, LATER, &"x".repeat(20 << 10)).unwrap());
+            }
+        });
+        let does_hang = hangs(&store);
+        copy.switches.no_segments.store(false, Ordering::SeqCst);
+        does_hang
+    });
+    assert!(does_hang, "a publish waits for a segment");
+    eventually("nothing is to do", || !store.disk_work().is_awaited);
 }

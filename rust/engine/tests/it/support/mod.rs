@@ -109,6 +109,8 @@ pub(crate) struct Switches {
     pub(crate) fail_syncs: AtomicBool,
     /// Room for new segments is made once this is false again.
     pub(crate) no_segments: AtomicBool,
+    /// So do writes of the log.
+    pub(crate) stuck_writes: AtomicBool,
     /// Syncs take until this is false again.
     pub(crate) stuck: AtomicBool,
     /// So do those of runs.
@@ -207,6 +209,9 @@ impl StorageFile for FaultyFile {
         Ok(count)
     }
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        while self.path().ends_with(".segment") && self.switches.stuck_writes.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let grows = self.file.length()? < offset + bytes.len() as u64;
         if grows && self.switches.no_space.load(Ordering::SeqCst) {
             return Err(fault("write", self.path(), StorageFault::NoSpace));
