@@ -172,7 +172,9 @@ STATUS: dict[str, Any] = {
         {"address": "127.0.0.1:2", "node": TWO, "client_address": "127.0.0.1:20802", "is_connected": True},
         {"address": "127.0.0.1:3", "node": None, "client_address": None, "is_connected": False},
     ],
-    "copies": [{"node": TWO, "durable": 1_200, "is_following": True, "has_diverged": False}],
+    "copies": [
+        {"node": TWO, "durable": 1_200, "is_following": True, "has_diverged": False, "clock_offset_ms": -1_500},
+    ],
 }
 
 
@@ -186,7 +188,7 @@ def test_a_status_is_a_table() -> None:
     assert " ".join(second).endswith("committed up to 1,200; 2 nodes have every fact, at least 2 must")
     assert table[1:] == [
         [ONE, "primary", "yes", "1,234", "0", "this", "node", "127.0.0.1:20801"],
-        [TWO, "replica", "yes", "1,200", "34", "yes", "127.0.0.1:20802"],
+        [TWO, "replica", "yes", "1,200", "34", "-1,500", "ms", "yes", "127.0.0.1:20802"],
         ["127.0.0.1:3", "no"],
         [THREE, "replica", "no", "no"],
     ]
@@ -197,7 +199,14 @@ def test_a_status_is_a_table() -> None:
     [
         ({"register": None}, "the register was not read yet"),
         ({"awaits_confirmation": True}, "`delaymq cluster confirm COORDINATOR`"),
-        ({"is_fit": False}, "not fit to be the primary"),
+        (
+            {"is_fit": False, "unfit_reasons": ["disk", "clock"], "clock_ahead_ms": -1_500},
+            "only if no other one can: its disk hangs, its clock is 1,500 ms behind that of the group",
+        ),
+        (
+            {"copies": [{"node": TWO, "durable": None, "clock_offset_ms": 900, "is_clock_apart": True}]},
+            f"the clock of {TWO} is 900 ms ahead of that of the primary",
+        ),
         ({"accepts_publishes": False}, "publishes are refused: too few copies follow"),
         ({"copies": [{"node": TWO, "durable": None, "has_diverged": True}]}, f"the copy of {TWO} has diverged"),
     ],

@@ -21,7 +21,7 @@ use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::background::free_room::FreeRoomChecks;
 use crate::background::thread::Background;
-use crate::clock::store_time::Time;
+use crate::clock::store_time::{KnownTime, Time};
 use crate::clock::time_zones::TimeZones;
 use crate::commit::committer::{Queue, Unreleased, Writer};
 use crate::commit::inbox::{CommitUrgency, Inbox};
@@ -142,7 +142,7 @@ pub(crate) struct Beginning {
     pub(crate) options: Options,
     pub(crate) identity: Identity,
     pub(crate) epoch: Epoch,
-    pub(crate) trusted: Millis,
+    pub(crate) known_time: KnownTime,
     pub(crate) owner: Owner,
     pub(crate) appender: SegmentAppender,
     pub(crate) commits: GroupCommit,
@@ -182,7 +182,7 @@ fn begin_alone(
         options,
         identity,
         epoch,
-        trusted,
+        known_time: KnownTime { floor: trusted, ahead_ms: None },
         owner,
         appender,
         commits,
@@ -195,7 +195,7 @@ fn begin_alone(
 
 /// A store whose epoch has not begun yet.
 pub(crate) fn assemble(beginning: Beginning) -> Result<Shared> {
-    let Beginning { storage, path, options, identity, epoch, trusted, owner, appender, commits, unreleased, copies } =
+    let Beginning { storage, path, options, identity, epoch, known_time, owner, appender, commits, unreleased, copies } =
         beginning;
     let nonce = random()?;
     let notifiers = Arc::new(Notifiers::default());
@@ -204,7 +204,7 @@ pub(crate) fn assemble(beginning: Beginning) -> Result<Shared> {
         log_stream: identity.stream,
         segment_bytes: identity.segment_bytes,
         time_zones: TimeZones::new(options.zone_folders.clone()),
-        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted, options.clock_accept_after_ms),
+        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), known_time, options.clock_accept_after_ms),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

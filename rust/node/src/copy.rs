@@ -138,8 +138,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Begins an epoch: the log goes on in a store that decides.
-    pub(crate) fn begin(&mut self, epoch: Epoch) -> Outcome<()> {
+    /// Begins an epoch: the log goes on in a store that decides. The wall clock is so far ahead of that of the group.
+    pub(crate) fn begin(&mut self, epoch: Epoch, clock_ahead_ms: Option<i64>) -> Outcome<()> {
         self.sync()?;
         let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
         let events = Arc::clone(&self.events);
@@ -151,6 +151,7 @@ impl Copy {
             parts: follower.lead(),
             checkpoint: self.checkpoint.take(),
             epoch,
+            clock_ahead_ms,
             changed: Arc::new(move || events.log_changed()),
         })?;
         self.role = Role::Leading(store);

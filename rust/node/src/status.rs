@@ -1,11 +1,11 @@
 //! The status of the group as a node knows it, its metrics, and its reports for a log.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use delaymq_core::replication::{CopyKnown, NodeId, Reading, RoleName};
+use delaymq_core::replication::{CopyKnown, NodeId, Reading, RoleName, Unfit};
 use delaymq_core::units::{Epoch, Sequence};
 use delaymq_peers::LinkStatus;
 use serde_json::{Value, json};
@@ -66,7 +66,9 @@ pub(crate) struct Snapshot {
     pub(crate) durable: Sequence,
     pub(crate) leader: Option<NodeId>,
     pub(crate) accepts_publishes: bool,
-    pub(crate) is_fit: bool,
+    pub(crate) unfit: Vec<Unfit>,
+    /// How far the wall clock is at least ahead of that of the group.
+    pub(crate) clock_ahead_ms: Option<i64>,
     pub(crate) awaits_confirmation: bool,
     pub(crate) reading: Option<Reading>,
     pub(crate) copies: Vec<CopyKnown>,
@@ -84,6 +86,13 @@ fn role_shown(role: RoleName) -> &'static str {
         RoleName::Replica => "replica",
         RoleName::Promoting => "promoting",
         RoleName::Primary => "primary",
+    }
+}
+
+fn unfit_shown(reason: Unfit) -> &'static str {
+    match reason {
+        Unfit::Disk => "disk",
+        Unfit::Clock => "clock",
     }
 }
 
@@ -107,7 +116,9 @@ impl Snapshot {
             "durable": self.durable.0,
             "primary": primary,
             "accepts_publishes": self.accepts_publishes,
-            "is_fit": self.is_fit,
+            "is_fit": self.unfit.is_empty(),
+            "unfit_reasons": self.unfit.iter().map(|reason| unfit_shown(*reason)).collect::<Vec<_>>(),
+            "clock_ahead_ms": self.clock_ahead_ms,
             "awaits_confirmation": self.awaits_confirmation,
             "register": self.reading.as_ref().map(register_shown),
             "nodes": self.links.iter().map(|link| self.link_shown(link)).collect::<Vec<_>>(),
@@ -129,13 +140,7 @@ impl Snapshot {
     /// Metrics in the text format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
-        let mut gauge = |name: &str, help: &str, value: u64| {
-            // Writing to a string does not fail.
-            let _written = writeln!(
-                text,
-                "# HELP delaymq_cluster_{name} {help}\n# TYPE delaymq_cluster_{name} gauge\ndelaymq_cluster_{name} {value}"
-            );
-        };
+        let mut gauge = |name: &str, help: &str, value: u64| put_gauge(&mut text, name, help, &[("", value)]);
         let set = self.reading.as_ref().map_or(0, |reading| reading.value.sync.len());
         let least = self.copies.iter().filter_map(|copy| copy.durable).min();
         gauge("is_primary", "1 on the primary.", u64::from(self.role == RoleName::Primary));
@@ -152,7 +157,27 @@ impl Snapshot {
             let lag = least.map_or(0, |least| self.end.0.saturating_sub(least.0));
             gauge("copy_lag", "Facts that the copy that is least far lacks.", lag);
         }
+        let is_fit = u64::from(self.unfit.is_empty());
+        gauge("is_fit", "1 if the node may become the primary by itself.", is_fit);
+        let help = "How far the wall clock is at least ahead of that of the group, in milliseconds.";
+        let ahead: Vec<(&str, i64)> = self.clock_ahead_ms.map(|ahead_ms| ("", ahead_ms)).into_iter().collect();
+        put_gauge(&mut text, "clock_ahead_ms", help, &ahead);
+        let label =
+            |copy: &CopyKnown| copy.clock_offset_ms.map(|offset| (format!("{{node=\"{}\"}}", copy.node), offset));
+        let offsets: Vec<(String, i64)> = self.copies.iter().filter_map(label).collect();
+        let help = "How far the wall clock of a copy is ahead of that of the primary, in milliseconds.";
+        put_gauge(&mut text, "clock_offset_ms", help, &offsets);
         text
+    }
+}
+
+/// A gauge in the text format of Prometheus. Writing to a string does not fail.
+fn put_gauge<L: Display, N: Display>(text: &mut String, name: &str, help: &str, values: &[(L, N)]) {
+    if !values.is_empty() {
+        let _written = writeln!(text, "# HELP delaymq_cluster_{name} {help}\n# TYPE delaymq_cluster_{name} gauge");
+    }
+    for (label, value) in values {
+        let _written = writeln!(text, "delaymq_cluster_{name}{label} {value}");
     }
 }
 
@@ -162,5 +187,7 @@ fn copy_shown(copy: &CopyKnown) -> Value {
         "durable": copy.durable.map(|durable| durable.0),
         "is_following": copy.is_matched,
         "has_diverged": copy.has_diverged,
+        "clock_offset_ms": copy.clock_offset_ms,
+        "is_clock_apart": copy.is_clock_apart,
     })
 }

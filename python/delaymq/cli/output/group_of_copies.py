@@ -9,7 +9,8 @@ from typing import Any
 from delaymq.cli.output.terminal import alarming, table
 
 Shown = Mapping[str, Any]
-HEADS = ("node", "role", "in set", "position", "lag", "connected", "clients connect to")
+HEADS = ("node", "role", "in set", "position", "lag", "clock", "connected", "clients connect to")
+UNFIT = {"disk": "its disk hangs", "clock": "its clock is {} that of the group"}
 
 
 def status_lines(status: Shown, restored: Shown | None = None) -> Iterator[str]:
@@ -58,13 +59,28 @@ def _troubles(status: Shown, coordinator: str) -> Iterator[str]:
     troubles = (
         (not status.get("register"), "the register was not read yet"),
         (status.get("awaits_confirmation"), restored),
-        (not status.get("is_fit", True), "the node is not fit to be the primary: its clock or store needs attention"),
+        (not status.get("is_fit", True), f"the node takes over only if no other one can: {_reasons(status)}"),
         (is_primary and not status.get("accepts_publishes"), "publishes are refused: too few copies follow"),
         *((copy.get("has_diverged"), f"the copy of {copy['node']} has diverged") for copy in _copies(status)),
+        *((copy.get("is_clock_apart"), f"the clock of {copy['node']} is {_ahead(copy)}") for copy in _copies(status)),
     )
     for is_so, words in troubles:
         if is_so:
             yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
+
+
+def _reasons(status: Shown) -> str:
+    ahead = _distance(status.get("clock_ahead_ms"))
+    return ", ".join(UNFIT[reason].format(ahead) for reason in status.get("unfit_reasons") or ())
+
+
+def _ahead(copy: Shown) -> str:
+    return f"{_distance(copy.get('clock_offset_ms'))} that of the primary"
+
+
+def _distance(ahead_ms: int | None) -> str:
+    ms = ahead_ms or 0
+    return f"{abs(ms):,} ms {'behind' if ms < 0 else 'ahead of'}"
 
 
 def _copies(status: Shown) -> list[Shown]:
@@ -75,9 +91,10 @@ def _rows(status: Shown, register: Shown) -> Iterator[tuple[str, ...]]:
     own, sync = status["node"], register.get("sync", ())
     primary = status.get("primary") or {}
     positions = {copy["node"]: copy.get("durable") for copy in _copies(status)}
+    clocks = {copy["node"]: copy.get("clock_offset_ms") for copy in _copies(status)}
     lag = "0" if status["role"] == "primary" else ""
     address = primary.get("address") if primary.get("node") == own else None
-    yield own, status["role"], _yes(own in sync), f"{status['durable']:,}", lag, "this node", address or ""
+    yield own, status["role"], _yes(own in sync), f"{status['durable']:,}", lag, "", "this node", address or ""
     seen = {own}
     links = list(status.get("nodes") or ())
     for link in links:
@@ -87,11 +104,13 @@ def _rows(status: Shown, register: Shown) -> Iterator[tuple[str, ...]]:
         node = link.get("node")
         connected, address = _yes(link.get("is_connected")), link.get("client_address") or ""
         if node is None:
-            yield link["address"], "", "", "", "", connected, address
+            yield link["address"], "", "", "", "", "", connected, address
             continue
         role, position = "primary" if node == primary.get("node") else "replica", positions.get(node)
         numbers = ("", "") if position is None else (f"{position:,}", f"{max(0, status['end'] - position):,}")
-        yield node, role, _yes(node in sync), *numbers, connected, address
+        offset = clocks.get(node)
+        clock = "" if offset is None else f"{offset:+,} ms"
+        yield node, role, _yes(node in sync), *numbers, clock, connected, address
 
 
 def _yes(is_so: object) -> str:

@@ -7,7 +7,7 @@ use super::message::{Message, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use super::register::{NodeId, Register};
 use super::registrar::{Reading, SwapAnswer};
 use crate::message_log::Promise;
-use crate::units::{Epoch, Sequence, Version};
+use crate::units::{Epoch, Millis, Sequence, Version};
 
 /// The time-outs. They decide when something is tried, and never whether it is safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,9 +84,11 @@ pub enum Event {
     SnapshotAdopted(Sequence),
     /// Other nodes belong to the group than before.
     Peers(BTreeSet<NodeId>),
-    /// The node may lead (its disk is well, and its clock agrees with the others), or may not while another node of the
+    /// The disk of the node is well, so the node may lead, or it is not, so that the node may not while another node of the
     /// set may. At least one node of a group must be fit.
     Fit(bool),
+    /// The wall clock of the node shows this now. It is given with each tick, and compared with those of the other nodes.
+    WallClock(Millis),
     /// An operator asks the primary to hand over to this node.
     SwitchOver(NodeId),
     /// An operator tells the primary that this node is gone for good. If no other node but the primary has what was answered
@@ -154,6 +156,20 @@ pub struct CopyKnown {
     pub is_matched: bool,
     /// True if its log has other facts in one place, so that it cannot follow.
     pub has_diverged: bool,
+    /// How far its wall clock is ahead of the primary's, in milliseconds; less than 0 if it is behind. `None` if it was not
+    /// measured lately.
+    pub clock_offset_ms: Option<i64>,
+    /// True if its clock disagrees with that of the group.
+    pub is_clock_apart: bool,
+}
+
+/// Why a node does not become primary by itself while another node may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfit {
+    /// Its disk has hung.
+    Disk,
+    /// Its wall clock disagrees with that of the group.
+    Clock,
 }
 
 /// The role of a node.

@@ -1,5 +1,6 @@
 //! The state of each other node, as a primary knows it: how far its log is matched, sent and durable there.
 
+use super::clocks::Measured;
 use crate::units::Sequence;
 
 /// How far the exchange with a node has come.
@@ -31,13 +32,28 @@ pub(super) struct Member {
     pub(super) beat_end: Sequence,
     /// The end of the log that it must reach, and since when.
     awaited: Option<(Sequence, u64)>,
+    /// Its wall clock.
+    pub(super) clock: Option<Measured>,
+    /// How far its clock is at least ahead of the group's.
+    pub(super) clock_ahead_ms: i64,
+    pub(super) is_clock_apart: bool,
 }
 
 impl Member {
     /// A node that is asked for its promise now.
     pub(super) fn asked(attempt: u64, now_ms: u64) -> Self {
-        let (stage, sent, beat_end) = (Stage::Asked, Sequence(0), Sequence(0));
-        Self { stage, attempt, durable: None, sent, heard_ms: now_ms, beat_end, awaited: None }
+        Self {
+            stage: Stage::Asked,
+            attempt,
+            durable: None,
+            sent: Sequence(0),
+            heard_ms: now_ms,
+            beat_end: Sequence(0),
+            awaited: None,
+            clock: None,
+            clock_ahead_ms: 0,
+            is_clock_apart: false,
+        }
     }
 
     /// Begins another exchange. What is durable stays so.

@@ -2,7 +2,7 @@
 //! authenticated, and for the epoch that it names.
 
 use super::history::History;
-use crate::units::{Epoch, Sequence, Version};
+use crate::units::{Epoch, Millis, Sequence, Version};
 
 /// A file of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,6 +110,11 @@ pub enum Message {
         end: Sequence,
         /// The sequence after the last fact that is committed.
         committed: Sequence,
+        /// The time of the primary's clock that only goes on, which the answer returns.
+        beat: u64,
+        /// How far the wall clock of the replica is at least ahead of that of the group, in milliseconds; less than 0 if it
+        /// is behind.
+        ahead_ms: i64,
     },
     /// A replica says how much of the primary's log is on its disk. It also answers heartbeats so.
     Synced {
@@ -119,6 +124,10 @@ pub enum Message {
         attempt: u64,
         /// The sequence after the last fact that is durable.
         end: Sequence,
+        /// The `beat` of the heartbeat that this answers. 0 if it answers none.
+        beat: u64,
+        /// The wall clock of the replica. 0 if it is not known.
+        wall: Millis,
     },
     /// A replica lacks a batch, and asks for the log from here on.
     Resend {

@@ -1,6 +1,7 @@
 //! One node of a group: events in, actions out.
 
-use super::interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName};
+use super::clocks::OwnClock;
+use super::interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName, Unfit};
 use super::members::{Member, Stage};
 use super::message::Message;
 use super::register::{NodeId, Register};
@@ -23,6 +24,7 @@ impl Node {
             now_ms,
             committed: options.committed,
             is_fit: true,
+            clock: OwnClock::default(),
             promised: options.promise.epoch,
             kept: options.promise.epoch,
         }
@@ -82,8 +84,22 @@ impl Node {
             silent_ms: self.now_ms.saturating_sub(member.heard_ms),
             is_matched: member.stage == Stage::Matched,
             has_diverged: member.stage == Stage::Diverged,
+            clock_offset_ms: self.clock_offset_ms(member),
+            is_clock_apart: member.is_clock_apart,
         };
         primary.members.iter().map(known).collect()
+    }
+
+    /// Why it does not become primary by itself while another node may.
+    pub fn unfit(&self) -> Vec<Unfit> {
+        let reasons = [(!self.is_fit, Unfit::Disk), (self.clock.is_apart(), Unfit::Clock)];
+        reasons.into_iter().filter_map(|(is_so, reason)| is_so.then_some(reason)).collect()
+    }
+
+    /// How far its wall clock is at least ahead of that of the group, in milliseconds; less than 0 if it is behind. `None` if
+    /// they were not compared.
+    pub fn clock_ahead_ms(&self) -> Option<i64> {
+        self.clock.ahead_ms()
     }
 
     /// True if a publish would be answered as stored as soon as it is committed.
@@ -123,6 +139,7 @@ impl Node {
                 self.is_fit = is_fit;
                 self.step_down_if_unfit(out);
             }
+            Event::WallClock(wall) => self.clock.show(wall, self.now_ms),
             Event::SwitchOver(to) => self.switch_over(to, log, out),
             Event::Remove(node, accepts_loss) => self.remove(node, accepts_loss, log, out),
             Event::Promote => self.promote(out),
@@ -174,9 +191,10 @@ impl Node {
                     self.take_batches(first, committed, bytes, log, out);
                 }
             }
-            Message::Heartbeat { epoch, attempt, end, committed } => {
+            Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms } => {
                 if self.hears(from, (epoch, attempt), log, out) {
-                    self.answer_heartbeat(end, committed, log, out);
+                    self.clock.compare(ahead_ms);
+                    self.answer_heartbeat(end, committed, beat, log, out);
                 }
             }
             Message::TakeOver { epoch, attempt } => {
@@ -187,7 +205,10 @@ impl Node {
             Message::Promised { epoch, attempt, answer, history } => {
                 self.member_promised(from, (epoch, attempt), (answer, &history), log, out);
             }
-            Message::Synced { epoch, attempt, end } => self.member_synced(from, (epoch, attempt), end, log, out),
+            Message::Synced { epoch, attempt, end, beat, wall } => {
+                self.measure_clock(from, (epoch, attempt), (beat, wall));
+                self.member_synced(from, (epoch, attempt), end, log, out);
+            }
             Message::Resend { epoch, attempt, from: first } => {
                 self.member_lacks(from, (epoch, attempt), first, log, out);
             }

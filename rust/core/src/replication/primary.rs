@@ -45,15 +45,23 @@ impl Node {
     /// Time has passed: heartbeats, promises that are asked for again, and nodes that are silent.
     pub(super) fn lead_on(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
         let (now_ms, timing, committed, seen) = (self.now_ms, self.timing, self.committed, self.registrar.seen());
+        self.compare_clocks();
         let Some(primary) = self.primary() else { return };
         if primary.beat_ms.is_none_or(|beat_ms| now_ms.saturating_sub(beat_ms) >= timing.heartbeat_ms) {
             primary.beat_ms = Some(now_ms);
-            let epoch = primary.epoch;
+            let (epoch, beat) = (primary.epoch, now_ms);
             for (node, member) in &mut primary.members {
                 member.beat_end = log.end();
                 let attempt = member.attempt;
                 let message = if member.stage == Stage::Matched {
-                    Message::Heartbeat { epoch, attempt, end: member.sent, committed }
+                    Message::Heartbeat {
+                        epoch,
+                        attempt,
+                        end: member.sent,
+                        committed,
+                        beat,
+                        ahead_ms: member.clock_ahead_ms,
+                    }
                 } else {
                     Message::Lead { epoch, attempt, seen }
                 };

@@ -31,7 +31,10 @@ impl Node {
     /// Claims the group if the register says that it is this node's, or that this node may and the primary is silent. If an
     /// operator asks for it, a node need not be in the set, and a primary that is silent for a little is gone.
     pub(super) fn consider_claim(&mut self, out: &mut Vec<Action>) {
-        let (id, now_ms, timing) = (self.id, self.now_ms, self.timing);
+        // A node whose clock is wrong leaves time to one whose clock is not.
+        let timing = self.timing;
+        let promote_ms = if self.clock.is_apart() { timing.forsake_ms } else { timing.promote_ms };
+        let (id, now_ms) = (self.id, self.now_ms);
         let Some(value) = self.register().cloned() else { return };
         let promised = self.promised;
         let Some(replica) = self.replica() else { return };
@@ -51,7 +54,7 @@ impl Node {
         let (silent_ms, is_promoted) = (now_ms.saturating_sub(replica.heard_ms), now_ms < replica.promoted_until_ms);
         if is_promoted && silent_ms >= timing.shrink_ms && !value.sync.contains(&id) {
             self.claim_alone(out);
-        } else if silent_ms >= if is_promoted { timing.shrink_ms } else { timing.promote_ms } {
+        } else if silent_ms >= if is_promoted { timing.shrink_ms } else { promote_ms } {
             self.claim(Some(value.primary), out);
         }
     }
@@ -198,6 +201,7 @@ impl Node {
         &mut self,
         end: Sequence,
         committed: Sequence,
+        beat: u64,
         log: &dyn LogView,
         out: &mut Vec<Action>,
     ) {
@@ -205,7 +209,7 @@ impl Node {
             self.ask_for(log.end(), out);
         }
         self.learn_committed(committed, log, out);
-        self.send_synced(log, out);
+        self.answer_synced(beat, log, out);
     }
 
     fn ask_for(&mut self, from: Sequence, out: &mut Vec<Action>) {
@@ -227,11 +231,15 @@ impl Node {
 
     /// Tells the primary how much is durable here.
     pub(super) fn send_synced(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        let epoch = self.promised;
+        self.answer_synced(0, log, out);
+    }
+
+    fn answer_synced(&mut self, beat: u64, log: &dyn LogView, out: &mut Vec<Action>) {
+        let (epoch, wall) = (self.promised, self.clock.wall(self.now_ms));
         let end = if is_on(Planted::CopyCountedUnsynced) { log.end() } else { log.durable() };
         let Some(replica) = self.replica() else { return };
         let Some(primary) = replica.primary.filter(|_| replica.stage == Stage::Following) else { return };
-        out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end }));
+        out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end, beat, wall }));
     }
 
     /// True if a snapshot of this primary, epoch and exchange may take the place of the log: the node follows the primary, and the

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::clocks::OwnClock;
 use super::interface::Timing;
 use super::members::Member;
 use super::register::{NodeId, Register};
@@ -29,6 +30,7 @@ pub struct Node {
     /// The sequence after the last fact known to be committed.
     pub(super) committed: Sequence,
     pub(super) is_fit: bool,
+    pub(super) clock: OwnClock,
     /// The epoch promised, and the one whose promise is durable.
     pub(super) promised: Epoch,
     pub(super) kept: Epoch,

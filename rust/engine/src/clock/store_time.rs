@@ -22,6 +22,16 @@ use crate::sync::{Instant, Mutex};
 /// How often the time is written for the next opening.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
 
+/// What is known of the time when a store begins.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownTime {
+    /// The last time in the log.
+    pub(crate) floor: Millis,
+    /// How far the wall clock is at least ahead of that of the other nodes, as they say. It counts as a step that happened
+    /// while the store was closed.
+    pub(crate) ahead_ms: Option<i64>,
+}
+
 /// The store's time: the core's trusted clock over a source of readings.
 pub(crate) struct Time {
     source: Arc<dyn Clock>,
@@ -35,17 +45,22 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// The clock of a store whose log knows `floor`, which accepts a step by itself after `accept_after_ms`.
+    /// The clock of a store, which accepts a step by itself after `accept_after_ms`.
     pub(crate) fn new(
         source: Arc<dyn Clock>,
         storage: &dyn Storage,
-        floor: Millis,
+        known: KnownTime,
         accept_after_ms: Option<u64>,
     ) -> Self {
         let boot = source.boot();
         let remembered = boot.as_ref().and_then(|boot| remembered_clock::read(storage, boot));
         let reading = source.read();
         let (wall, boot_ns) = (reading.wall(), reading.boot_ns);
+        let KnownTime { floor, ahead_ms } = known;
+        let ahead_ms = ahead_ms.and_then(|ahead_ms| u64::try_from(ahead_ms).ok()).filter(|ahead_ms| *ahead_ms > 0);
+        let of_others =
+            ahead_ms.map(|ahead_ms| Remembered { trusted: Millis(wall.0.saturating_sub(ahead_ms)), boot_ns });
+        let remembered = of_others.or(remembered);
         let trusted = match remembered {
             Some(remembered) => TrustedClock::resumed(floor, wall, boot_ns, remembered),
             None => TrustedClock::new(floor, wall, boot_ns),

@@ -194,3 +194,22 @@ fn a_pace_of_less_than_a_second_is_refused() {
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is there");
     open_with(folder.path(), &machine, Some(1_000)).unwrap();
 }
+
+#[test]
+fn a_clock_that_other_nodes_call_far_ahead_holds_dispatch_and_one_that_they_call_right_does_not() {
+    let (folder, machine) = (tempfile::tempdir().unwrap(), machine());
+    let storage = crate::FileStorage::open(folder.path(), true).unwrap();
+    let known = |ahead_ms| KnownTime { floor: Millis(0), ahead_ms };
+    let begun = |ahead_ms| Time::new(Arc::<Machine>::clone(&machine), &storage, known(ahead_ms), None);
+    for ahead_ms in [None, Some(-3_600_000), Some(0), Some(5_000)] {
+        assert_eq!((begun(ahead_ms).hold(), begun(ahead_ms).read().now), (None, START), "{ahead_ms:?}");
+    }
+    let ahead = begun(Some(3_600_000));
+    assert_eq!(ahead.hold(), Some(Hold::SteppedAhead { by_ms: HOUR_MS, while_closed: true }));
+    assert_eq!(ahead.read().now, Millis(START.0 - HOUR_MS));
+    assert_eq!(ahead.accept(HOUR_MS), Ok(HOUR_MS));
+    assert_eq!(ahead.read(), Reading { now: START, held: false });
+    let floor = KnownTime { floor: Millis(START.0 - HOUR_MS + 10), ahead_ms: Some(3_600_000) };
+    let not_before = Time::new(Arc::<Machine>::clone(&machine), &storage, floor, None);
+    assert_eq!(not_before.read(), Reading { now: Millis(START.0 - HOUR_MS + 10), held: true }, "never before the log");
+}

@@ -12,6 +12,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{CheckpointWork, FollowerParts, RecoveryReport};
 use delaymq_core::units::Epoch;
 
+use crate::clock::store_time::KnownTime;
 use crate::commit::committer::Unreleased;
 use crate::copies::state::{Changed, Copies, WrittenLog};
 use crate::invalid;
@@ -35,6 +36,9 @@ pub struct Leading {
     pub checkpoint: Option<CheckpointWork>,
     /// The epoch that begins. It is durable in the identity, and above all earlier ones.
     pub epoch: Epoch,
+    /// How far the wall clock of this machine is at least ahead of that of the group, in milliseconds. Dispatch is held if it is
+    /// so far ahead that a step would not be believed. `None` if they were not compared.
+    pub clock_ahead_ms: Option<i64>,
     /// Called on any thread, under locks of the store, when the log has grown, more of it is durable, or the store has
     /// failed: already before [`Store::lead`] returns. It returns at once and calls no store.
     pub changed: Changed,
@@ -49,7 +53,8 @@ impl Store {
     /// `InvalidArgument` for an option out of range, or durability `os`; `Fenced` if the log has a fact of this epoch or of
     /// a later one; `DiskFull`; `Poisoned`, and those of the storage. The copy must be opened again then.
     pub fn lead(leading: Leading) -> Result<Arc<Self>> {
-        let Leading { storage, path, mut options, identity, parts, checkpoint, epoch, changed } = leading;
+        let Leading { storage, path, mut options, identity, parts, checkpoint, epoch, clock_ahead_ms, changed } =
+            leading;
         #[cfg(feature = "planted")]
         crate::failpoints::plant(&mut options)?;
         check_options(&options)?;
@@ -79,7 +84,7 @@ impl Store {
             options,
             identity,
             epoch,
-            trusted: end.trusted.max(position.trusted),
+            known_time: KnownTime { floor: end.trusted.max(position.trusted), ahead_ms: clock_ahead_ms },
             owner,
             appender,
             commits,

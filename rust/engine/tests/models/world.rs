@@ -216,6 +216,7 @@ impl World {
             parts: follower.lead(),
             checkpoint: None,
             epoch: Epoch(1),
+            clock_ahead_ms: None,
             changed: Arc::new(move || tells.tell()),
         };
         (Kept::new(Store::lead(leading).unwrap()), told)

@@ -76,7 +76,9 @@ impl Member {
         self.is_fit = is_fit;
         if !is_fit {
             self.unfit_until = Some(Instant::now() + UNFIT_FOR);
-            self.parts.reports.warn(format!("the disk has done nothing for {} s that the store waits for", DISK_HANGS.as_secs()));
+            self.parts
+                .reports
+                .warn(format!("the disk has done nothing for {} s that the store waits for", DISK_HANGS.as_secs()));
         }
         self.step(Event::Fit(is_fit))
     }
@@ -87,12 +89,13 @@ impl Member {
             return Ok(());
         }
         let me = self.parts.copy.node();
-        let durable = |node: &NodeId| {
-            let copies = self.parts.protocol.copies_known();
-            copies.into_iter().find(|copy| copy.node == *node && copy.is_matched).and_then(|copy| copy.durable)
-        };
+        let copies = self.parts.protocol.copies_known();
+        let copy_of = |node: &NodeId| copies.iter().find(|copy| copy.node == *node && copy.is_matched);
+        let durable = |node: &NodeId| copy_of(node).and_then(|copy| copy.durable);
+        let is_clock_well = |node: &NodeId| copy_of(node).is_some_and(|copy| !copy.is_clock_apart);
         let set = self.parts.protocol.register().map(|value| value.sync.clone()).unwrap_or_default();
-        let successor = set.into_iter().filter(|node| *node != me).max_by_key(durable);
+        let others = set.into_iter().filter(|node| *node != me);
+        let successor = others.max_by_key(|node| (is_clock_well(node), durable(node)));
         if let Some(to) = successor.filter(|node| self.role == RoleName::Primary && durable(node).is_some()) {
             self.parts.reports.note(format!("handing over to the node {to}, because this one stops"));
             self.stopping = Some(Stopping::HandingOver { until: Instant::now() + HAND_OVER, patience });
@@ -142,7 +145,8 @@ impl Member {
             durable: copy.durable(),
             leader: protocol.leader(),
             accepts_publishes: protocol.accepts_publishes(),
-            is_fit: self.is_fit,
+            unfit: protocol.unfit(),
+            clock_ahead_ms: protocol.clock_ahead_ms(),
             awaits_confirmation: protocol.awaits_confirmation(),
             reading: protocol.reading().cloned(),
             copies: protocol.copies_known(),

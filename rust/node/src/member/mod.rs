@@ -5,6 +5,7 @@
 
 mod care;
 mod catch_up;
+mod clocks;
 mod neighbours;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +90,8 @@ pub(crate) struct Member {
     warned_of: BTreeMap<NodeId, String>,
     /// A node whose disk has hung is not fit before this.
     unfit_until: Option<Instant>,
+    /// The nodes whose clocks disagree with that of the group, as it was reported last.
+    clocks_apart: BTreeSet<NodeId>,
 }
 
 impl Member {
@@ -115,6 +118,7 @@ impl Member {
             connected: BTreeSet::new(),
             warned_of: BTreeMap::new(),
             unfit_until: None,
+            clocks_apart: BTreeSet::new(),
         }
     }
 
@@ -155,7 +159,9 @@ impl Member {
                 self.keep_log()?;
                 self.tend_snapshots()?;
                 self.forget_absent()?;
+                self.step(Event::WallClock(wall_clock()))?;
                 self.step(Event::Tick)?;
+                self.look_at_clocks();
                 self.stop_further();
             }
             self.ship();
@@ -305,7 +311,7 @@ impl Member {
         self.shipments.clear();
         (self.intake, self.appended_bytes) = (None, 0);
         self.progress = ((Sequence(0), 0), Instant::now());
-        self.parts.copy.begin(epoch)?;
+        self.parts.copy.begin(epoch, self.parts.protocol.clock_ahead_ms())?;
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
         Ok(())
     }
@@ -359,7 +365,7 @@ impl Member {
     }
 }
 
-/// The wall clock, for the pins of readers.
+/// The wall clock, for the pins of readers, and for the other nodes.
 fn wall_clock() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use delaymq_core::replication::{Message, NodeId};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_core::wire::peer::Hello;
 use delaymq_peers::{Direction, Fault, NotSent, PeerAddress, PeerEvent, PeerOptions, Peers, TlsFiles};
 
@@ -171,7 +171,7 @@ pub(crate) fn numbered(number: u64) -> Message {
         let bytes = number.to_be_bytes().repeat(1 + usize::try_from(number % 50).unwrap());
         return Message::Batches { epoch, attempt: number, from: end, committed: end, bytes };
     }
-    Message::Synced { epoch, attempt: number, end }
+    Message::Synced { epoch, attempt: number, end, beat: number, wall: Millis(number) }
 }
 
 /// The number of a message that is whole.

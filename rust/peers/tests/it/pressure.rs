@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use delaymq_core::replication::{Message, NodeId};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_core::wire::peer::PeerFrame;
 use delaymq_peers::{Direction, NotSent, PeerAddress};
 
@@ -27,7 +27,7 @@ fn a_node_that_stops_reading_fills_its_own_queue_and_is_then_ended() {
 
     let (epoch, from) = (Epoch(1), Sequence(1));
     let batch = Message::Batches { epoch, attempt: 1, from, committed: from, bytes: vec![7; BATCH_BYTES] };
-    let beat = Message::Heartbeat { epoch, attempt: 1, end: from, committed: from };
+    let beat = Message::Heartbeat { epoch, attempt: 1, end: from, committed: from, beat: 1, ahead_ms: 0 };
     let link = || one.peers.status().into_iter().find(|link| link.address == address).unwrap();
     let mut sent = 0;
     let refused = loop {
@@ -44,7 +44,7 @@ fn a_node_that_stops_reading_fills_its_own_queue_and_is_then_ended() {
     must_talk(&one, &other, 1);
     // What is not sent again has room for longer.
     while one.peers.send(node, &beat).is_ok() {}
-    let synced = Message::Synced { epoch, attempt: 1, end: from };
+    let synced = Message::Synced { epoch, attempt: 1, end: from, beat: 0, wall: Millis(0) };
     assert!(matches!(one.peers.send(node, &synced), Ok(()) | Err(NotSent::NotConnected)));
 
     one.events.wait_ended(Direction::Outgoing, "its connection ends", |_| true);

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use delaymq_core::replication::{Action, Event, Node, NodeId, NodeOptions, Promise, Timing};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use super::machine::Machine;
 use crate::chance::Chance;
 
 /// The stream and the timeline of the group.
 pub(super) const GROUP: ([u8; 16], u32) = ([7; 16], 0);
+
+/// The true time at the beginning.
+const BEGIN: Millis = Millis(1_800_000_000_000);
 
 /// See the module.
 pub(super) struct Host<M> {
@@ -21,6 +24,8 @@ pub(super) struct Host<M> {
     /// The number of the process, so that no answer reaches a later one.
     pub(super) life: u64,
     pub(super) now_ms: u64,
+    /// How far its wall clock is ahead of the true time.
+    pub(super) ahead_ms: i64,
     /// The promise that is being made durable.
     pub(super) wanted: Option<Promise>,
     promise: Promise,
@@ -31,9 +36,14 @@ impl<M: Machine> Host<M> {
     pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>, seed: u64) -> Self {
         let peers = ids.iter().copied().filter(|other| *other != id).collect();
         let (machine, promise) = (M::new(id, seed), Promise::default());
-        let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, wanted: None, promise };
+        let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, ahead_ms: 0, wanted: None, promise };
         host.start();
         host
+    }
+
+    /// What its wall clock shows.
+    pub(super) fn wall(&self) -> Millis {
+        Millis(BEGIN.plus(self.now_ms).0.saturating_add_signed(self.ahead_ms))
     }
 
     pub(super) fn is_up(&self) -> bool {

@@ -211,6 +211,8 @@ impl<M: Machine> Copies<M> {
     fn pass(&mut self, place: usize, ms: u64) {
         if let Some(host) = self.hosts.get_mut(place) {
             host.now_ms += ms;
+            let wall = host.wall();
+            self.give(place, Event::WallClock(wall));
             self.give(place, Event::Tick);
         }
     }

@@ -9,6 +9,9 @@ use super::host::Host;
 use super::machine::Machine;
 use super::{Copies, node_id};
 
+/// How far a clock that is wrong is ahead. One that is behind is one whose group is ahead.
+const WRONG_MS: i64 = 3_600_000;
+
 impl<M: Machine> Copies<M> {
     pub(super) fn crash_or_start(&mut self) {
         let place = self.pick_host();
@@ -93,7 +96,7 @@ impl<M: Machine> Copies<M> {
         self.give(place, Event::SwitchOver(to));
     }
 
-    /// The disk of a node hangs, or its clock is wrong, or it is well again.
+    /// The disk of a node hangs and its clock is wrong, or both are well again.
     pub(super) fn change_fitness(&mut self) {
         let (place, is_fit) = (self.pick_host(), self.chance.percent(60));
         let leads = self
@@ -101,6 +104,10 @@ impl<M: Machine> Copies<M> {
             .get(place)
             .and_then(|host| host.node.as_ref())
             .is_some_and(|node| node.role() == RoleName::Primary);
+        if let Some(host) = self.hosts.get_mut(place) {
+            // It stays wrong where the disk gets well, so that a group rests with such a clock, too.
+            host.ahead_ms = if is_fit { 0 } else { WRONG_MS };
+        }
         self.give(place, Event::Fit(is_fit));
         let follows = self
             .hosts

@@ -6,8 +6,8 @@
 //! | 17 | promised | `attempt u64 \| answer u64 \| history` |
 //! | 18 | match | `attempt u64 \| answer u64 \| last_epoch u32 \| end u64` |
 //! | 19 | batches | `attempt u64 \| from u64 \| committed u64 \| blob` |
-//! | 20 | heartbeat | `attempt u64 \| end u64 \| committed u64` |
-//! | 21 | synced | `attempt u64 \| end u64` |
+//! | 20 | heartbeat | `attempt u64 \| end u64 \| committed u64 \| beat u64 \| ahead_ms i64` |
+//! | 21 | synced | `attempt u64 \| end u64 \| beat u64 \| wall u64` |
 //! | 22 | resend | `attempt u64 \| from u64` |
 //! | 23 | unmatched | |
 //! | 24 | refused | |
@@ -25,7 +25,7 @@ use bytes::BufMut;
 use crate::error::Result;
 use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
 use crate::replication::{History, Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version};
-use crate::units::{Epoch, Sequence};
+use crate::units::{Epoch, Millis, Sequence};
 use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
@@ -109,8 +109,10 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
             put(*epoch, &[*attempt, from.0, committed.0]);
             put_blob(out, "batches", BATCHES_BYTES_MAX, bytes)?;
         }
-        Message::Heartbeat { epoch, attempt, end, committed } => put(*epoch, &[*attempt, end.0, committed.0]),
-        Message::Synced { epoch, attempt, end } => put(*epoch, &[*attempt, end.0]),
+        Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms } => {
+            put(*epoch, &[*attempt, end.0, committed.0, *beat, ahead_ms.cast_unsigned()]);
+        }
+        Message::Synced { epoch, attempt, end, beat, wall } => put(*epoch, &[*attempt, end.0, *beat, wall.0]),
         Message::Resend { epoch, attempt, from } => put(*epoch, &[*attempt, from.0]),
         Message::Unmatched { epoch } | Message::Refused { epoch } => put(*epoch, &[]),
         Message::TakeOver { epoch, attempt } => put(*epoch, &[*attempt]),
@@ -165,9 +167,13 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
         }
         HEARTBEAT => {
             let (end, committed) = (sequence("end")?, sequence("committed")?);
-            Message::Heartbeat { epoch, attempt, end, committed }
+            let (beat, ahead_ms) = (reader.u64("beat")?, reader.u64("ahead_ms")?.cast_signed());
+            Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms }
         }
-        SYNCED => Message::Synced { epoch, attempt, end: sequence("end")? },
+        SYNCED => {
+            let end = sequence("end")?;
+            Message::Synced { epoch, attempt, end, beat: reader.u64("beat")?, wall: Millis(reader.u64("wall")?) }
+        }
         RESEND => Message::Resend { epoch, attempt, from: sequence("from")? },
         TAKE_OVER => Message::TakeOver { epoch, attempt },
         SNAPSHOT => {

@@ -12,7 +12,7 @@ use crate::message_log::{EpochEntry, HistoryEnd};
 use crate::replication::{
     History, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version,
 };
-use crate::units::{Epoch, Sequence};
+use crate::units::{Epoch, Millis, Sequence};
 use crate::wire::malformed::Malformed;
 
 fn hello() -> Hello {
@@ -76,8 +76,15 @@ fn samples() -> Vec<PeerFrame> {
         Message::Promised { epoch, attempt, answer: 0x66, history: history(2) },
         Message::Match { epoch, attempt, answer: 0x66, last_epoch: Epoch(8), end: Sequence(0x77) },
         Message::Batches { epoch, attempt, from: Sequence(1), committed: Sequence(2), bytes: b"batches".to_vec() },
-        Message::Heartbeat { epoch, attempt, end: Sequence(0x88), committed: Sequence(0x99) },
-        Message::Synced { epoch, attempt, end: Sequence(0xaa) },
+        Message::Heartbeat {
+            epoch,
+            attempt,
+            end: Sequence(0x88),
+            committed: Sequence(0x99),
+            beat: 0xcc,
+            ahead_ms: -0xdd,
+        },
+        Message::Synced { epoch, attempt, end: Sequence(0xaa), beat: 0xcc, wall: Millis(0xee) },
         Message::Resend { epoch, attempt, from: Sequence(0xbb) },
         Message::Unmatched { epoch },
         Message::Refused { epoch },
@@ -319,8 +326,10 @@ fn any_message() -> impl Strategy<Value = Message> {
             1 => Message::Promised { epoch, attempt, answer: first, history },
             2 => Message::Match { epoch, attempt, answer: first, last_epoch: Epoch(last), end: two },
             3 => Message::Batches { epoch, attempt, from: one, committed: two, bytes },
-            4 => Message::Heartbeat { epoch, attempt, end: one, committed: two },
-            5 => Message::Synced { epoch, attempt, end: one },
+            4 => {
+                Message::Heartbeat { epoch, attempt, end: one, committed: two, beat: first, ahead_ms: -i64::from(last) }
+            }
+            5 => Message::Synced { epoch, attempt, end: one, beat: second, wall: Millis(u64::from(last)) },
             6 => Message::Resend { epoch, attempt, from: one },
             7 => Message::Unmatched { epoch },
             8 => Message::Refused { epoch },

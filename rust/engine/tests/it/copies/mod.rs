@@ -84,6 +84,7 @@ impl Copy {
             parts: follower.lead(),
             checkpoint: None,
             epoch: Epoch(epoch),
+            clock_ahead_ms: None,
             changed: Arc::new(move || {
                 told.fetch_add(1, Ordering::SeqCst);
             }),
