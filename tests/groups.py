@@ -50,6 +50,16 @@ def token_hash(token: str) -> str:
     return f"sha256:{hashlib.sha256(token.encode()).hexdigest()}"
 
 
+def node_settings(place: str, others: Sequence[str]) -> tuple[str, ...]:
+    """The settings of a node, but for its register."""
+    return set_words(
+        f"cluster.listen={place}",
+        f"cluster.peers={','.join(others)}",
+        f"store.segment_bytes={SEGMENT_BYTES}",
+        f"server.admin_token_hash={token_hash(TOKEN)}",
+    )
+
+
 class Group:
     """The nodes of a group, the first of which has the first copy."""
 
@@ -57,6 +67,7 @@ class Group:
         self.folder = folder
         self.token_file = folder / "token"
         self.token_file.write_text(TOKEN)
+        self.register = register
         places = [f"{host}:{lone_port()}" for host in hosts]
         self.settings = [
             (*self._settings(place, [other for other in places if other != place]), *register) for place in places
@@ -64,12 +75,7 @@ class Group:
         self.nodes = [Served(folder / f"node{number}", *chosen) for number, chosen in enumerate(self.settings, 1)]
 
     def _settings(self, place: str, others: list[str]) -> tuple[str, ...]:
-        return set_words(
-            f"cluster.listen={place}",
-            f"cluster.peers={','.join(others)}",
-            f"store.segment_bytes={SEGMENT_BYTES}",
-            f"server.admin_token_hash={token_hash(TOKEN)}",
-        )
+        return node_settings(place, others)
 
     def __enter__(self) -> Self:
         return self

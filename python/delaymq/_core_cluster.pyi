@@ -42,5 +42,11 @@ def create_group(path: str, segment_bytes: int, register: RegisterOptions, min_c
     Returns the stream and the node, in hexadecimal digits.
     """
 
+def continue_group(path: str, register: RegisterOptions, node: bytes, /) -> tuple[int, int]:
+    """Lets the group of the register go on from the copy of this node, which does not run, as a later timeline.
+
+    Returns the timeline, and the first sequence that may be missing.
+    """
+
 def read_register(register: RegisterOptions, /) -> str | None:
     """The value of the register as JSON, with its coordinator and version; None if there is none."""

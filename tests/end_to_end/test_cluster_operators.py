@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from groups import HERE, PATIENCE_SECONDS, Group, await_true, in_file, traffic
+from commanding import command, refused
+from groups import HERE, PATIENCE_SECONDS, Group, await_true, in_file, node_settings, traffic
+from ports import lone_port
 from serving import Served
 
 
@@ -40,6 +42,12 @@ def consume(messages: delaymq.Subscription, count: int) -> set[bytes]:
         found.add(message.body)
         message.ack()
     return found
+
+
+def served_in_vain(group: Group, node: Served) -> str:
+    """The one line of a node that does not start."""
+    ports = ("--set", "server.port=0", "--set", "http.port=0")
+    return refused(3, "serve", "--store", str(node.folder), *ports, *group.settings[group.nodes.index(node)])
 
 
 def await_alone(group: Group) -> Served:
@@ -124,15 +132,108 @@ def test_a_complete_node_goes_on_after_the_set_was_lost(pair: Group) -> None:
         client.publish("order", b"on two disks")
 
 
-def test_a_node_that_lacks_messages_is_not_promoted(group: Group) -> None:
+def test_a_node_that_lacks_messages_is_promoted_only_with_their_loss(group: Group) -> None:
     primary = group.await_primary()
     behind, other = (node for node in group.nodes if node is not primary)
-    behind.kill()
     with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
+        client.publish("order", b"on three disks", delay=3600)
+        behind.kill()
         client.publish("order", b"on two disks", delay=3600)
     await_true(lambda: len(group.status(primary)["register"]["complete"]) == 2, "one node is not complete")
     primary.kill()
     other.kill()
     behind.start()
     await_true(lambda: group.status(behind)["register"], "it has read the register")
-    must_refuse(group, behind, "lacks messages", "promote", group.status(behind)["node"])
+    identity = group.status(behind)["node"]
+    must_refuse(group, behind, "lacks messages", "promote", identity)
+    behind.stop()
+    # The others are gone for good, and the operator accepts the loss.
+    place = ("--store", str(behind.folder), *group.settings[group.nodes.index(behind)])
+    assert "expected the 32 hexadecimal digits" in refused(2, "cluster", "promote", "0a", "--accept-loss", *place)
+    ended = command("cluster", "promote", identity, "--accept-loss", *place)
+    assert (ended.returncode, "as timeline 1" in ended.stdout, "may be missing" in ended.stdout) == (0, True, True)
+    line = served_in_vain(group, other)
+    assert "went on without it, as timeline 1" in line
+    for node in (primary, other):
+        shutil.rmtree(node.folder)
+    for node in group.nodes:
+        node.start()
+    group.await_whole()
+    with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
+        assert client.status().pending == 1, "the message from before the loss is kept, the other is lost"
+        client.publish("order", b"again", delay=3600)
+
+
+def beside(group: Group, *peers: str) -> Served:
+    """A node of the group at an address that no other node knows."""
+    settings = (*node_settings(f"{HERE}:{lone_port()}", peers), *group.register)
+    group.settings.append(settings)
+    group.nodes.append(Served(group.folder / "new", *settings))
+    return group.nodes[-1]
+
+
+def listens_at(group: Group, node: Served) -> str:
+    """Where a node listens for others."""
+    settings = group.settings[group.nodes.index(node)]
+    return next(word.partition("=")[2] for word in settings if word.startswith("cluster.listen="))
+
+
+def drop(group: Group, node: Served) -> None:
+    """A node is gone, with its disk."""
+    node.kill()
+    shutil.rmtree(node.folder)
+    place = group.nodes.index(node)
+    del group.nodes[place], group.settings[place]
+
+
+def test_a_node_at_a_new_address_takes_the_place_of_a_dead_one(group: Group) -> None:
+    with traffic(group.url) as flowing:
+        flowing.await_more()
+        primary = group.await_primary()
+        named, gone = (node for node in group.nodes if node is not primary)
+        identity = group.status(gone)["node"]
+        drop(group, gone)
+        await_true(lambda: group.ask(primary, "remove", identity).returncode == 0, "the dead node is removed")
+        # Its settings name a replica alone, which tells it where the primary is.
+        beside(group, listens_at(group, named)).start()
+        group.await_whole()
+        flowing.await_more()
+        # Each old node restarts, and finds the new one again.
+        for node in (named, primary):
+            node.kill()
+            group.await_primary(other_than=node)
+            flowing.await_more()
+            node.start()
+            group.await_whole()
+        flowing.end()
+
+
+def test_a_node_that_names_no_other_is_added_by_an_operator(group: Group) -> None:
+    primary = group.await_primary()
+    asked = next(node for node in group.nodes if node is not primary)
+    new = beside(group)
+    new.start()
+    where = listens_at(group, new)
+    ended = group.ask(asked, "add", where)
+    words = f"the node {group.status(new)['node']} at {where} is in the set"
+    assert (ended.returncode, words in ended.stdout) == (0, True), ended
+    group.await_whole()
+    assert group.ask(asked, "add", where).returncode == 0, "again"
+
+
+def test_an_address_of_no_node_of_the_group_is_refused(pair: Group, tmp_path: Path) -> None:
+    primary = pair.await_primary()
+    other = next(node for node in pair.nodes if node is not primary)
+    must_refuse(pair, primary, "is no host:port", "add", "nowhere")
+    must_refuse(pair, primary, "10.0.0.1", "add", "10.0.0.1:1")
+    must_refuse(pair, primary, "the address is that of the node itself", "add", listens_at(pair, primary))
+    port = listens_at(pair, other).rpartition(":")[2]
+    must_refuse(pair, primary, "a node of the same id answers at another address", "add", f"localhost:{port}")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with Group(elsewhere, in_file(elsewhere), [HERE]) as another:
+        another.create(min_copies=1)
+        another.nodes[0].start()
+        must_refuse(pair, primary, "another stream", "add", listens_at(another, another.nodes[0]))
+    ended = pair.ask(primary, "add", "no-such-host.invalid:1", "--timeout", "1s")
+    assert (ended.returncode, "no node at no-such-host.invalid:1 is in the set after 1 s" in ended.stderr) == (8, True)

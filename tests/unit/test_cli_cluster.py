@@ -35,6 +35,7 @@ def test_a_register_in_a_file() -> None:
     assert not is_cluster(load(None, {}, ["store.path=x"]))
     assert cluster_of(settings) == {
         "listen": "127.0.0.1:1",
+        "advertised_address": None,
         "peers": ["127.0.0.1:2", "localhost:3"],
         "tls": None,
         "register": {
@@ -53,11 +54,13 @@ def test_a_register_in_etcd_and_nodes_elsewhere() -> None:
     paths = {"etcd_ca": "etcd.pem", "etcd_certificate": "client.pem", "etcd_key": "client.key"}
     elsewhere = {
         "listen": "0.0.0.0:1",
+        "advertised_address": "a.example:1",
         "peers": "b.example:1,[2001:db8::1]:1",
         "etcd": "https://127.0.0.1:1,https://localhost:1",
     }
     found = cluster_of(settings_with({**ETCD, **elsewhere, **paths, **TLS, "etcd_timeout_seconds": 0.5}))
     assert found["tls"] == ("ca.pem", "one.pem", "one.key")
+    assert found["advertised_address"] == "a.example:1"
     assert found["register"] == {
         "file": None,
         "key": "delaymq/orders",
@@ -75,6 +78,7 @@ def test_a_register_in_etcd_and_nodes_elsewhere() -> None:
         (FILE, {"register": None}, "cluster.register: missing"),
         (FILE, {"listen": "host:1"}, "--set cluster.listen: cluster.listen: expected an IP address and a port"),
         (FILE, {"listen": "0.0.0.0:1"}, "expected an address of this machine, or the settings cluster.ca"),
+        (FILE, {"advertised_address": "10.0.0.1:2"}, "cluster.advertised_address: expected an address of this machine"),
         (FILE, {"peers": "127.0.0.1:2,10.0.0.1:2"}, "cluster.peers: expected an address of this machine"),
         (FILE, {"peers": "127.0.0.1:2,127.0.0.1:2"}, "cluster.peers: expected each of the other nodes once"),
         (FILE, {"peers": "127.0.0.1:1"}, "expected each of the other nodes once, found 127.0.0.1:1"),
@@ -358,12 +362,18 @@ LEFT = {**STATUS, "register": {**STATUS["register"], "sync": [ONE], "complete": 
 REPLICA = {**STATUS, "role": "replica"}
 
 
+def linked(*, node: str | None = None, fault: str | None = None, is_refused: bool = False) -> dict[str, Any]:
+    link = {"address": "[::1]:2", "node": node, "fault": fault, "is_refused": is_refused}
+    return {**STATUS, "nodes": [link]}
+
+
 @pytest.mark.parametrize(
     ("words", "path", "statuses"),
     [
         (("remove", TWO), f"/cluster/remove?node={TWO}", (STATUS, LEFT)),
         (("remove", TWO, "--accept-loss"), f"/cluster/remove?node={TWO}&accept_loss=true", (STATUS, LEFT)),
         (("promote", ONE), f"/cluster/promote?node={ONE}", (REPLICA, STATUS)),
+        (("add", "[::1]:2"), "/cluster/add?address=%5B%3A%3A1%5D%3A2", (STATUS, linked(), linked(node=TWO))),
     ],
 )
 def test_a_change_is_waited_for(
@@ -386,9 +396,28 @@ def test_a_change_is_waited_for(
     file = tmp_path / "token"
     file.write_text("dmqt_secret\n")
     assert main(["cluster", *words, "--http", played(answer), "--token-file", str(file)]) == 0
-    assert f"the node {words[1]} is " in capsys.readouterr().out
+    assert f"{words[1]} is " in capsys.readouterr().out
     assert asked == [(path, "Bearer dmqt_secret")]
     assert next(answers, None) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (linked(fault="another stream", is_refused=True), 3, "[::1]:2: another stream"),
+        (linked(fault="Connection refused"), 8, "no node at [::1]:2 is in the set after 0.2 s: Connection refused"),
+        (linked(node=THREE), 8, "is in the set after 0.2 s: it is connected, and not in the set yet"),
+        (STATUS, 8, "is in the set after 0.2 s: it has not connected"),
+    ],
+)
+def test_a_node_that_does_not_join_is_said(
+    status: dict[str, Any], code: int, words: str, *, played: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, file = played(lambda _: (200, json.dumps(status))), tmp_path / "token"
+    file.write_text("dmqt_secret\n")
+    asked = ["cluster", "add", "[::1]:2", "--timeout", "0.2s", "--http", url, "--token-file", str(file)]
+    assert main(asked) == code
+    assert words in capsys.readouterr().err
 
 
 def test_a_change_that_does_not_come_is_said(played: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,7 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
     texts |= {"server.host": "::1", "server.advertised_address": "a:1", "http.host": "::1", "log.format": "json"}
     texts |= {"cluster.listen": "127.0.0.1:1", "cluster.peers": "a:1,[::1]:2", "cluster.register": "file:r"}
     texts |= {"cluster.etcd": "http://localhost:1, https://localhost"}
+    texts["cluster.advertised_address"] = "a:1"
     texts |= {
         f"cluster.{name}": "f" for name in ("ca", "certificate", "key", "etcd_ca", "etcd_certificate", "etcd_key")
     }

@@ -68,6 +68,7 @@ class ClusterOptions(TypedDict):
     """
 
     listen: str
+    advertised_address: str | None
     peers: list[str]
     tls: tuple[str, str, str] | None
     register: RegisterOptions

@@ -33,6 +33,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<remote::server::Server>()?;
     module.add_class::<cluster::node::Node>()?;
     module.add_function(wrap_pyfunction!(cluster::node::create_group, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::node::continue_group, module)?)?;
     module.add_function(wrap_pyfunction!(cluster::node::read_register, module)?)?;
     module.add_class::<embedded::nonblocking::Publishing>()?;
     module.add_class::<remote::connection::Connection>()?;

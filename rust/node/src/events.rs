@@ -22,6 +22,8 @@ pub(crate) enum Incoming {
     Protocol(Event),
     /// The log of the store that leads has grown, or more of it is durable, or the store has failed.
     LogChanged,
+    /// An operator asks to connect to another node at this address.
+    Dial(String),
     /// The owner stops the node. Clients have so long.
     Stop(Duration),
     /// The server has stopped, as was asked.

@@ -110,13 +110,7 @@ pub(crate) fn open_or_join(
     if let Some(identity) = Identity::read(storage.as_ref())?.filter(|identity| identity.clustered)
         && identity.stream != stream
     {
-        let shown = |id: [u8; 16], timeline: u32| format!("{} (timeline {timeline})", NodeId(id));
-        return Err(NodeError::OtherGroup {
-            path: path.display().to_string(),
-            register: place,
-            expected: shown(stream.id, stream.timeline),
-            found: shown(identity.stream.id, identity.stream.timeline),
-        });
+        return Err(other_group(path, place, &register.value, &identity));
     }
     if Identity::read(storage.as_ref())?.is_none() {
         refuse_foreign_folder(storage.as_ref())?;
@@ -126,6 +120,21 @@ pub(crate) fn open_or_join(
     // A process may have ended while a snapshot took the place of the copy.
     adopt_snapshot(storage.as_ref())?;
     Ok(OpenedCopy { storage, lock, identity })
+}
+
+/// The refusal of a copy that is not of the group of the register.
+pub(crate) fn other_group(path: &Path, register: String, value: &Register, identity: &Identity) -> NodeError {
+    let (path, found) = (path.display().to_string(), identity.stream);
+    if (value.stream, value.primary.0) == (found.id, identity.node) {
+        let again = format!("repeat `delaymq cluster promote {} --accept-loss`", value.primary);
+        return NodeError::Refused(format!("the promotion of the copy in {path} was interrupted: {again}"));
+    }
+    if value.stream == found.id && value.timeline > found.timeline {
+        return NodeError::Superseded { path, timeline: value.timeline };
+    }
+    let shown = |id: [u8; 16], timeline: u32| format!("{} (timeline {timeline})", NodeId(id));
+    let (expected, found) = (shown(value.stream, value.timeline), shown(found.id, found.timeline));
+    NodeError::OtherGroup { path, register, expected, found }
 }
 
 /// The value of the register as JSON, with the number of its coordinator and its version; `None` if there is none.

@@ -28,6 +28,8 @@ pub struct NodeOptions {
 pub struct ClusterOptions {
     /// Where the node listens for other nodes.
     pub listen: SocketAddr,
+    /// Where other nodes connect to this one, as `host:port`. By default `listen`, unless that is every address of the machine.
+    pub advertised_address: Option<String>,
     /// Where the other nodes listen.
     pub peers: Vec<PeerAddress>,
     /// Certificates for the connections between nodes. Without them, all addresses must be loopback.
@@ -106,6 +108,17 @@ pub enum NodeError {
         expected: String,
         /// The stream of the copy, and its timeline.
         found: String,
+    },
+    /// An operator has let the group go on from another copy.
+    #[error(
+        "the group of the copy in {path} went on without it, as timeline {timeline}, when an operator accepted a loss: \
+         move its folder away, and start with an empty one"
+    )]
+    Superseded {
+        /// The folder.
+        path: String,
+        /// The timeline of the register.
+        timeline: u32,
     },
     /// The node cannot do this in its role.
     #[error("{0}")]

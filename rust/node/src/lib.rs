@@ -4,13 +4,14 @@
 //! `delaymq_core::replication`, and the rules of copies are there. This crate carries out what the protocol asks for.
 //!
 //! Read `interface` (options, errors, reports) and `node` (a running node, as its owner sees it), then `group` (how a group and
-//! its copies begin), `member` (the thread that owns the protocol and the copy, and does all that the protocol asks for),
-//! `copy` (a follower or a store that leads), `shipping` (batches on their way to other nodes), `snapshot` (files instead of
-//! batches), `register` (calls of the coordinator on threads of their own), `service` (the server of a primary, and the standby
-//! of a replica), `status` and `requests` (of operators).
+//! its copies begin) and `continuation` (how one goes on after a loss), `member` (the thread that owns the protocol and the
+//! copy, and does all that the protocol asks for), `copy` (a follower or a store that leads), `shipping` (batches on their way
+//! to other nodes), `snapshot` (files instead of batches), `register` (calls of the coordinator on threads of their own),
+//! `service` (the server of a primary, and the standby of a replica), `status` and `requests` (of operators).
 //!
 //! Nothing here waits for Python: heartbeats and time-outs are on the node's own thread.
 
+mod continuation;
 mod copy;
 mod events;
 mod group;
@@ -26,6 +27,7 @@ mod status;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use continuation::{GroupContinued, continue_group};
 pub use group::{GroupCreated, create_group, read_register};
 pub use interface::{ClusterOptions, CoordinatorOptions, NodeError, NodeOptions, NodeReport};
 pub use node::Node;

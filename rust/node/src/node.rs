@@ -19,8 +19,8 @@ use crate::copy::Copy;
 use crate::events::{Events, Incoming};
 use crate::group::open_or_join;
 use crate::held;
-use crate::interface::{NodeError, NodeOptions, NodeReport};
-use crate::member::{Member, Parts};
+use crate::interface::{ClusterOptions, NodeError, NodeOptions, NodeReport};
+use crate::member::{Addresses, Member, Parts};
 use crate::register::RegisterCalls;
 use crate::requests::Shown;
 use crate::service::{Notices, Service};
@@ -81,26 +81,29 @@ impl Node {
             reading.value.complete.union(&reading.value.sync).copied().filter(|node| *node != me).collect();
         let protocol = protocol_of(&copy, known.clone())?;
         let snapshot = first_snapshot(&copy, &protocol);
-        let shown = Arc::new(Shown { snapshot: Mutex::new(snapshot), events: Arc::clone(&events) });
+        let has_tls = cluster.tls.is_some();
+        let shown = Arc::new(Shown { snapshot: Mutex::new(snapshot), events: Arc::clone(&events), has_tls });
         let notices = Arc::new(Mutex::new(Notices::default()));
         let (address, http_address) = (listening.address(), listening.http_address());
         let pages: Arc<dyn ClusterPages> = Arc::<Shown>::clone(&shown);
         let service = Service::start(listening, pages, Arc::clone(&events), Arc::clone(&notices))?;
         let peers = Peers::start(PeerOptions {
-            hello: hello_of(&copy, &client_address)?,
+            hello: hello_of(&copy, &client_address, advertised_to_nodes(&cluster))?,
             listen: cluster.listen,
-            peers: cluster.peers,
+            peers: cluster.peers.clone(),
             tls: cluster.tls,
             queue_bytes_max: QUEUE_BYTES_MAX,
             sink: events.sink(),
         })?;
         let peer_address = peers.address();
+        let addresses = Addresses::new(me, cluster.peers, has_tls);
         let register = RegisterCalls::start(&coordinator, &events, &reports)?;
         let client_addresses = BTreeMap::from([(me, client_address)]);
         let parts = Parts {
             protocol,
             copy,
             peers,
+            addresses,
             register,
             service,
             events: Arc::clone(&events),
@@ -166,6 +169,15 @@ impl Node {
         self.shown.begin_switch_over(node)
     }
 
+    /// Asks this node to connect to another one, at an address that is in no settings. Returns before that has happened; the
+    /// status shows the connection.
+    ///
+    /// # Errors
+    /// `Refused` if it is no `host:port`, or is not loopback although there are no certificates.
+    pub fn add(&self, address: &str) -> Result<(), NodeError> {
+        self.shown.begin_add(address)
+    }
+
     /// Asks the primary, which this node must be, to forget a node that is gone for good. Returns before that has happened.
     ///
     /// # Errors
@@ -208,7 +220,14 @@ fn must_be_durable(durability: Durability) -> Result<(), NodeError> {
     Err(delaymq_core::error::Error::InvalidArgument { argument: "durability", expected, found }.into())
 }
 
-fn hello_of(copy: &Copy, client_address: &str) -> Result<Hello, NodeError> {
+/// Where other nodes connect to this one; empty if that is not known.
+fn advertised_to_nodes(cluster: &ClusterOptions) -> String {
+    let listen = Some(cluster.listen).filter(|listen| !listen.ip().is_unspecified() && listen.port() > 0);
+    let given = cluster.advertised_address.clone();
+    given.or_else(|| listen.map(|listen| listen.to_string())).unwrap_or_default()
+}
+
+fn hello_of(copy: &Copy, client_address: &str, peer_address: String) -> Result<Hello, NodeError> {
     let identity = copy.identity();
     Ok(Hello {
         format_level: written_format(),
@@ -218,6 +237,8 @@ fn hello_of(copy: &Copy, client_address: &str) -> Result<Hello, NodeError> {
         nonce: u64::from_be_bytes(random()?),
         segment_bytes: identity.segment_bytes,
         client_address: client_address.to_owned(),
+        peer_address,
+        others: Vec::new(),
     })
 }
 

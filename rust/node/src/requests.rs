@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use delaymq_core::replication::{Event, NodeId, RoleName};
+use delaymq_peers::{PeerAddress, PeersError, check_address};
 use delaymq_server::ClusterPages;
 
 use crate::events::{Events, Incoming};
@@ -14,6 +15,7 @@ use crate::status::Snapshot;
 pub(crate) struct Shown {
     pub(crate) snapshot: Mutex<Snapshot>,
     pub(crate) events: Arc<Events>,
+    pub(crate) has_tls: bool,
 }
 
 fn refused<T>(reason: String) -> Result<T, NodeError> {
@@ -38,6 +40,18 @@ impl Shown {
         drop(snapshot);
         self.begin(Event::SwitchOver(to));
         Ok(())
+    }
+
+    /// Asks the node to connect to another one.
+    pub(crate) fn begin_add(&self, address: &str) -> Result<(), NodeError> {
+        match check_address(&PeerAddress { address: address.to_owned(), node: None }, self.has_tls) {
+            Ok(()) => {
+                self.events.add(Incoming::Dial(address.to_owned()));
+                Ok(())
+            }
+            Err(PeersError::InvalidOption { message, .. }) => refused(message),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Asks the node to forget another one.
@@ -90,7 +104,8 @@ impl Shown {
         if !value.complete.contains(&node) && !value.sync.contains(&node) {
             let names: Vec<String> = value.complete.iter().map(ToString::to_string).collect();
             return refused(format!(
-                "the node {node} lacks messages that were answered as stored. These nodes have all of them: {}",
+                "the node {node} lacks messages that were answered as stored. These nodes have all: {}. If they are gone for \
+                 good, stop this node, and promote it with the loss accepted",
                 names.join(", ")
             ));
         }
@@ -139,6 +154,10 @@ impl ClusterPages for Shown {
 
     fn switch_over(&self, node: &str) -> Result<(), String> {
         asked(node, |node| self.begin_switch_over(node))
+    }
+
+    fn add(&self, address: &str) -> Result<(), String> {
+        self.begin_add(address).map_err(|error| error.to_string())
     }
 
     fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String> {

@@ -134,6 +134,8 @@ impl Snapshot {
             "is_connected": link.node.is_some(),
             "queued_bytes": link.queued_bytes,
             "dropped": link.dropped,
+            "fault": link.fault.as_ref().map(|fault| &fault.words),
+            "is_refused": link.fault.as_ref().is_some_and(|fault| fault.is_refusal),
         })
     }
 

@@ -56,7 +56,7 @@ impl Arrival {
         let deadline = Instant::now() + HELLO;
         let tls = self.context.tls.as_ref().map(Tls::server).transpose()?;
         let mut channel = Channel::new(Arc::clone(&self.socket), tls, deadline);
-        let hello = answer(&mut channel, decoder, &self.context.hello)?;
+        let hello = answer(&mut channel, decoder, &self.context.hello())?;
         Ok((channel, hello))
     }
 

@@ -139,6 +139,13 @@ pub enum Fault {
     Removed,
 }
 
+impl Fault {
+    /// True if both nodes were there, and one of them does not take the other.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refuses(_) | Self::RefusedBy(_) | Self::Tls(_) | Self::NotLoopback)
+    }
+}
+
 /// Why a message is not sent. It is lost, as one whose connection ends.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
@@ -164,6 +171,17 @@ pub struct LinkStatus {
     pub queued_bytes: usize,
     /// Messages that were lost, because the queue was full or the connection ended, since the address was configured.
     pub dropped: u64,
+    /// Why the last attempt to connect failed. `None` while a node is connected.
+    pub fault: Option<LinkFault>,
+}
+
+/// Why an attempt to connect failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkFault {
+    /// In words.
+    pub words: String,
+    /// The nodes refuse each other, so that it does not help to try again.
+    pub is_refusal: bool,
 }
 
 /// Why the connections cannot begin.

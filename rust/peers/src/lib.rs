@@ -32,7 +32,7 @@ mod tls;
 mod wake;
 
 pub use interface::{
-    Direction, Fault, LinkStatus, NotSent, PeerAddress, PeerEvent, PeerOptions, PeersError, QUEUE_BYTES_MAX, Sink,
-    TlsFiles,
+    Direction, Fault, LinkFault, LinkStatus, NotSent, PeerAddress, PeerEvent, PeerOptions, PeersError, QUEUE_BYTES_MAX,
+    Sink, TlsFiles,
 };
-pub use peers::Peers;
+pub use peers::{Peers, check_address};

@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context, outbox: &Arc<Outbox>) {
             Err(_) if outbox.is_ended() => {}
             Err(fault) => {
                 outbox.close();
+                outbox.note_fault(&fault);
                 let (address, direction) = (outbox.address.address.clone(), Direction::Outgoing);
                 (context.sink)(PeerEvent::Refused { address, direction, fault });
             }
@@ -60,7 +61,7 @@ fn greet<'a>(context: &'a Context, outbox: &'a Arc<Outbox>) -> Result<(Channel, 
     let host = outbox.address.host().unwrap_or_default();
     let tls = context.tls.as_ref().map(|tls| tls.client(host)).transpose()?;
     let mut channel = Channel::new(socket, tls, deadline);
-    let (hello, route) = call(&mut channel, &context.hello, |hello| claim(context, outbox, hello.node))?;
+    let (hello, route) = call(&mut channel, &context.hello(), |hello| claim(context, outbox, hello.node))?;
     Ok((channel, hello, route))
 }
 

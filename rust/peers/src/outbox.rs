@@ -11,7 +11,7 @@ use delaymq_core::replication::{Message, NodeId};
 use delaymq_core::wire::peer::put_message;
 
 use crate::arrivals::end;
-use crate::interface::{Fault, LinkStatus, NotSent, PeerAddress};
+use crate::interface::{Fault, LinkFault, LinkStatus, NotSent, PeerAddress};
 use crate::queue::Queue;
 use crate::threads::lock;
 use crate::wake::Wake;
@@ -32,11 +32,14 @@ struct State {
     /// The node that has said hello on it. Nothing waits while there is none.
     node: Option<NodeId>,
     queue: Queue,
+    /// Why the last attempt to connect failed.
+    fault: Option<LinkFault>,
 }
 
 impl Outbox {
     pub(crate) fn new(address: PeerAddress, queue_bytes_max: usize) -> io::Result<Self> {
-        let state = State { is_ended: false, socket: None, node: None, queue: Queue::new(queue_bytes_max) };
+        let queue = Queue::new(queue_bytes_max);
+        let state = State { is_ended: false, socket: None, node: None, queue, fault: None };
         Ok(Self { address, wake: Wake::new()?, state: Mutex::new(state) })
     }
 
@@ -78,7 +81,8 @@ impl Outbox {
     pub(crate) fn status(&self) -> LinkStatus {
         let state = lock(&self.state);
         let (queued_bytes, dropped) = (state.queue.bytes(), state.queue.dropped());
-        LinkStatus { address: self.address.clone(), node: state.node, queued_bytes, dropped }
+        let (address, fault) = (self.address.clone(), state.fault.clone());
+        LinkStatus { address, node: state.node, queued_bytes, dropped, fault }
     }
 
     /// Notes the socket of a new connection, so that [`Self::end`] ends it.
@@ -93,7 +97,14 @@ impl Outbox {
 
     /// From now on, messages of this node are taken.
     pub(crate) fn open(&self, node: NodeId) {
-        lock(&self.state).node = Some(node);
+        let mut state = lock(&self.state);
+        (state.node, state.fault) = (Some(node), None);
+    }
+
+    /// An attempt to connect has failed.
+    pub(crate) fn note_fault(&self, fault: &Fault) {
+        let fault = LinkFault { words: fault.to_string(), is_refusal: fault.is_refusal() };
+        lock(&self.state).fault = Some(fault);
     }
 
     /// The connection has ended, and what waited is lost.

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaymq_core::replication::{Message, NodeId};
-use delaymq_core::wire::peer::CLIENT_ADDRESS_BYTES_MAX;
+use delaymq_core::wire::peer::ADDRESS_BYTES_MAX;
 
 use crate::context::Context;
 use crate::interface::{LinkStatus, NotSent, PeerAddress, PeerOptions, PeersError};
 use crate::outbox::Outbox;
 use crate::threads::lock;
-use crate::tls::Tls;
+use crate::tls::{Tls, name_of};
 use crate::wake::Wake;
 use crate::{link, listener};
 
@@ -36,7 +36,8 @@ impl Peers {
     /// An option cannot be used, the address cannot be listened on, or the system has no more descriptors or threads.
     pub fn start(options: PeerOptions) -> Result<Self, PeersError> {
         let PeerOptions { hello, listen, peers, tls, queue_bytes_max, sink } = options;
-        check_client_address(&hello.client_address)?;
+        check_own_address("client_address", &hello.client_address)?;
+        check_own_address("peer_address", &hello.peer_address)?;
         if tls.is_none() {
             must_be_loopback("listen", listen.ip())?;
         }
@@ -78,7 +79,8 @@ impl Peers {
     /// `InvalidOption`, and nothing is changed. `System`, and some of the addresses may be missing.
     pub fn set_peers(&self, peers: impl IntoIterator<Item = PeerAddress>) -> Result<(), PeersError> {
         let wanted: BTreeSet<PeerAddress> = peers.into_iter().collect();
-        wanted.iter().try_for_each(|address| self.check(address))?;
+        let has_tls = self.context.tls.is_some();
+        wanted.iter().try_for_each(|address| check_address(address, has_tls))?;
         let mut links = lock(&self.links);
         links.retain(|link| {
             let stays = wanted.contains(&link.address);
@@ -114,15 +116,19 @@ impl Peers {
         lock(&self.links).drain(..).for_each(|link| link.end());
         self.context.threads.join(CLOSE_WAIT);
     }
+}
 
-    fn check(&self, address: &PeerAddress) -> Result<(), PeersError> {
-        let invalid = |message| PeersError::InvalidOption { option: "peers", message };
-        let host = address.host().ok_or_else(|| invalid(format!("{address} is no host:port")))?;
-        match (&self.context.tls, host.parse()) {
-            (None, Ok(ip)) => must_be_loopback("peers", ip),
-            (None, Err(_)) => Ok(()),
-            (Some(tls), _) => tls.client(host).map(drop).map_err(|fault| invalid(fault.to_string())),
-        }
+/// Returns why a node cannot connect to this address.
+///
+/// # Errors
+/// `InvalidOption`: the address is no `host:port`, or is not loopback although there are no certificates.
+pub fn check_address(address: &PeerAddress, has_tls: bool) -> Result<(), PeersError> {
+    let invalid = |message| PeersError::InvalidOption { option: "peers", message };
+    let host = address.host().ok_or_else(|| invalid(format!("{address} is no host:port")))?;
+    match host.parse() {
+        _ if has_tls => name_of(host).map(drop).map_err(|fault| invalid(fault.to_string())),
+        Ok(ip) => must_be_loopback("peers", ip),
+        Err(_) => Ok(()),
     }
 }
 
@@ -133,13 +139,13 @@ impl Drop for Peers {
 }
 
 /// Otherwise the hello could not be sent, or would name an address that no client can use.
-fn check_client_address(address: &str) -> Result<(), PeersError> {
+fn check_own_address(option: &'static str, address: &str) -> Result<(), PeersError> {
     let is_usable = PeerAddress { address: address.to_owned(), node: None }.host().is_some();
-    if address.is_empty() || (is_usable && address.len() <= CLIENT_ADDRESS_BYTES_MAX) {
+    if address.is_empty() || (is_usable && address.len() <= ADDRESS_BYTES_MAX) {
         return Ok(());
     }
-    let message = format!("{address:?} is no host:port of at most {CLIENT_ADDRESS_BYTES_MAX} bytes");
-    Err(PeersError::InvalidOption { option: "client_address", message })
+    let message = format!("{address:?} is no host:port of at most {ADDRESS_BYTES_MAX} bytes");
+    Err(PeersError::InvalidOption { option, message })
 }
 
 fn must_be_loopback(option: &'static str, ip: IpAddr) -> Result<(), PeersError> {

@@ -54,15 +54,19 @@ impl Tls {
 
     /// The end that connects to this host.
     pub(crate) fn client(&self, host: &str) -> Result<Connection, Fault> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| rustls::Error::General(format!("{host} is no name of a host")))?;
-        Ok(ClientConnection::new(Arc::clone(&self.client), name)?.into())
+        Ok(ClientConnection::new(Arc::clone(&self.client), name_of(host)?)?.into())
     }
 
     /// The end that accepts.
     pub(crate) fn server(&self) -> Result<Connection, Fault> {
         Ok(ServerConnection::new(Arc::clone(&self.server))?.into())
     }
+}
+
+/// The host as certificates name it.
+pub(crate) fn name_of(host: &str) -> Result<ServerName<'static>, Fault> {
+    let is_none = |_| rustls::Error::General(format!("{host} is no name of a host"));
+    Ok(ServerName::try_from(host.to_owned()).map_err(is_none)?)
 }
 
 fn refused(option: &'static str, path: &Path, error: &dyn std::fmt::Display) -> PeersError {

@@ -233,6 +233,12 @@ KEYS = (
         "the store has no copies",
     ),
     Key(
+        "cluster.advertised_address",
+        Kind("host:port", _place),
+        "address that the other nodes connect to",
+        "`cluster.listen`, unless that is every address of the machine",
+    ),
+    Key(
         "cluster.peers",
         Kind("a list of host:port", _list_of(_place)),
         "addresses of the other nodes",

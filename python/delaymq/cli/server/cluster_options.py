@@ -36,14 +36,22 @@ def cluster_of(settings: Settings) -> ClusterOptions:
     if not _is_numeric(listen):
         raise _refused(settings, "listen", "an IP address and a port", listen)
     tls = _tls(settings)
-    for name, address in [("listen", listen), *(("peers", peer) for peer in peers)]:
+    advertised = settings.get("cluster.advertised_address")
+    given = [] if advertised is None else [("advertised_address", advertised)]
+    for name, address in [("listen", listen), *given, *(("peers", peer) for peer in peers)]:
         if tls is None and not _may_be_of_this_machine(address):
             words = "an address of this machine, or the settings cluster.ca, cluster.certificate and cluster.key"
             raise _refused(settings, name, words, address)
     [(address, count)] = Counter([listen, *peers]).most_common(1)
     if count > 1:
         raise _refused(settings, "peers", "each of the other nodes once", address)
-    return {"listen": listen, "peers": peers, "tls": tls, "register": register_of(settings)}
+    return {
+        "listen": listen,
+        "advertised_address": advertised,
+        "peers": peers,
+        "tls": tls,
+        "register": register_of(settings),
+    }
 
 
 def register_of(settings: Settings) -> RegisterOptions:

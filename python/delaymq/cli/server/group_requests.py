@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from delaymq import _core
+from delaymq._store.recovery import errors_named
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.input.arguments import CommandParser, Verbs, add_verb, duration
 from delaymq.cli.input.settings import Settings
-from delaymq.cli.input.stores import PROOF_HELP, add_settings, settings_of, token_in
+from delaymq.cli.input.stores import PROOF_HELP, add_settings, folder_of, settings_of, token_in
+from delaymq.cli.server.cluster_options import register_of
 from delaymq.cli.server.pages import await_page, http_of, post
+from delaymq.errors import StoreError, TimedOut
 
 TIMEOUT_SECONDS = 10.0
 CHANGED_WITHIN = timedelta(seconds=30)  # longer than any node waits before it changes the set
@@ -23,6 +28,7 @@ EXAMPLES = (
     "delaymq cluster switchover 0123456789abcdef0123456789abcdef --config node1.toml --token-file admin.token",
     "delaymq cluster remove 0123456789abcdef0123456789abcdef --config node1.toml --token-file admin.token",
     "delaymq cluster promote 0123456789abcdef0123456789abcdef --config node2.toml --token-file admin.token",
+    "delaymq cluster add d.example:20811 --config node1.toml --token-file admin.token",
     "delaymq cluster confirm 14841639068965178418 --config node1.toml --token-file admin.token",
 )
 
@@ -44,10 +50,10 @@ def add_requests(parts: Verbs) -> None:
         run_confirm,
         summary="let a node believe a register that was restored, or made anew",
         details="Ask each node that `cluster status` says waits for it, after you have compared the register.",
-        examples=EXAMPLES[3:],
+        examples=EXAMPLES[4:],
     )
     confirm.add_argument("coordinator", type=_number, metavar="COORDINATOR", help="as `cluster status` shows it")
-    changes = (_remove_part(parts), _promote_part(parts))
+    changes = (_add_part(parts), _remove_part(parts), _promote_part(parts))
     for part in changes:
         part.add_argument(
             "--timeout", type=duration, default=CHANGED_WITHIN, metavar="TIME", help="how long to wait (default 30s)"
@@ -55,6 +61,19 @@ def add_requests(parts: Verbs) -> None:
     for part in (hand_over, confirm, *changes):
         part.add_argument("--token-file", type=Path, metavar="FILE", help=f"the administrator's: {PROOF_HELP}")
         add_http(part)
+
+
+def _add_part(parts: Verbs) -> CommandParser:
+    add = add_verb(
+        parts,
+        "add",
+        run_add,
+        summary="let a node connect to another one, at an address that is in no settings",
+        details="Ask any node. A node whose settings name one of the others is found without this.",
+        examples=EXAMPLES[3:4],
+    )
+    add.add_argument("address", metavar="ADDRESS", help="where the other node listens for nodes, as host:port")
+    return add
 
 
 def _remove_part(parts: Verbs) -> CommandParser:
@@ -78,10 +97,14 @@ def _promote_part(parts: Verbs) -> CommandParser:
         "promote",
         run_promote,
         summary="let a node lead after all nodes of the set are gone for good",
-        details="Ask the node itself, which must be complete. Deliveries since it left the set come again.",
+        details="Ask the node itself, which must be complete. If none is left, stop it, and accept the loss.",
         examples=EXAMPLES[2:3],
     )
     promote.add_argument("node", metavar="NODE", help="the id of the node that is asked")
+    help_ = "stop the node, and let the group go on from its copy, although messages are missing there"
+    promote.add_argument("--accept-loss", action="store_true", help=help_)
+    promote.add_argument("--store", metavar="DIR", help="with --accept-loss: the folder of the node")
+    promote.set_defaults(server=None)
     return promote
 
 
@@ -111,6 +134,28 @@ def run_confirm(chosen: argparse.Namespace) -> int:
     return Exit.DONE
 
 
+def run_add(chosen: argparse.Namespace) -> int:
+    """Asks a node to connect to another one, and waits until that is in the set."""
+    address, seen = str(chosen.address), {"fault": "it has not connected"}
+
+    def is_in_set(status: dict[str, Any]) -> bool:
+        link = next((link for link in status["nodes"] if link["address"] == address), None)
+        if link is None:
+            return False
+        seen.update(link)
+        if link["is_refused"]:
+            raise StoreError(f"{address}: {link['fault']}")
+        return link["node"] in (status.get("register") or {}).get("sync", ())
+
+    _post(chosen, f"/cluster/add?address={quote(address, safe='')}")
+    try:
+        _await(chosen, is_in_set, f"no node at {address} is in the set")
+    except TimedOut as late:
+        raise TimedOut(f"{late}: {seen['fault'] or 'it is connected, and not in the set yet'}") from None
+    print(f"the node {seen['node']} at {address} is in the set")
+    return Exit.DONE
+
+
 def run_remove(chosen: argparse.Namespace) -> int:
     """Asks the primary to forget a node, and waits until it has."""
     node = str(chosen.node).lower()
@@ -122,11 +167,26 @@ def run_remove(chosen: argparse.Namespace) -> int:
 
 
 def run_promote(chosen: argparse.Namespace) -> int:
-    """Asks a node to lead, and waits until it does."""
+    """Asks a node to lead, and waits until it does; or lets the group go on from its copy, with a loss."""
     node = str(chosen.node).lower()
+    if chosen.accept_loss:
+        return _continue_group(chosen, node)
     _post(chosen, f"/cluster/promote?node={quote(chosen.node, safe='')}")
     status = _await(chosen, lambda status: status["role"] == "primary", f"the node {node} is not the primary")
     print(f"the node {node} is the primary, epoch {status['epoch']}")
+    return Exit.DONE
+
+
+def _continue_group(chosen: argparse.Namespace, node: str) -> int:
+    if re.fullmatch("[0-9a-f]{32}", node) is None:
+        raise UsageError(f"NODE: expected the 32 hexadecimal digits of a node's id, found {chosen.node!r}")
+    settings = settings_of(chosen)
+    folder = folder_of(chosen, settings)
+    with errors_named(str(folder)):
+        timeline, sequence = _core.continue_group(str(folder), register_of(settings), bytes.fromhex(node))
+    print(f"the group goes on from {folder}, as timeline {timeline}")
+    print(f"messages from sequence {sequence:,} on that were answered as stored may be missing")
+    print("next: run `delaymq serve` with these settings, and each other node with an empty folder")
     return Exit.DONE
 
 

@@ -20,6 +20,7 @@ pub(crate) fn raised(py: Python<'_>, error: NodeError) -> PyErr {
         NodeError::NoGroup { .. }
         | NodeError::GroupExists { .. }
         | NodeError::OtherGroup { .. }
+        | NodeError::Superseded { .. }
         | NodeError::Refused(_) => errors::told(py, RemoteError::new(ErrorCode::Other, &error.to_string())),
     }
 }
@@ -27,7 +28,11 @@ pub(crate) fn raised(py: Python<'_>, error: NodeError) -> PyErr {
 fn peers(py: Python<'_>, error: &PeersError) -> PyErr {
     match error {
         PeersError::InvalidOption { option, message } => {
-            let name = if *option == "authorities" { "ca" } else { option };
+            let name = match *option {
+                "authorities" => "ca",
+                "peer_address" => "advertised_address",
+                option => option,
+            };
             errors::invalid(py, &format!("cluster.{name}"), message)
         }
         PeersError::Listen { address, source } => {

@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use delaymq_node::{GroupCreated, Node as EngineNode, NodeOptions, create_group as create, read_register as read};
+use delaymq_core::replication::NodeId;
+use delaymq_node::{
+    GroupContinued, GroupCreated, Node as EngineNode, NodeOptions, continue_group as go_on, create_group as create,
+    read_register as read,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -84,6 +88,22 @@ pub(crate) fn create_group(
     let created = py.detach(|| create(&path, segment_bytes, &coordinator, min_copies));
     let GroupCreated { stream, node } = created.map_err(|error| raised(py, error))?;
     Ok((format!("{:032x}", u128::from_be_bytes(stream)), node.to_string()))
+}
+
+/// Timeline of a group that goes on from a copy, and the first sequence that may be missing.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (path, register, node, /))]
+pub(crate) fn continue_group(
+    py: Python<'_>,
+    path: PathBuf,
+    register: RegisterChoices,
+    node: [u8; 16],
+) -> PyResult<(u32, u64)> {
+    let coordinator = options::coordinator(register);
+    let continued = py.detach(|| go_on(&path, &coordinator, NodeId(node)));
+    let GroupContinued { timeline, first_missing } = continued.map_err(|error| raised(py, error))?;
+    Ok((timeline, first_missing.0))
 }
 
 /// The value of the register as JSON.

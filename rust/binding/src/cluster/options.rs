@@ -17,6 +17,7 @@ use crate::convert::errors;
 #[pyo3(from_item_all)]
 pub(crate) struct Choices {
     listen: String,
+    advertised_address: Option<String>,
     peers: Vec<String>,
     tls: Option<(PathBuf, PathBuf, PathBuf)>,
     register: RegisterChoices,
@@ -36,12 +37,12 @@ pub(crate) struct RegisterChoices {
 
 /// The options of a node's connections.
 pub(crate) fn cluster(py: Python<'_>, choices: Choices) -> PyResult<ClusterOptions> {
-    let Choices { listen, peers, tls, register } = choices;
+    let Choices { listen, advertised_address, peers, tls, register } = choices;
     let refused = |_| errors::refused(py, "cluster.listen", "an IP address and a port", &format!("{listen:?}"));
     let listen: SocketAddr = listen.parse().map_err(refused)?;
     let peers = peers.into_iter().map(|address| PeerAddress { address, node: None }).collect();
     let tls = tls.map(|(authorities, certificate, key)| TlsFiles { authorities, certificate, key });
-    Ok(ClusterOptions { listen, peers, tls, coordinator: coordinator(register) })
+    Ok(ClusterOptions { listen, advertised_address, peers, tls, coordinator: coordinator(register) })
 }
 
 /// Where the register is.

@@ -70,6 +70,11 @@ impl Node {
         self.registrar.is_foreign()
     }
 
+    /// True if an operator has let the group go on from another copy, as a later timeline. This node decides nothing any more.
+    pub fn is_superseded(&self) -> bool {
+        self.registrar.is_superseded()
+    }
+
     /// The newest answer of the register that is believed.
     pub fn reading(&self) -> Option<&Reading> {
         self.registrar.known()
@@ -266,6 +271,10 @@ impl Node {
 
     /// Does what the register demands, after an answer of it.
     fn follow_register(&mut self, settled: Settled, log: &dyn LogView, out: &mut Vec<Action>) {
+        if self.registrar.is_superseded() {
+            self.wait(out);
+            return;
+        }
         let known = self.registrar.known().map(|known| known.value.clone());
         let claimed =
             known.filter(|value| settled == Settled::Won && value.primary == self.id && self.is_new(value.epoch));

@@ -67,6 +67,8 @@ pub(super) struct Registrar {
     seen: (u64, Version),
     /// Another coordinator answers than the one that was seen. No operator has confirmed it.
     is_foreign: bool,
+    /// The register holds a later timeline of this stream.
+    is_superseded: bool,
 }
 
 impl Registrar {
@@ -89,6 +91,12 @@ impl Registrar {
     /// itself, since a register restored from a backup may name a set that is out of date.
     pub(super) fn is_foreign(&self) -> bool {
         self.is_foreign && !is_on(Planted::RestoredRegisterTrusted)
+    }
+
+    /// True if the group goes on without this node, from a copy that an operator chose: the register holds a later timeline of
+    /// this stream.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.is_superseded
     }
 
     /// Another node has seen this coordinator and version.
@@ -196,8 +204,10 @@ impl Registrar {
     /// Keeps the newest value. An older version is a read that came late. A value of another coordinator or of another group is
     /// not kept.
     fn learn(&mut self, reading: Reading) {
+        let (stream, timeline) = self.group;
         let is_of_group = (reading.value.stream, reading.value.timeline) == self.group;
         let is_known = self.seen.0 == 0 || reading.coordinator == self.seen.0;
+        self.is_superseded |= is_known && reading.value.stream == stream && reading.value.timeline > timeline;
         if !(is_known || is_on(Planted::RestoredRegisterTrusted)) || !is_of_group {
             self.is_foreign = true;
         } else if reading.version >= self.seen.1 || !is_known {

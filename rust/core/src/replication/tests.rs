@@ -203,3 +203,15 @@ fn a_node_that_hears_its_primary_is_not_promoted() {
         assert_eq!(swapped(stepped(&mut node, now_ms, read(&value))), None, "{now_ms}");
     }
 }
+
+#[test]
+fn a_primary_whose_group_goes_on_as_a_later_timeline_leads_no_more() {
+    let mut node = leading(2, &of_group(nodes(2), 2));
+    let later = Register { timeline: 1, primary: other(3), ..of_group([other(3)].into(), 2) };
+    let elsewhere = Reading { coordinator: 2, version: Version(9), value: later.clone() };
+    stepped(&mut node, 0, Event::Read(Some(elsewhere)));
+    assert!(!node.is_superseded() && node.role() == RoleName::Promoting, "it is the register of another coordinator");
+    let reading = Reading { coordinator: 1, version: Version(9), value: later };
+    let actions = stepped(&mut node, 0, Event::Read(Some(reading)));
+    assert!(node.is_superseded() && actions.contains(&Action::Became(RoleName::Replica)), "{actions:?}");
+}

@@ -8,7 +8,7 @@ use delaymq_core::units::Sequence;
 use delaymq_engine::{CopyCount, Intake};
 use delaymq_server::Stopped;
 
-use super::{Member, Stopping};
+use super::{Member, Stopping, wall_clock};
 use crate::held;
 use crate::interface::NodeError;
 use crate::status::Snapshot;
@@ -46,8 +46,19 @@ impl Member {
         }
     }
 
+    /// Looks at what changes without an event.
+    pub(super) fn look_around(&mut self) -> Result<(), NodeError> {
+        self.look_at_disk()?;
+        self.must_be_of_group()?;
+        self.keep_log()?;
+        self.forget_absent()?;
+        self.look_at_addresses();
+        self.tend_snapshots()?;
+        self.step(Event::WallClock(wall_clock()))
+    }
+
     /// The store keeps the log that other copies lack. A copy that is silent for long is not waited for.
-    pub(super) fn keep_log(&mut self) -> Result<(), NodeError> {
+    fn keep_log(&mut self) -> Result<(), NodeError> {
         let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return Ok(()) };
         let is_awaited = |copy: &CopyKnown| !copy.has_diverged && copy.silent_ms < KEPT_FOR_SILENT_MS;
         let copies = self.parts.protocol.copies_known();
@@ -55,8 +66,17 @@ impl Member {
         Ok(store.keep_log_from(first.unwrap_or(Sequence(u64::MAX)))?)
     }
 
+    /// A node whose group goes on from another copy ends.
+    fn must_be_of_group(&self) -> Result<(), NodeError> {
+        if !self.parts.protocol.is_superseded() {
+            return Ok(());
+        }
+        let timeline = self.parts.copy.identity().stream.timeline.saturating_add(1);
+        Err(NodeError::Superseded { path: self.parts.copy.path(), timeline })
+    }
+
     /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.
-    pub(super) fn look_at_disk(&mut self) -> Result<(), NodeError> {
+    fn look_at_disk(&mut self) -> Result<(), NodeError> {
         let Some(store) = self.parts.copy.store() else {
             let is_over = self.unfit_until.is_none_or(|until| Instant::now() >= until);
             return if self.is_fit || !is_over { Ok(()) } else { self.set_fit(true) };

@@ -3,6 +3,7 @@
 //! Nothing on this thread waits for another node, for the register or for a client. It waits for its own disk where it must: a follower
 //! syncs here, and a node whose disk hangs is silent, so that the others go on without it.
 
+mod addresses;
 mod care;
 mod catch_up;
 mod clocks;
@@ -19,6 +20,7 @@ use delaymq_engine::{CopyCount, Intake};
 use delaymq_peers::Peers;
 use delaymq_server::{Primary, Stopped};
 
+pub(crate) use self::addresses::Addresses;
 use crate::copy::Copy;
 use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
@@ -44,6 +46,7 @@ pub(crate) struct Parts {
     pub(crate) protocol: Protocol,
     pub(crate) copy: Copy,
     pub(crate) peers: Peers,
+    pub(crate) addresses: Addresses,
     pub(crate) register: RegisterCalls,
     pub(crate) service: Service,
     pub(crate) events: Arc<Events>,
@@ -155,11 +158,7 @@ impl Member {
                 }
                 ticked = Instant::now();
                 self.tend(false)?;
-                self.look_at_disk()?;
-                self.keep_log()?;
-                self.tend_snapshots()?;
-                self.forget_absent()?;
-                self.step(Event::WallClock(wall_clock()))?;
+                self.look_around()?;
                 self.step(Event::Tick)?;
                 self.look_at_clocks();
                 self.stop_further();
@@ -203,6 +202,7 @@ impl Member {
                 self.step(Event::Promote)?;
             }
             Arrival::Protocol(event) => self.step(event)?,
+            Arrival::Dial(address) => self.dial(address),
             Arrival::LogChanged => self.step(Event::LogChanged)?,
             Arrival::Stop(patience) => self.begin_stop(patience)?,
             Arrival::Served(stopped) => self.stopped = Some(stopped),

@@ -15,15 +15,15 @@ const FAULTS_MAX: usize = 64;
 
 impl Member {
     pub(super) fn hear(&mut self, event: PeerEvent) -> Result<(), NodeError> {
-        let reports = &self.parts.reports;
         match event {
             PeerEvent::Message(from, message) => return self.step(Event::Received(from, message)),
             PeerEvent::Connected { hello, direction } => {
                 let node = hello.node;
+                self.hear_of_addresses(&hello);
                 self.parts.client_addresses.insert(node, hello.client_address);
                 self.connected.insert((node, direction == Direction::Outgoing));
                 if direction == Direction::Outgoing {
-                    reports.note(format!("connected to the node {node}"));
+                    self.parts.reports.note(format!("connected to the node {node}"));
                     self.link_faults.clear();
                 }
                 return self.meet(node);
@@ -32,15 +32,18 @@ impl Member {
                 let is_outgoing = direction == Direction::Outgoing;
                 self.connected.remove(&(node, is_outgoing));
                 if is_outgoing {
-                    reports.warn(format!("the connection to the node {node} has ended: {fault}"));
+                    self.parts.reports.warn(format!("the connection to the node {node} has ended: {fault}"));
                 }
             }
-            PeerEvent::Refused { address, fault, .. } => {
-                // A node is tried about once a second, and each reason is reported once.
+            PeerEvent::Refused { address, direction, fault } => {
+                // A node is tried about once a second, and each reason is reported once. Each attempt of another node has
+                // another port.
+                let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host).to_owned();
+                let address = if direction == Direction::Incoming { host } else { address };
                 let fault = fault.to_string();
                 let known = &mut self.link_faults;
                 if known.get(&address) != Some(&fault) {
-                    reports.warn(format!("no connection to {address}: {fault}"));
+                    self.parts.reports.warn(format!("no connection to {address}: {fault}"));
                     if known.len() > FAULTS_MAX {
                         known.clear();
                     }
@@ -71,6 +74,7 @@ impl Member {
             return Ok(());
         }
         self.parts.reports.note(format!("removing the node {node}, as asked"));
+        self.forget_address(node);
         self.forget(&[node])
     }
 

@@ -1,9 +1,10 @@
 //! Which node serves, and how that changes.
 
+use delaymq_core::error::Error;
 use delaymq_core::replication::NodeId;
-use delaymq_node::NodeError;
+use delaymq_node::{NodeError, continue_group};
 
-use crate::support::Group;
+use crate::support::{Group, refusal};
 
 #[test]
 fn a_new_group_serves_and_empty_nodes_join_the_set() {
@@ -133,6 +134,99 @@ fn a_complete_node_leads_after_the_set_is_lost_and_an_operator_asks_it_to() {
     group.start(lost);
     assert_eq!(group.serves_with(2), left);
     assert_ne!(group.id(lost), former);
+}
+
+#[test]
+fn a_group_goes_on_from_a_copy_that_lacks_messages_only_as_another_timeline() {
+    let mut group = Group::new(2, 1);
+    group.start_all();
+    let primary = group.serves_with(2);
+    let left = 1 - primary;
+    let id = group.id(left);
+    let go_on = |group: &Group, id| continue_group(&group.path(left), &group.register(), id);
+    assert!(matches!(go_on(&group, id), Err(NodeError::Store(Error::Locked { .. }))));
+    group.stop(left);
+    group.serves_with(1);
+    assert!(matches!(go_on(&group, NodeId([9; 16])), Err(NodeError::Refused(_))), "another node");
+    group.stop(primary);
+    group.start(left);
+    group.wait("read", |group| !group.status(left)["register"].is_null());
+    must_refuse(group.node(left).promote(id), "lacks messages");
+    group.stop(left);
+    group.start(primary);
+    group.serves_with(1);
+    let continued = go_on(&group, id).unwrap();
+    assert_eq!(continued.timeline, 1);
+    assert!(matches!(group.ends(primary), NodeError::Superseded { timeline: 1, .. }), "it leads no more");
+    assert!(matches!(refusal(group.options(primary)), NodeError::Superseded { timeline: 1, .. }));
+    match go_on(&group, id) {
+        Err(NodeError::Refused(reason)) => assert!(reason.contains("without a loss"), "{reason}"),
+        other => panic!("{other:?}, although it lacks nothing now"),
+    }
+    group.start(left);
+    assert_eq!(group.serves_with(1), left);
+    std::fs::remove_dir_all(group.path(primary)).unwrap();
+    group.start(primary);
+    assert_eq!(group.serves_with(2), left);
+    group.stop(left);
+    assert_eq!(group.serves_with(1), primary, "a copy of the later timeline leads as any");
+}
+
+#[test]
+fn a_promotion_with_a_loss_that_was_interrupted_is_finished() {
+    let mut group = Group::new(2, 1);
+    group.start_all();
+    let primary = group.serves_with(2);
+    let left = 1 - primary;
+    let id = group.id(left);
+    group.stop(left);
+    group.serves_with(1);
+    group.stop(primary);
+    let storage = delaymq_engine::FileStorage::open(&group.path(left), false).unwrap();
+    let before = delaymq_core::message_log::Identity::read(&storage).unwrap().unwrap();
+    let continued = continue_group(&group.path(left), &group.register(), id).unwrap();
+    // The call ended when the register was written.
+    before.write(&storage).unwrap();
+    match refusal(group.options(left)) {
+        NodeError::Refused(reason) => assert!(reason.contains("was interrupted"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(continue_group(&group.path(left), &group.register(), id).unwrap(), continued);
+    group.start(left);
+    assert_eq!(group.serves_with(1), left);
+}
+
+#[test]
+fn a_node_that_names_one_other_is_found_by_all_and_one_that_names_none_is_added() {
+    let mut group = Group::new(4, 2);
+    for place in 0..2 {
+        let mut options = group.options(place);
+        options.cluster.peers.truncate(1);
+        options.cluster.peers[0].address = group.address(1 - place);
+        group.start_with(place, options);
+    }
+    assert_eq!(group.serves_with(2), 0);
+    // The replica tells it where the primary is.
+    let mut options = group.options(2);
+    options.cluster.peers.retain(|peer| peer.address == group.address(1));
+    group.start_with(2, options);
+    group.serves_with(3);
+    let mut options = group.options(3);
+    options.cluster.peers.clear();
+    group.start_with(3, options);
+    must_refuse(group.node(1).add("nowhere"), "is no host:port");
+    must_refuse(group.node(1).add("192.0.2.1:1"), "192.0.2.1");
+    group.node(1).add(&group.address(1)).unwrap();
+    let link = |group: &Group, address: &str| {
+        let links = group.status(1)["nodes"].as_array().unwrap().clone();
+        links.into_iter().find(|link| link["address"] == address)
+    };
+    let is_refused = |group: &Group| link(group, &group.address(1)).is_some_and(|link| link["is_refused"] == true);
+    group.wait("refused", is_refused);
+    group.node(1).add(&group.address(3)).unwrap();
+    assert_eq!(group.serves_with(4), 0);
+    group.stop(0);
+    assert_ne!(group.serves_with(3), 0, "each knows all");
 }
 
 #[test]

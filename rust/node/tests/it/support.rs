@@ -47,6 +47,11 @@ impl Group {
         self.folder.path().join(format!("node{place}"))
     }
 
+    /// Where a node listens for others.
+    pub(crate) fn address(&self, place: usize) -> String {
+        self.addresses[place].to_string()
+    }
+
     pub(crate) fn register(&self) -> CoordinatorOptions {
         CoordinatorOptions::File(self.folder.path().join("register"))
     }
@@ -55,7 +60,8 @@ impl Group {
         let others = self.addresses.iter().enumerate().filter(|(other, _)| *other != place);
         let peers = others.map(|(_, address)| PeerAddress { address: address.to_string(), node: None }).collect();
         let server = ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), http: None, ..ServerOptions::default() };
-        let cluster = ClusterOptions { listen: self.addresses[place], peers, tls: None, coordinator: self.register() };
+        let (listen, coordinator) = (self.addresses[place], self.register());
+        let cluster = ClusterOptions { listen, advertised_address: None, peers, tls: None, coordinator };
         let store = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };
         NodeOptions { path: self.path(place), store, server, cluster }
     }
@@ -82,6 +88,15 @@ impl Group {
         node.stop(Duration::ZERO);
         match node.wait(WITHIN) {
             Some(Ok(_)) => {}
+            other => panic!("node {place} ended with {other:?}"),
+        }
+    }
+
+    /// Waits for a node that ends by itself, and returns why.
+    pub(crate) fn ends(&mut self, place: usize) -> NodeError {
+        let node = self.nodes[place].take().unwrap();
+        match node.wait(WITHIN) {
+            Some(Err(error)) => error,
             other => panic!("node {place} ended with {other:?}"),
         }
     }

@@ -93,6 +93,8 @@ pub(crate) fn hello(number: u8) -> Hello {
         nonce: u64::from(number) + 70,
         segment_bytes: 64 << 20,
         client_address: format!("{number}.example:20801"),
+        peer_address: format!("{number}.example:20811"),
+        others: Vec::new(),
     }
 }
 

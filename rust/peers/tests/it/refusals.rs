@@ -107,6 +107,11 @@ fn a_node_at_two_addresses_keeps_the_first_connection() {
     assert_eq!(other.events.count(connected), 2, "one of each direction, and never again");
 }
 
+/// The hello of the first node, which is connected to this one and says where.
+fn naming(other: &Node) -> Hello {
+    Hello { others: vec![(other.id, other.address().address)], ..hello(1) }
+}
+
 #[test]
 fn a_newer_version_is_refused_with_both_versions() {
     let (one, other) = pair();
@@ -124,7 +129,7 @@ fn a_newer_version_is_refused_with_both_versions() {
     let address = PeerAddress { address: listener.local_addr().unwrap().to_string(), node: None };
     one.peers.set_peers([other.address(), address]).unwrap();
     let mut newer = Raw::accept(&listener);
-    assert_eq!(newer.next(), Some(PeerFrame::Hello(hello(1))));
+    assert_eq!(newer.next(), Some(PeerFrame::Hello(naming(&other))));
     newer.put(&PeerFrame::OtherVersion(2));
     assert_eq!(newer.next(), Some(PeerFrame::Refusal(refusal)));
     one.events.wait_refused(
@@ -148,7 +153,7 @@ fn garbage_and_oversize_frames_before_the_hello_end_the_connection() {
     let batch = bytes_of(&PeerFrame::Message(numbered(3)));
     let cases: [Case; 4] = [
         ("garbage", garbage, |fault| matches!(fault, Fault::Malformed(Malformed::Value { field: "head_check", .. }))),
-        ("oversize", head(1_025), |fault| matches!(fault, Fault::Malformed(Malformed::TooLarge { limit: 1_024, .. }))),
+        ("oversize", head(4_097), |fault| matches!(fault, Fault::Malformed(Malformed::TooLarge { limit: 4_096, .. }))),
         ("a message", batch, |fault| matches!(fault, Fault::Unexpected { expected: "a hello" })),
         ("the end", Vec::new(), |fault| matches!(fault, Fault::Ended)),
     ];
@@ -215,7 +220,7 @@ fn a_node_that_talks_back_where_it_only_receives_is_ended() {
     let address = PeerAddress { address: listener.local_addr().unwrap().to_string(), node: None };
     one.peers.set_peers([other.address(), address]).unwrap();
     let mut strange = Raw::accept(&listener);
-    assert_eq!(strange.next(), Some(PeerFrame::Hello(hello(1))));
+    assert_eq!(strange.next(), Some(PeerFrame::Hello(naming(&other))));
     strange.put(&PeerFrame::Hello(hello(3)));
     assert_eq!(strange.next(), Some(PeerFrame::Begin));
     strange.put(&PeerFrame::Message(Message::Refused { epoch: Epoch(7) }));

@@ -27,6 +27,12 @@ pub trait ClusterPages: Send + Sync {
     /// The reason of the refusal, for the operator.
     fn switch_over(&self, node: &str) -> Result<(), String>;
 
+    /// Begins to connect to another node, at an address that is in no settings.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn add(&self, address: &str) -> Result<(), String>;
+
     /// Begins to forget a node that is gone for good, at the primary. `node` is as above. `accepts_loss`: also if it is the
     /// only other node that has every message that was answered as stored.
     ///
@@ -51,7 +57,9 @@ pub trait ClusterPages: Send + Sync {
 pub(super) fn method(path: &str) -> Option<&'static str> {
     match path {
         "/cluster" => Some("GET"),
-        "/cluster/switchover" | "/cluster/confirm" | "/cluster/remove" | "/cluster/promote" => Some("POST"),
+        "/cluster/switchover" | "/cluster/confirm" | "/cluster/add" | "/cluster/remove" | "/cluster/promote" => {
+            Some("POST")
+        }
         _ => None,
     }
 }
@@ -72,6 +80,12 @@ pub(super) fn page(
     }
     if request.path == "/cluster/confirm" {
         return confirm(cluster, request);
+    }
+    if request.path == "/cluster/add" {
+        let Some(address) = request.parameter("address") else {
+            return text(400, "address must be the address of a node, as host:port\n");
+        };
+        return done(cluster.add(&address), "the node connects there; see /cluster\n");
     }
     let Some(node) = request.parameter("node").filter(|node| is_node(node)) else {
         return text(400, "node must be the 32 hexadecimal digits of a node's id\n");

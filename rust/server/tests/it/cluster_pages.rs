@@ -32,6 +32,7 @@ fn must_serve(http: SocketAddr, group: &Group) {
         ("POST /metrics", "GET"),
         ("GET /cluster/switchover", "POST"),
         ("GET /cluster/confirm?coordinator=1", "POST"),
+        ("GET /cluster/add?address=h:1", "POST"),
         ("GET /cluster/remove", "POST"),
         ("GET /cluster/promote", "POST"),
     ] {
@@ -51,6 +52,7 @@ fn must_serve(http: SocketAddr, group: &Group) {
     for (asked, noted) in [
         (format!("remove?node={NODE}"), format!("remove, false, {NODE}")),
         (format!("remove?node={NODE}&accept_loss=true"), format!("remove, true, {NODE}")),
+        ("add?address=%5B::1%5D:20811".to_owned(), "add [::1]:20811".to_owned()),
         (format!("promote?node={NODE}"), format!("promote {NODE}")),
     ] {
         assert_eq!(post(http, &format!("/cluster/{asked}"), "").0, 401, "{asked}");
@@ -58,6 +60,8 @@ fn must_serve(http: SocketAddr, group: &Group) {
         assert_eq!(std::mem::take(&mut *group.asked.lock().unwrap()), [noted]);
     }
     for malformed in [
+        "add",
+        "add?node=000102030405060708090a0b0c0d0e0f",
         "remove",
         "remove?node=00",
         "remove?node=000102030405060708090a0b0c0d0e0f&accept_loss=yes",

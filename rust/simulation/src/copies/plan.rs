@@ -8,6 +8,7 @@ const STORES_TURNS: u64 = 5;
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Plan {
     /// Turns before the end.
     pub turns: u64,

@@ -25,7 +25,7 @@ use crate::wire::reader::Reader;
 /// The largest frame, in bytes: room for one batch of the largest segment.
 pub const FRAME_BYTES_MAX: usize = SEGMENT_BYTES_MAX as usize;
 /// The largest frame before both nodes have said hello, in bytes.
-pub const HELLO_FRAME_BYTES_MAX: usize = 1_024;
+pub const HELLO_FRAME_BYTES_MAX: usize = 4_096;
 
 /// Bytes before the fields.
 pub(super) const HEAD_BYTES: usize = 9;
@@ -58,7 +58,7 @@ impl PeerFrame {
     /// Appends the frame.
     ///
     /// # Errors
-    /// `TooLarge` naming `client_address`, `history`, `batches` or `frame`. `out` is then unchanged.
+    /// `TooLarge` naming an address, `others`, `history`, `batches` or `frame`. `out` is then unchanged.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Hello(hello) => put_frame(out, HELLO, |out| hello.put(out)),

@@ -13,6 +13,9 @@
 //! | 8 | `nonce`: a random number of this run of the node |
 //! | 4 | `segment_bytes`: the size of its segments |
 //! | 4, then at most 259 | `client_address`: its length, and where clients connect to the node, as `host:port`; may be empty |
+//! | 4, then at most 259 | `peer_address`: the same for other nodes |
+//! | 4 | `others`: the number of other nodes that follow, at most 8 |
+//! | 16 + 4, then at most 259, for each | the node, and the address at which the sender is connected to it |
 //!
 //! A refusal is one byte. For another version, the versions (2 bytes each) of the node that refuses and of the one that is
 //! refused follow.
@@ -21,15 +24,21 @@ use bytes::BufMut;
 
 use crate::error::Result;
 use crate::replication::NodeId;
-use crate::wire::fields::put_blob;
+use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
 
 /// The version of this protocol.
 pub const PEER_VERSION: u16 = 1;
-/// The longest address for clients, in bytes: a name of a host, a colon and a port.
-pub const CLIENT_ADDRESS_BYTES_MAX: usize = 259;
+/// The longest address in a hello, in bytes: a name of a host, a colon and a port.
+pub const ADDRESS_BYTES_MAX: usize = 259;
+/// The most other nodes that a hello names.
+pub const OTHERS_MAX: usize = 8;
 const CLIENT_ADDRESS: &str = "client_address";
+const PEER_ADDRESS: &str = "peer_address";
+const OTHERS: &str = "others";
+/// The bytes of another node whose address is empty.
+const OTHER_BYTES_MIN: usize = 16 + 4;
 /// The first bytes of a hello.
 const MAGIC: [u8; 8] = *b"DMQPEERS";
 
@@ -51,6 +60,11 @@ pub struct Hello {
     /// Where clients connect to it, as `host:port`, which a node that is not the primary tells them. Empty if no client
     /// can.
     pub client_address: String,
+    /// Where other nodes connect to it, as `host:port`. Empty if it does not say.
+    pub peer_address: String,
+    /// Other nodes that it is connected to, and at which address, so that nodes find each other whose settings do not name
+    /// each other.
+    pub others: Vec<(NodeId, String)>,
 }
 
 /// A hello in this version, or the other version.
@@ -88,7 +102,14 @@ impl Hello {
         out.put_slice(&self.node.0);
         out.put_u64(self.nonce);
         out.put_u32(self.segment_bytes);
-        put_blob(out, CLIENT_ADDRESS, CLIENT_ADDRESS_BYTES_MAX, self.client_address.as_bytes())
+        put_blob(out, CLIENT_ADDRESS, ADDRESS_BYTES_MAX, self.client_address.as_bytes())?;
+        put_blob(out, PEER_ADDRESS, ADDRESS_BYTES_MAX, self.peer_address.as_bytes())?;
+        put_count(out, OTHERS, OTHERS_MAX, self.others.len())?;
+        for (node, address) in &self.others {
+            out.put_slice(&node.0);
+            put_blob(out, OTHERS, ADDRESS_BYTES_MAX, address.as_bytes())?;
+        }
+        Ok(())
     }
 
     pub(super) fn put_version(out: &mut Vec<u8>, version: u16) {
@@ -111,6 +132,8 @@ pub(super) fn read_hello(reader: &mut Reader<'_>) -> Read<Greeted> {
     if version != PEER_VERSION {
         return Ok(Greeted::Other(version));
     }
+    let address =
+        |reader: &mut Reader<'_>, field| utf8(field, reader.blob(field, ADDRESS_BYTES_MAX)?).map(ToOwned::to_owned);
     Ok(Greeted::Here(Hello {
         format_level: reader.u32("format_level")?,
         stream: reader.array("stream")?,
@@ -118,7 +141,13 @@ pub(super) fn read_hello(reader: &mut Reader<'_>) -> Read<Greeted> {
         node: NodeId(reader.array("node")?),
         nonce: reader.u64("nonce")?,
         segment_bytes: reader.u32("segment_bytes")?,
-        client_address: utf8(CLIENT_ADDRESS, reader.blob(CLIENT_ADDRESS, CLIENT_ADDRESS_BYTES_MAX)?)?.to_owned(),
+        client_address: address(reader, CLIENT_ADDRESS)?,
+        peer_address: address(reader, PEER_ADDRESS)?,
+        others: {
+            let count = reader.count(OTHERS, OTHERS_MAX, OTHER_BYTES_MIN)?;
+            let other = |_| Ok((NodeId(reader.array(OTHERS)?), address(reader, OTHERS)?));
+            (0..count).map(other).collect::<Read<_>>()?
+        },
     }))
 }
 

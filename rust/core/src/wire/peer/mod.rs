@@ -17,5 +17,5 @@ mod tests;
 
 pub use decoder::Decoder;
 pub use frame::{FRAME_BYTES_MAX, HELLO_FRAME_BYTES_MAX, PeerFrame, put_message};
-pub use hello::{CLIENT_ADDRESS_BYTES_MAX, Hello, PEER_VERSION, Refusal};
+pub use hello::{ADDRESS_BYTES_MAX, Hello, OTHERS_MAX, PEER_VERSION, Refusal};
 pub use message::{BATCHES_BYTES_MAX, HISTORY_EPOCHS_MAX, PIECE_BYTES_MAX, SNAPSHOT_FILES_MAX};

@@ -24,6 +24,8 @@ fn hello() -> Hello {
         nonce: 0x0102_0304_0506_0708,
         segment_bytes: 0x0400_0000,
         client_address: "one.example:20801".to_owned(),
+        peer_address: "one.example:20811".to_owned(),
+        others: vec![(NodeId([8; 16]), "two.example:20811".to_owned())],
     }
 }
 
@@ -135,7 +137,7 @@ fn a_frame_is_laid_out_as_documented() {
     assert_eq!((&frame[9..13], &frame[13..]), (&[0, 0, 0x0a, 0x0b][..], &check[..]));
     let hello = put(&PeerFrame::Hello(hello()));
     assert_eq!(hello[9..19], *b"DMQPEERS\x00\x01");
-    assert_eq!(hello.len(), 71 + 4 + 4 + 17);
+    assert_eq!(hello.len(), 71 + 4 + 4 + 17 + 4 + 17 + 4 + 16 + 4 + 17);
 }
 
 #[test]
@@ -230,7 +232,7 @@ fn a_length_over_the_limit_is_refused_by_the_head() {
     assert_eq!(stranger.next_frame(), Ok(None));
     let mut stranger = Decoder::default();
     stranger.feed(&head(HELLO_FRAME_BYTES_MAX as u32 + 1));
-    assert!(matches!(stranger.next_frame(), Err(Malformed::TooLarge { field: "frame", limit: 1_024, .. })));
+    assert!(matches!(stranger.next_frame(), Err(Malformed::TooLarge { field: "frame", limit: 4_096, .. })));
 }
 
 #[test]
@@ -285,23 +287,37 @@ fn a_hello_is_refused_for_the_first_thing_that_differs() {
 
 #[test]
 fn an_address_for_clients_has_its_limit_and_is_text() {
-    let addressed = |bytes: usize| Hello { client_address: "a".repeat(bytes), ..hello() };
-    let (empty, longest) = (PeerFrame::Hello(addressed(0)), PeerFrame::Hello(addressed(CLIENT_ADDRESS_BYTES_MAX)));
+    let addressed = |bytes: usize| {
+        let (address, peer_address) = ("a".repeat(bytes), "b".repeat(bytes));
+        let others = vec![(NodeId([8; 16]), address.clone()); OTHERS_MAX];
+        Hello { client_address: address, peer_address, others, ..hello() }
+    };
+    let (empty, longest) = (PeerFrame::Hello(addressed(0)), PeerFrame::Hello(addressed(ADDRESS_BYTES_MAX)));
     let bytes = put(&longest);
     assert!(bytes.len() <= HELLO_FRAME_BYTES_MAX);
     assert_eq!(read([&put(&empty)[..], &bytes[..]]), (vec![empty, longest], None));
     let mut out = b"before".to_vec();
-    let refused = PeerFrame::Hello(addressed(CLIENT_ADDRESS_BYTES_MAX + 1)).put(&mut out);
+    let refused = PeerFrame::Hello(addressed(ADDRESS_BYTES_MAX + 1)).put(&mut out);
     assert!(matches!(refused, Err(Error::TooLarge { argument: "client_address", .. })));
     assert_eq!(out, b"before");
 
-    let fields = &bytes[HEAD_BYTES..bytes.len() - CHECK_BYTES - CLIENT_ADDRESS_BYTES_MAX - 4];
+    let many = Hello { others: vec![(NodeId([8; 16]), String::new()); OTHERS_MAX + 1], ..hello() };
+    let refused = PeerFrame::Hello(many).put(&mut out);
+    assert!(matches!(refused, Err(Error::TooLarge { argument: "others", .. })));
+
+    // The fields before the first address, and an address for nodes and no others behind it.
+    let fields = &put(&PeerFrame::Hello(addressed(0)))[HEAD_BYTES..][..62];
     let behind = |length: u32, text: &[u8]| read([&sealed(1, &[fields, &length.to_be_bytes(), text].concat())[..]]).1;
     let over = behind(260, &[b'a'; 260]);
     assert!(matches!(over, Some(Malformed::TooLarge { field: "client_address", limit: 259, found: 260 })), "{over:?}");
     assert!(matches!(behind(2, b"a"), Some(Malformed::Short { field: "client_address", .. })));
     assert!(matches!(behind(1, b"\xff"), Some(Malformed::NotText { field: "client_address", .. })));
-    assert!(matches!(behind(0, b"a"), Some(Malformed::LeftOver { field: "frame", count: 1 })));
+    assert!(matches!(behind(0, &[0; 9]), Some(Malformed::LeftOver { field: "frame", count: 1 })));
+    assert!(matches!(
+        behind(0, &[0, 0, 0, 0, 0, 0, 0, 9]),
+        Some(Malformed::TooLarge { field: "others", limit: 8, .. })
+    ));
+    assert!(matches!(behind(0, &[0, 0, 0, 0, 0, 0, 0, 1]), Some(Malformed::Short { field: "others", .. })));
 }
 
 fn any_history() -> impl Strategy<Value = History> {
@@ -368,12 +384,23 @@ proptest! {
     #[test]
     fn a_hello_reads_back(
         parts in any::<(u32, [u8; 16], u32, [u8; 16], u64, u32)>(),
-        client_address in ".{0,60}",
+        (client_address, peer_address) in (".{0,60}", ".{0,60}"),
+        others in prop::collection::vec((any::<[u8; 16]>().prop_map(NodeId), ".{0,60}"), 0..OTHERS_MAX),
     ) {
         let (format_level, stream, timeline, node, nonce, segment_bytes) = parts;
         let node = NodeId(node);
-        let frame =
-            PeerFrame::Hello(Hello { format_level, stream, timeline, node, nonce, segment_bytes, client_address });
+        let hello = Hello {
+            format_level,
+            stream,
+            timeline,
+            node,
+            nonce,
+            segment_bytes,
+            client_address,
+            peer_address,
+            others,
+        };
+        let frame = PeerFrame::Hello(hello);
         prop_assert_eq!(read([&put(&frame)[..]]), (vec![frame], None));
     }
 

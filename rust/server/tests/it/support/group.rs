@@ -42,6 +42,10 @@ impl ClusterPages for Group {
         self.note(format!("switch over to {node}"))
     }
 
+    fn add(&self, address: &str) -> Result<(), String> {
+        self.note(format!("add {address}"))
+    }
+
     fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String> {
         self.note(format!("remove, {accepts_loss}, {node}"))
     }
