@@ -196,10 +196,10 @@ fn a_node_that_hears_its_primary_is_not_promoted() {
     let mut node = opened(3);
     let value = Register { primary: other(2), ..of_group(nodes(3), 2) };
     stepped(&mut node, 0, read(&value));
-    stepped(&mut node, 0, Event::Promote);
     for now_ms in (0..20_000).step_by(100) {
         let lead = Message::Lead { epoch: Epoch(1), attempt: 1, seen: (1, Version(1)) };
         stepped(&mut node, now_ms, Event::Received(other(2), lead));
+        stepped(&mut node, now_ms, Event::Promote);
         assert_eq!(swapped(stepped(&mut node, now_ms, read(&value))), None, "{now_ms}");
     }
 }
