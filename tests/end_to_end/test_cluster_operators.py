@@ -71,7 +71,8 @@ def test_a_node_that_is_gone_is_removed_while_the_others_go_on(group: Group) -> 
         gone, other = (node for node in group.nodes if node is not primary)
         identity = group.status(gone)["node"]
         must_refuse(group, primary, "stop it first", "remove", identity)
-        must_refuse(group, other, f"only the primary removes a node, which is {primary.address}", "remove", identity)
+        words = f"only the primary removes a node, which is {primary.address}"
+        await_true(lambda: words in group.ask(other, "remove", identity).stderr, "a replica names the primary")
         gone.kill()
         await_true(lambda: group.ask(primary, "remove", identity).returncode == 0, "it is removed")
         assert identity not in str(group.status(primary))
@@ -108,8 +109,6 @@ def test_a_complete_node_goes_on_after_the_set_was_lost(pair: Group) -> None:
     with delaymq.connect(pair.url, timeout=PATIENCE_SECONDS) as client:
         for number in range(20):
             client.publish("order", b"%d" % number)
-        await_true(lambda: pair.status(left)["primary"], "it hears the primary")
-        must_refuse(pair, left, "is heard", "promote", identity)
         left.kill()
         await_alone(pair)
         with client.subscribe("order", group="billing") as messages:

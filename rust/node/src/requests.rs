@@ -181,3 +181,80 @@ fn node_of(digits: &str) -> Option<NodeId> {
     }
     u128::from_str_radix(digits, 16).ok().map(|number| NodeId(number.to_be_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use delaymq_core::replication::{Reading, Register, Version};
+    use delaymq_core::units::{Epoch, Sequence};
+
+    use super::*;
+
+    const ME: NodeId = NodeId([1; 16]);
+    const OTHER: NodeId = NodeId([2; 16]);
+
+    /// A replica that is in the set with another node, which is the primary and silent.
+    fn replica() -> Snapshot {
+        let set: BTreeSet<NodeId> = [ME, OTHER].into();
+        let first = Register::first([7; 16], OTHER, Epoch(3), 2);
+        let value = Register { sync: set.clone(), complete: set, ..first };
+        Snapshot {
+            node: ME,
+            stream: [7; 16],
+            timeline: 0,
+            role: RoleName::Replica,
+            epoch: Epoch(3),
+            committed: Sequence(1),
+            end: Sequence(1),
+            durable: Sequence(1),
+            leader: None,
+            accepts_publishes: false,
+            is_fit: true,
+            awaits_confirmation: false,
+            reading: Some(Reading { coordinator: 1, version: Version(1), value }),
+            copies: Vec::new(),
+            links: Vec::new(),
+            connected: BTreeSet::new(),
+            client_addresses: BTreeMap::new(),
+            role_changes: 0,
+        }
+    }
+
+    fn promoted(node: NodeId, snapshot: Snapshot) -> String {
+        let shown = Shown { snapshot: Mutex::new(snapshot), events: Arc::default(), has_tls: false };
+        shown.begin_promote(node).map_or_else(|refused| refused.to_string(), |()| "begun".to_owned())
+    }
+
+    #[test]
+    fn a_node_is_promoted_unless_another_leads_or_it_lacks_something() {
+        assert_eq!(promoted(ME, replica()), "begun");
+        for (snapshot, words) in [
+            (Snapshot { leader: Some(OTHER), ..replica() }, "is heard"),
+            (Snapshot { role: RoleName::Promoting, ..replica() }, "leads the group already"),
+            (Snapshot { awaits_confirmation: true, ..replica() }, "confirm it first"),
+            (Snapshot { reading: None, ..replica() }, "was not read yet"),
+            (Snapshot { is_fit: false, ..replica() }, "not fit"),
+        ] {
+            let refused = promoted(ME, snapshot);
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert!(promoted(OTHER, replica()).contains("itself"));
+    }
+
+    #[test]
+    fn a_complete_node_is_promoted_also_if_it_is_not_fit_and_one_that_is_not_complete_is_not() {
+        let with = |sync: &[NodeId], complete: &[NodeId]| {
+            let mut snapshot = Snapshot { is_fit: false, ..replica() };
+            let reading = snapshot.reading.as_mut().unwrap();
+            reading.value.sync = sync.iter().copied().collect();
+            reading.value.complete = complete.iter().copied().collect();
+            promoted(ME, snapshot)
+        };
+        assert_eq!(with(&[OTHER], &[ME, OTHER]), "begun");
+        assert!(
+            with(&[OTHER], &[OTHER])
+                .contains(&format!("lacks messages that were answered as stored. These nodes have all: {OTHER}."))
+        );
+    }
+}
