@@ -72,6 +72,10 @@ faults! {
     UncommittedApplied,
     /// A register that was restored from a backup is trusted.
     RestoredRegisterTrusted,
+    /// A connection that a standby relays is not marked, so that the next standby relays it again.
+    RelayUnmarked,
+    /// Connections stay relayed to a node that is not the primary any more.
+    StalePrimaryKept,
     /// Ready messages are handed out before their fact is durable.
     ReadyVisibleBeforeDurable,
     /// A checkpoint is saved before its runs are synced.

@@ -10,6 +10,7 @@
 use std::io;
 use std::time::Duration;
 
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::frame::{Header, answer, put_frame};
 use tokio::net::TcpStream;
 
@@ -55,7 +56,7 @@ pub(super) async fn run(state: &StandbyState, client: &TcpStream, sent: &[u8]) {
 async fn relay(state: &StandbyState, client: &TcpStream, sent: &[u8], address: &str) -> io::Result<()> {
     let primary = within(CONNECT, TcpStream::connect(address)).await?;
     tune(&primary)?;
-    let mut begin = mark();
+    let mut begin = if is_on(Planted::RelayUnmarked) { Vec::new() } else { mark() };
     begin.extend_from_slice(sent);
     within(state.reader_patience(), write(&primary, &begin)).await?;
     let _counted = Counted::new(state);

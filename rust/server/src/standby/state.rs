@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::{Epoch, Millis};
 use tokio::sync::{Notify, watch};
 
@@ -81,7 +82,9 @@ impl StandbyState {
     /// Waits until the primary is not at this address any more, or the standby stops.
     pub(super) async fn is_elsewhere(&self, address: &str) {
         let mut primary = self.primary.clone();
-        let is_other = |known: &Option<Primary>| known.as_ref().is_none_or(|known| known.address != address);
+        let is_other = |known: &Option<Primary>| {
+            known.as_ref().is_none_or(|known| known.address != address) && !is_on(Planted::StalePrimaryKept)
+        };
         tokio::select! {
             _ = primary.wait_for(is_other) => {}
             () = self.stops() => {}

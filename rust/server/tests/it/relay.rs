@@ -6,10 +6,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use delaymq_core::planted::Planted;
 use delaymq_engine::Durability;
 use delaymq_server::{AccessOptions, Network, ServerOptions, Standby, TokenHash};
 use socket2::{Domain, Socket, Type};
 
+use crate::planting::Everywhere;
 use crate::support::group::{end, primary_at, standby_of, standby_with};
 use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use crate::support::{PATIENCE, eventually, is_closed, metric, options, page, serve, serve_with};
@@ -78,6 +80,16 @@ fn a_relay_ends_with_the_primary_with_a_change_of_it_and_with_the_standby() {
     standby.stop(Duration::from_secs(3_600));
     assert!(standby.wait(PATIENCE).is_some());
     assert!(is_closed(&fifth.socket));
+
+    let _plant = Everywhere::plant(Some(Planted::StalePrimaryKept));
+    let standby = standby_of(served.server.address());
+    let kept = waiting(&standby, 0);
+    standby.set_primary(None);
+    let mut refused = Qmq::to(standby.address());
+    refused.ask_pull(&pull("order", "g", "consumer"));
+    assert!(is_closed(&refused.socket), "the standby has heard of the change");
+    assert_eq!(metric(&served, "connections"), 1, "the planted fault is seen");
+    drop(kept);
 }
 
 #[test]
@@ -102,9 +114,7 @@ fn a_client_is_closed_where_no_primary_is_known_or_reached() {
 
 #[test]
 fn standbys_that_take_each_other_for_the_primary_make_no_loop() {
-    let (one, other) = (standby_with(options()), standby_with(options()));
-    one.set_primary(Some(primary_at(other.address())));
-    other.set_primary(Some(primary_at(one.address())));
+    let (one, other) = each_others_primary();
     let alone = standby_with(options());
     alone.set_primary(Some(primary_at(alone.address())));
     for (standby, next) in [(&one, &other), (&alone, &alone)] {
@@ -117,6 +127,21 @@ fn standbys_that_take_each_other_for_the_primary_make_no_loop() {
         assert_eq!(value_of(next, ended), 1, "the next does not pass it on");
     }
     assert_eq!(value_of(&other, "delaymq_relays_total"), 0);
+
+    let _plant = Everywhere::plant(Some(Planted::RelayUnmarked));
+    let (one, other) = each_others_primary();
+    let mut qmq = Qmq::to(one.address());
+    qmq.ask_pull(&pull("order", "g", "consumer"));
+    eventually("the planted fault is seen", || value_of(&other, "delaymq_relays_total") > 0);
+}
+
+/// Two standbys that take each other for the primary, with few connections.
+fn each_others_primary() -> (Standby, Standby) {
+    let few = || ServerOptions { connections_max: 16, ..options() };
+    let (one, other) = (standby_with(few()), standby_with(few()));
+    one.set_primary(Some(primary_at(other.address())));
+    other.set_primary(Some(primary_at(one.address())));
+    (one, other)
 }
 
 #[test]
