@@ -110,11 +110,6 @@ impl Copy {
         &self.identity
     }
 
-    /// Its folder, as it was named.
-    pub(crate) fn path(&self) -> String {
-        self.path.display().to_string()
-    }
-
     /// The node of this copy.
     pub(crate) fn node(&self) -> NodeId {
         NodeId(self.identity.node)

@@ -110,7 +110,7 @@ impl Shown {
             ));
         }
         let others_may_lead = value.sync.contains(&node) && value.sync.len() > 1;
-        if !snapshot.is_fit && others_may_lead {
+        if !snapshot.unfit.is_empty() && others_may_lead {
             return refused(format!("the node {node} is not fit to lead: its disk or its clock needs attention"));
         }
         drop(snapshot);

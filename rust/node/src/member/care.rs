@@ -72,7 +72,7 @@ impl Member {
             return Ok(());
         }
         let timeline = self.parts.copy.identity().stream.timeline.saturating_add(1);
-        Err(NodeError::Superseded { path: self.parts.copy.path(), timeline })
+        Err(NodeError::Superseded { path: self.parts.copy.path().display().to_string(), timeline })
     }
 
     /// A node whose store has failed ends, and one whose disk hangs does not lead while another may.

@@ -38,11 +38,6 @@ impl Group {
         group
     }
 
-    /// Where other nodes reach a node.
-    pub(crate) fn address(&self, place: usize) -> SocketAddr {
-        self.addresses[place]
-    }
-
     pub(crate) fn path(&self, place: usize) -> PathBuf {
         self.folder.path().join(format!("node{place}"))
     }

@@ -230,6 +230,9 @@ impl Nodes {
             }
             Action::Commit { .. } | Action::Became(_) => {}
             Action::Alarm(node) => panic!("{me:?} finds {node:?} diverged"),
+            Action::ReceiveSnapshot(..) | Action::SendPiece(..) | Action::ReceivePiece(_) => {
+                panic!("no log is cut here")
+            }
         }
         None
     }
