@@ -186,7 +186,7 @@ fn node_of(digits: &str) -> Option<NodeId> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use delaymq_core::replication::{Reading, Register, Version};
+    use delaymq_core::replication::{Reading, Register, Unfit, Version};
     use delaymq_core::units::{Epoch, Sequence};
 
     use super::*;
@@ -210,7 +210,8 @@ mod tests {
             durable: Sequence(1),
             leader: None,
             accepts_publishes: false,
-            is_fit: true,
+            unfit: Vec::new(),
+            clock_ahead_ms: None,
             awaits_confirmation: false,
             reading: Some(Reading { coordinator: 1, version: Version(1), value }),
             copies: Vec::new(),
@@ -234,7 +235,7 @@ mod tests {
             (Snapshot { role: RoleName::Promoting, ..replica() }, "leads the group already"),
             (Snapshot { awaits_confirmation: true, ..replica() }, "confirm it first"),
             (Snapshot { reading: None, ..replica() }, "was not read yet"),
-            (Snapshot { is_fit: false, ..replica() }, "not fit"),
+            (Snapshot { unfit: vec![Unfit::Disk], ..replica() }, "not fit"),
         ] {
             let refused = promoted(ME, snapshot);
             assert!(refused.contains(words), "{refused}");
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn a_complete_node_is_promoted_also_if_it_is_not_fit_and_one_that_is_not_complete_is_not() {
         let with = |sync: &[NodeId], complete: &[NodeId]| {
-            let mut snapshot = Snapshot { is_fit: false, ..replica() };
+            let mut snapshot = Snapshot { unfit: vec![Unfit::Disk], ..replica() };
             let reading = snapshot.reading.as_mut().unwrap();
             reading.value.sync = sync.iter().copied().collect();
             reading.value.complete = complete.iter().copied().collect();

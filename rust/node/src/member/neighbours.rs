@@ -153,7 +153,15 @@ mod tests {
     #[test]
     fn a_copy_is_forgotten_after_the_time_for_which_the_log_is_kept_for_it() {
         let node = NodeId([1; 16]);
-        let silent = |silent_ms| CopyKnown { node, durable: None, silent_ms, is_matched: false, has_diverged: false };
+        let silent = |silent_ms| CopyKnown {
+            node,
+            durable: None,
+            silent_ms,
+            is_matched: false,
+            has_diverged: false,
+            clock_offset_ms: None,
+            is_clock_apart: false,
+        };
         assert!(!is_long_silent(&silent(KEPT_FOR_SILENT_MS - 1)));
         assert!(is_long_silent(&silent(KEPT_FOR_SILENT_MS)));
     }
