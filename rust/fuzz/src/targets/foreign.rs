@@ -65,6 +65,7 @@ fn take(appender: &mut SegmentAppender, batch: &[u8]) -> Result<Option<u64>, Str
             | Error::Fenced { .. }
             | Error::Diverged { .. }
             | Error::InvalidArgument { .. }
+            | Error::NewerFormat { .. }
             | Error::TooLarge { .. },
         ) => same("the log behind a refusal", &before, &(appender.written(), appender.chain())).map(|()| None),
         Err(error) => Err(format!("a batch of another copy: {error}")),

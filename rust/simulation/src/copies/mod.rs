@@ -15,6 +15,7 @@ mod register;
 mod rest;
 mod snapshots;
 mod stores;
+mod transfers;
 mod troubles;
 
 use std::collections::BTreeSet;
@@ -29,8 +30,8 @@ pub use self::machine::{Answered, Machine, Mark, Marks};
 pub use self::numbers::Numbers;
 pub use self::plan::Plan;
 use self::register::{Answer, SimulatedRegister};
-use self::snapshots::Snapshots;
 pub use self::stores::StoreMachine;
+use self::transfers::Transfers;
 use crate::chance::{Chance, TraceHash};
 
 /// How a history ended.
@@ -62,7 +63,7 @@ pub struct Copies<M> {
     chance: Chance,
     hosts: Vec<Host<M>>,
     letters: Vec<Letter>,
-    snapshots: Snapshots,
+    snapshots: Transfers,
     register: SimulatedRegister,
     /// Answers on their way, to one life of a node.
     answers: Vec<(NodeId, u64, Answer)>,
@@ -101,7 +102,7 @@ impl<M: Machine> Copies<M> {
             chance,
             hosts,
             letters: Vec::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Transfers::default(),
             register: SimulatedRegister::new(first),
             answers: Vec::new(),
             checker: Checker::new(min_copies),

@@ -1,31 +1,14 @@
 //! Snapshots on their way: a node that lags is sent the files of the primary now and then, although the log has what it lacks.
 
-use std::collections::BTreeMap;
-
-use delaymq_core::replication::{Event, Message, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{Event, Message, NodeId, SnapshotOffer};
 use delaymq_core::units::Epoch;
 
 use super::machine::Machine;
+use super::transfers::Receiving;
 use super::{Copies, Letter};
 
 /// In so many of a hundred shipments a snapshot is offered instead. A node that knows of more than its checkpoint does not take it.
 const OFFERED_PERCENT: u64 = 30;
-
-/// The parts of the snapshots that were offered. They come at once, and are as they were when they were offered.
-#[derive(Default)]
-pub(super) struct Snapshots {
-    parts: BTreeMap<u64, Vec<SnapshotPiece>>,
-    number: u64,
-    /// What the node at a place receives.
-    receiving: BTreeMap<usize, Receiving>,
-}
-
-struct Receiving {
-    life: u64,
-    from: NodeId,
-    exchange: (Epoch, u64),
-    offer: SnapshotOffer,
-}
 
 impl<M: Machine> Copies<M> {
     /// Offers a snapshot. False if there is none, or if it is not the time for one.

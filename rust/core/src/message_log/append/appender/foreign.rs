@@ -107,7 +107,10 @@ fn check_foreign(batch: &mut [u8], end: &Cursor, stream: &Stream) -> Result<Fore
         let found = format!("other bytes in the record at offset {at}, which is no message");
         return Err(refused("whole payloads of all facts but messages", found));
     }
-    newer?;
+    newer.map_err(|error| match error {
+        Error::Corrupt { found, .. } => refused("an epoch of a format from 1 on", found),
+        other => other,
+    })?;
     for padding in paddings {
         batch.get_mut(padding).unwrap_or_default().fill(0);
     }
