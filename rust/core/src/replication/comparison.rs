@@ -36,8 +36,10 @@ impl Node {
         let clocks: Vec<Measured> = [own].into_iter().chain(others).collect();
         let Some(group) = of_group(&clocks) else { return };
         for member in primary.members.values_mut() {
-            member.clock_ahead_ms = known(member).map_or(0, |clock| certain_ms(clock, group));
-            member.is_clock_apart = is_apart(member.is_clock_apart, member.clock_ahead_ms);
+            // A node that was not measured lately keeps what it knows of its clock.
+            member.clock_ahead_ms = known(member).map(|clock| certain_ms(clock, group));
+            let is_apart = |ahead_ms| is_apart(member.is_clock_apart, ahead_ms);
+            member.is_clock_apart = member.clock_ahead_ms.is_some_and(is_apart);
         }
         self.clock.compare(certain_ms(own, group));
     }

@@ -35,7 +35,7 @@ pub(super) struct Member {
     /// Its wall clock.
     pub(super) clock: Option<Measured>,
     /// How far its clock is at least ahead of the group's.
-    pub(super) clock_ahead_ms: i64,
+    pub(super) clock_ahead_ms: Option<i64>,
     pub(super) is_clock_apart: bool,
 }
 
@@ -51,7 +51,7 @@ impl Member {
             beat_end: Sequence(0),
             awaited: None,
             clock: None,
-            clock_ahead_ms: 0,
+            clock_ahead_ms: None,
             is_clock_apart: false,
         }
     }

@@ -114,7 +114,7 @@ pub enum Message {
         beat: u64,
         /// How far the wall clock of the replica is at least ahead of that of the group, in milliseconds; less than 0 if it
         /// is behind.
-        ahead_ms: i64,
+        ahead_ms: Option<i64>,
     },
     /// A replica says how much of the primary's log is on its disk. It also answers heartbeats so.
     Synced {

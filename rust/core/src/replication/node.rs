@@ -198,7 +198,9 @@ impl Node {
             }
             Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms } => {
                 if self.hears(from, (epoch, attempt), log, out) {
-                    self.clock.compare(ahead_ms);
+                    if let Some(ahead_ms) = ahead_ms {
+                        self.clock.compare(ahead_ms);
+                    }
                     self.answer_heartbeat(end, committed, beat, log, out);
                 }
             }

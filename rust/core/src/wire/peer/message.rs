@@ -18,7 +18,7 @@
 //!
 //! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
 //! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files are a count (`u32`), and for each its path, as a
-//! blob, and its length (`u64`).
+//! blob, and its length (`u64`). An `ahead_ms` that is not known is the least `i64`.
 
 use bytes::BufMut;
 
@@ -42,6 +42,8 @@ const PATH_BYTES_MAX: usize = 255;
 const FILE_BYTES: usize = 12;
 /// The most bytes of one part of a snapshot, without its zeros.
 pub const PIECE_BYTES_MAX: usize = 4 << 20;
+/// In the place of `ahead_ms`: the clock was not measured.
+const UNKNOWN_MS: i64 = i64::MIN;
 /// Bytes of an epoch in a history.
 const EPOCH_BYTES: usize = 16;
 
@@ -110,7 +112,7 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
             put_blob(out, "batches", BATCHES_BYTES_MAX, bytes)?;
         }
         Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms } => {
-            put(*epoch, &[*attempt, end.0, committed.0, *beat, ahead_ms.cast_unsigned()]);
+            put(*epoch, &[*attempt, end.0, committed.0, *beat, ahead_ms.unwrap_or(UNKNOWN_MS).cast_unsigned()]);
         }
         Message::Synced { epoch, attempt, end, beat, wall } => put(*epoch, &[*attempt, end.0, *beat, wall.0]),
         Message::Resend { epoch, attempt, from } => put(*epoch, &[*attempt, from.0]),
@@ -168,6 +170,7 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
         HEARTBEAT => {
             let (end, committed) = (sequence("end")?, sequence("committed")?);
             let (beat, ahead_ms) = (reader.u64("beat")?, reader.u64("ahead_ms")?.cast_signed());
+            let ahead_ms = Some(ahead_ms).filter(|ahead_ms| *ahead_ms != UNKNOWN_MS);
             Message::Heartbeat { epoch, attempt, end, committed, beat, ahead_ms }
         }
         SYNCED => {

@@ -84,7 +84,7 @@ fn samples() -> Vec<PeerFrame> {
             end: Sequence(0x88),
             committed: Sequence(0x99),
             beat: 0xcc,
-            ahead_ms: -0xdd,
+            ahead_ms: Some(-0xdd),
         },
         Message::Synced { epoch, attempt, end: Sequence(0xaa), beat: 0xcc, wall: Millis(0xee) },
         Message::Resend { epoch, attempt, from: Sequence(0xbb) },
@@ -342,9 +342,14 @@ fn any_message() -> impl Strategy<Value = Message> {
             1 => Message::Promised { epoch, attempt, answer: first, history },
             2 => Message::Match { epoch, attempt, answer: first, last_epoch: Epoch(last), end: two },
             3 => Message::Batches { epoch, attempt, from: one, committed: two, bytes },
-            4 => {
-                Message::Heartbeat { epoch, attempt, end: one, committed: two, beat: first, ahead_ms: -i64::from(last) }
-            }
+            4 => Message::Heartbeat {
+                epoch,
+                attempt,
+                end: one,
+                committed: two,
+                beat: first,
+                ahead_ms: Some(-i64::from(last)).filter(|ahead_ms| *ahead_ms % 2 == 0),
+            },
             5 => Message::Synced { epoch, attempt, end: one, beat: second, wall: Millis(u64::from(last)) },
             6 => Message::Resend { epoch, attempt, from: one },
             7 => Message::Unmatched { epoch },
