@@ -9,7 +9,7 @@ use delaymq_coordinator::Coordinator;
 use delaymq_core::message_log::{Identity, OPENING_SEGMENT_BYTES, Stream};
 use delaymq_core::replication::{GroupState, NodeId, Reading, Register, SwapAnswer, Version};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Follower, read_identity};
+use delaymq_core::store::{Follower, adopt_snapshot, read_identity};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{FileStorage, Options, StoreLock};
 
@@ -41,6 +41,8 @@ pub fn continue_group(
     let reading = register.read()?.ok_or_else(|| NodeError::NoGroup { register: place.clone() })?;
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
     let _lock = StoreLock::take(path)?;
+    // A process may have ended while a snapshot took the place of the copy.
+    adopt_snapshot(storage.as_ref())?;
     let identity = read_identity(storage.as_ref())?;
     if identity.node != node.0 || !identity.clustered {
         let its_node = format!("the copy of the node {}", NodeId(identity.node));

@@ -27,7 +27,7 @@ fn a_node_that_stops_reading_fills_its_own_queue_and_is_then_ended() {
 
     let (epoch, from) = (Epoch(1), Sequence(1));
     let batch = Message::Batches { epoch, attempt: 1, from, committed: from, bytes: vec![7; BATCH_BYTES] };
-    let beat = Message::Heartbeat { epoch, attempt: 1, end: from, committed: from, beat: 1, ahead_ms: 0 };
+    let beat = Message::Heartbeat { epoch, attempt: 1, end: from, committed: from, beat: 1, ahead_ms: Some(0) };
     let link = || one.peers.status().into_iter().find(|link| link.address == address).unwrap();
     let mut sent = 0;
     let refused = loop {
