@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use delaymq_core::planted::Planted;
@@ -15,6 +16,9 @@ use crate::planting::Everywhere;
 use crate::support::group::{end, primary_at, standby_of, standby_with};
 use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use crate::support::{PATIENCE, eventually, is_closed, metric, options, page, serve, serve_with};
+
+/// Faults of relays are planted for all threads, so one test of them runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn value_of(standby: &Standby, name: &str) -> u64 {
     let (_, text) = page(standby.http_address().unwrap(), "GET /metrics");
@@ -32,6 +36,7 @@ fn waiting(standby: &Standby, before: u64) -> Qmq {
 
 #[test]
 fn qmq_clients_are_relayed_both_ways() {
+    let _alone = ALONE.lock();
     let served = serve();
     let standby = standby_of(served.server.address());
     let mut consumer = Qmq::to(standby.address());
@@ -55,6 +60,7 @@ fn qmq_clients_are_relayed_both_ways() {
 
 #[test]
 fn a_relay_ends_with_the_primary_with_a_change_of_it_and_with_the_standby() {
+    let _alone = ALONE.lock();
     let (served, other) = (serve(), serve());
     let standby = standby_of(served.server.address());
     let first = waiting(&standby, 0);
@@ -94,6 +100,7 @@ fn a_relay_ends_with_the_primary_with_a_change_of_it_and_with_the_standby() {
 
 #[test]
 fn a_client_is_closed_where_no_primary_is_known_or_reached() {
+    let _alone = ALONE.lock();
     let standby = standby_with(options());
     let closes = || {
         let mut qmq = Qmq::to(standby.address());
@@ -114,6 +121,7 @@ fn a_client_is_closed_where_no_primary_is_known_or_reached() {
 
 #[test]
 fn standbys_that_take_each_other_for_the_primary_make_no_loop() {
+    let _alone = ALONE.lock();
     let (one, other) = each_others_primary();
     let alone = standby_with(options());
     alone.set_primary(Some(primary_at(alone.address())));
@@ -146,6 +154,7 @@ fn each_others_primary() -> (Standby, Standby) {
 
 #[test]
 fn the_addresses_of_qmq_clients_count_at_both_nodes() {
+    let _alone = ALONE.lock();
     let guarded = |from: &str| {
         let access = AccessOptions {
             token: Some(TokenHash::of(b"the token")),
@@ -167,6 +176,7 @@ fn the_addresses_of_qmq_clients_count_at_both_nodes() {
 
 #[test]
 fn a_client_that_does_not_read_is_closed_and_others_go_on() {
+    let _alone = ALONE.lock();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut limited = options();
     limited.connection.reader_ms_max = 300;
