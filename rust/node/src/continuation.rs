@@ -79,7 +79,7 @@ fn continue_in_register(
     identity: &Identity,
 ) -> Result<(u64, Version), NodeError> {
     let (value, node) = (&reading.value, NodeId(identity.node));
-    if value.complete.contains(&node) || value.sync.contains(&node) {
+    if value.names(node) {
         return Err(NodeError::Refused(format!(
             "the node {node} has every message that was answered as stored: start it, and promote it without a loss"
         )));

@@ -65,7 +65,7 @@ impl Shown {
             return refused(format!("the node {node} is connected: stop it first"));
         }
         let register = snapshot.reading.as_ref().map(|reading| &reading.value);
-        let is_named = register.is_some_and(|value| value.sync.contains(&node) || value.complete.contains(&node));
+        let is_named = register.is_some_and(|value| value.names(node));
         if !is_named && snapshot.copies.iter().all(|copy| copy.node != node) {
             return refused(format!("the group has no node {node}"));
         }
@@ -101,7 +101,7 @@ impl Shown {
         let Some(value) = snapshot.reading.as_ref().map(|reading| &reading.value) else {
             return refused("the register was not read yet".to_owned());
         };
-        if !value.complete.contains(&node) && !value.sync.contains(&node) {
+        if !value.names(node) {
             let names: Vec<String> = value.complete.iter().map(ToString::to_string).collect();
             return refused(format!(
                 "the node {node} lacks messages that were answered as stored. These nodes have all: {}. If they are gone for \

@@ -39,7 +39,7 @@ impl Node {
     /// is won, what it had on disk counts as before.
     pub(super) fn remove(&mut self, node: NodeId, accepts_loss: bool, log: &dyn LogView, out: &mut Vec<Action>) {
         let Some(known) = self.register() else { return };
-        let is_named = known.sync.contains(&node) || known.complete.contains(&node);
+        let is_named = known.names(node);
         if node == self.id || (known.is_last_holder(node) && !accepts_loss) {
             return;
         }

@@ -181,7 +181,7 @@ impl Node {
         if value.epoch > primary.epoch {
             self.wait(out);
         } else if value.epoch == primary.epoch {
-            primary.removed.retain(|node| value.sync.contains(node) || value.complete.contains(node));
+            primary.removed.retain(|node| value.names(*node));
             primary.set = value.sync;
             self.forget_members();
             self.lead_further(log, out);

@@ -74,6 +74,11 @@ impl Register {
         Self { sync, complete, ..self.clone() }
     }
 
+    /// True if the node is in the set, or complete.
+    pub fn names(&self, node: NodeId) -> bool {
+        self.sync.contains(&node) || self.complete.contains(&node)
+    }
+
     /// True if no node but the primary and this one has every message that was answered as stored. Without copies, as
     /// with a `min_copies` of 1, there is nothing to lose.
     pub fn is_last_holder(&self, node: NodeId) -> bool {

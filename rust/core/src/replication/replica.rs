@@ -162,12 +162,13 @@ impl Node {
             out.push(Action::Send(from, Message::Refused { epoch: promised }));
             return false;
         }
+        let follows = self.follows(from, (epoch, attempt));
         let Some(replica) = self.replica() else { return false };
-        let is_led = epoch == promised && replica.primary == Some(from);
-        if is_led && replica.attempt == attempt && replica.stage == Stage::Following {
+        if follows {
             replica.heard_ms = now_ms;
             return true;
         }
+        let is_led = epoch == promised && replica.primary == Some(from);
         match replica.stage {
             // An earlier exchange, which is over, or a cut that ends soon.
             _ if is_led && attempt < replica.attempt => {}
@@ -248,14 +249,19 @@ impl Node {
     pub fn takes_snapshot(
         &self,
         primary: NodeId,
-        (epoch, attempt): (Epoch, u64),
+        exchange: (Epoch, u64),
         offer: &SnapshotOffer,
         log: &dyn LogView,
     ) -> bool {
+        let is_more = offer.end > log.end() && offer.committed >= self.committed;
+        self.follows(primary, exchange) && (is_more || is_on(Planted::SnapshotIsLess))
+    }
+
+    /// True if the node follows this primary in this epoch and exchange.
+    fn follows(&self, primary: NodeId, (epoch, attempt): (Epoch, u64)) -> bool {
         let Role::Replica(replica) = &self.role else { return false };
-        let is_led = epoch == self.promised && replica.primary == Some(primary);
-        let is_matched = is_led && replica.attempt == attempt && replica.stage == Stage::Following;
-        is_matched && (is_on(Planted::SnapshotIsLess) || offer.end > log.end() && offer.committed >= self.committed)
+        let known = (self.promised, replica.primary, replica.attempt, replica.stage);
+        known == (epoch, Some(primary), attempt, Stage::Following)
     }
 
     /// A snapshot has taken the place of the log, and the logs are matched again.

@@ -41,7 +41,7 @@ mod reopened_tests;
 mod tests;
 
 use crate::error::Result;
-use crate::storage::Storage;
+use crate::storage::{Storage, names_in};
 use crate::units::RunNumber;
 
 pub use block::BLOCK_ROWS;
@@ -80,10 +80,7 @@ pub fn run_path(number: RunNumber) -> String {
 
 /// The numbers of the existing runs, ascending. Empty if the folder does not exist.
 pub fn list_runs(storage: &dyn Storage) -> Result<Vec<RunNumber>> {
-    let names = match storage.list(RUN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
+    let names = names_in(storage, RUN_FOLDER)?;
     let mut numbers: Vec<RunNumber> = names
         .iter()
         .filter_map(|name| name.strip_suffix(".run"))

@@ -103,6 +103,14 @@ pub fn read_upto(file: &dyn StorageFile, offset: u64, length: usize) -> Result<V
     Ok(bytes)
 }
 
+/// The names of the files in a folder, sorted. An absent folder has none.
+pub fn names_in(storage: &dyn Storage, folder: &str) -> Result<Vec<String>> {
+    match storage.list(folder) {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        other => other,
+    }
+}
+
 const OF_IDENTITY: [Failpoint; 3] = [Failpoint::IdentityWritten, Failpoint::IdentitySynced, Failpoint::IdentityRenamed];
 const OF_CHECKPOINT: [Failpoint; 3] =
     [Failpoint::CheckpointWritten, Failpoint::CheckpointSynced, Failpoint::CheckpointRenamed];

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::BatchReader;
 use delaymq_core::run::LOAD_FOLDER;
+use delaymq_core::storage::names_in;
 use delaymq_core::store::{CHECKPOINT_FOLDER, KeptLog, OutgoingSnapshot, Shipment, archived_below};
 use delaymq_core::units::Sequence;
 
@@ -82,7 +83,7 @@ impl Shared {
     /// True if a node that lacks the log from `first` on gets files: it has nothing, and a checkpoint spares it the replay of the
     /// log, or facts of the log name other files, which are not sent with them.
     fn is_copied_by_files(&self, first: Sequence) -> Result<bool> {
-        let is_there = |folder: &str| self.storage.list(folder).map(|names| !names.is_empty());
+        let is_there = |folder: &str| names_in(self.storage.as_ref(), folder).map(|names| !names.is_empty());
         Ok(first == Sequence(1) && (is_there(CHECKPOINT_FOLDER)? || is_there(LOAD_FOLDER)?))
     }
 

@@ -174,7 +174,7 @@ impl Member {
     fn connect(&mut self) {
         let now = Instant::now();
         let register = self.parts.protocol.register();
-        let stays = |node| register.is_some_and(|value| value.sync.contains(&node) || value.complete.contains(&node));
+        let stays = |node| register.is_some_and(|value| value.names(node));
         self.parts.addresses.looked = Some(now);
         let Some(wanted) = self.parts.addresses.renew(&self.parts.peers.status(), stays, now) else { return };
         if let Err(error) = self.parts.peers.set_peers(wanted) {

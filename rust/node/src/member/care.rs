@@ -60,7 +60,7 @@ impl Member {
     /// The store keeps the log that other copies lack. A copy that is silent for long is not waited for.
     fn keep_log(&mut self) -> Result<(), NodeError> {
         let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return Ok(()) };
-        let is_awaited = |copy: &CopyKnown| !copy.has_diverged && copy.silent_ms < KEPT_FOR_SILENT_MS;
+        let is_awaited = |copy: &CopyKnown| !copy.has_diverged && !is_long_silent(copy);
         let copies = self.parts.protocol.copies_known();
         let first = copies.iter().filter(|copy| is_awaited(copy)).filter_map(|copy| copy.durable).min();
         Ok(store.keep_log_from(first.unwrap_or(Sequence(u64::MAX)))?)
@@ -177,4 +177,9 @@ impl Member {
         };
         *held(&self.parts.shown.snapshot) = snapshot;
     }
+}
+
+/// True if the log is no longer kept for the copy.
+pub(super) fn is_long_silent(copy: &CopyKnown) -> bool {
+    copy.silent_ms >= KEPT_FOR_SILENT_MS
 }

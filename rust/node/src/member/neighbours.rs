@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::{CopyKnown, Event, NodeId, Register, RoleName};
+use delaymq_core::replication::{Event, NodeId, Register, RoleName};
 use delaymq_peers::{Direction, PeerEvent};
 use delaymq_server::Primary;
 
 use super::Member;
-use super::care::KEPT_FOR_SILENT_MS;
+use super::care::is_long_silent;
 use crate::interface::NodeError;
 
 /// Reasons that are kept, so that each is reported once.
@@ -68,7 +68,7 @@ impl Member {
             return Ok(());
         }
         self.step(Event::Remove(node, accepts_loss))?;
-        let is_kept = |value: &Register| names(value, node) && !self.parts.protocol.is_removing(node);
+        let is_kept = |value: &Register| value.names(node) && !self.parts.protocol.is_removing(node);
         if self.parts.protocol.register().is_some_and(is_kept) {
             self.parts.reports.warn(format!("the node {node} was not removed: it is needed meanwhile"));
             return Ok(());
@@ -86,7 +86,7 @@ impl Member {
     /// waits until they have been silent for long.
     pub(super) fn forget_absent(&mut self) -> Result<(), NodeError> {
         let Some(value) = self.parts.protocol.register() else { return Ok(()) };
-        let is_absent = |node: &NodeId| !names(value, *node) && !self.is_connected(*node);
+        let is_absent = |node: &NodeId| !value.names(*node) && !self.is_connected(*node);
         let mut absent: BTreeSet<NodeId> = self.parts.known.iter().copied().filter(is_absent).collect();
         if absent.is_empty() {
             return Ok(());
@@ -137,18 +137,12 @@ impl Member {
     }
 }
 
-/// True if the register names the node.
-fn names(value: &Register, node: NodeId) -> bool {
-    value.sync.contains(&node) || value.complete.contains(&node)
-}
-
-fn is_long_silent(copy: &CopyKnown) -> bool {
-    copy.silent_ms >= KEPT_FOR_SILENT_MS
-}
-
 #[cfg(test)]
 mod tests {
+    use delaymq_core::replication::CopyKnown;
+
     use super::*;
+    use crate::member::care::KEPT_FOR_SILENT_MS;
 
     #[test]
     fn a_copy_is_forgotten_after_the_time_for_which_the_log_is_kept_for_it() {

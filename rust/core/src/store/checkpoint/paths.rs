@@ -1,7 +1,7 @@
 //! The paths of checkpoints.
 
 use crate::error::Result;
-use crate::storage::Storage;
+use crate::storage::{Storage, names_in};
 
 /// The folder of the checkpoints.
 pub const CHECKPOINT_FOLDER: &str = "checkpoints";
@@ -16,10 +16,7 @@ pub fn checkpoint_path(number: u32) -> String {
 /// # Errors
 /// Those of the storage.
 pub(in crate::store) fn list_checkpoints(storage: &dyn Storage) -> Result<Vec<u32>> {
-    let names = match storage.list(CHECKPOINT_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
+    let names = names_in(storage, CHECKPOINT_FOLDER)?;
     let mut numbers: Vec<u32> = names
         .iter()
         .filter_map(|name| name.strip_suffix(".checkpoint"))

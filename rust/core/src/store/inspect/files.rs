@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::message_log::{ASIDE_FOLDER, Hole, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, RunKind};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, names_in};
 use crate::store::checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 use crate::store::copies::snapshot::adoption::INCOMING_FOLDER;
 use crate::store::inspect::written::written;
@@ -93,10 +93,7 @@ pub(in crate::store) fn files_of(
     let mut files = Vec::new();
     let others = [ASIDE_FOLDER, PIN_FOLDER, INCOMING_FOLDER];
     for folder in ["", LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER].into_iter().chain(others) {
-        let names = match storage.list(folder) {
-            Err(error) if error.is_not_found() => continue,
-            other => other?,
-        };
+        let names = names_in(storage, folder)?;
         for name in names {
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             match storage.open(&path).and_then(|file| sizes_of(state, &path, file.as_ref())) {

@@ -12,7 +12,7 @@ use crate::record::command::Void;
 use crate::record::{Fact, decode};
 use crate::run::DamagedBlock;
 use crate::schedule_log::Cells;
-use crate::storage::Storage;
+use crate::storage::{Storage, names_in};
 use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
 use crate::store::checkpoint::paths::{checkpoint_path, list_checkpoints};
 use crate::store::checkpoint::snapshot::Snapshot;
@@ -62,10 +62,8 @@ pub fn verify_telling(
         }
     }
     verify_runs(storage.as_ref(), &identity.stream.id, &checkpoints, &mut found)?;
-    found.set_aside = match storage.list(ASIDE_FOLDER) {
-        Err(error) if error.is_not_found() => Vec::new(),
-        other => other?.iter().map(|name| format!("{ASIDE_FOLDER}/{name}")).collect(),
-    };
+    found.set_aside =
+        names_in(storage.as_ref(), ASIDE_FOLDER)?.iter().map(|name| format!("{ASIDE_FOLDER}/{name}")).collect();
     let older = if checkpoints.len() > 1 { checkpoints.first() } else { None };
     let newer = checkpoints.last();
     let mut target = older.and(newer).map(|read| (read.number, &read.snapshot));

@@ -1,7 +1,7 @@
 //! The files that readers and archives place in the store to hold back retention: pins and archive marks.
 
 use crate::error::Result;
-use crate::storage::Storage;
+use crate::storage::{Storage, names_in};
 use crate::units::{Millis, Sequence};
 
 /// The folder of pins: files that hold retention back.
@@ -22,10 +22,7 @@ pub struct Pin {
 /// # Errors
 /// The errors of the storage.
 pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
+    let names = names_in(storage, PIN_FOLDER)?;
     let pin = |name: String| {
         let expires = Millis(name.split_once('-')?.0.parse().ok()?);
         (expires > now).then_some(Pin { name, expires })
@@ -59,10 +56,7 @@ pub struct ArchiveMark {
 /// # Errors
 /// The errors of the storage.
 pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
+    let names = names_in(storage, PIN_FOLDER)?;
     let mark = |name: String| {
         let text = name.strip_prefix(ARCHIVED)?;
         let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::kept_files::KeptFiles;
 use crate::error::Result;
 use crate::run::{LOAD_FOLDER, LoadName};
-use crate::storage::Storage;
+use crate::storage::{Storage, names_in};
 use crate::store::state::State;
 use crate::store::state::load_jobs::LOAD_SWEPT_MS;
 use crate::units::Millis;
@@ -33,10 +33,7 @@ impl Sweep {
     /// # Errors
     /// The errors of the storage.
     pub fn sweep(&self, storage: &dyn Storage) -> Result<()> {
-        let names = match storage.list(LOAD_FOLDER) {
-            Err(error) if error.is_not_found() => return Ok(()),
-            other => other?,
-        };
+        let names = names_in(storage, LOAD_FOLDER)?;
         let mut has_removed = false;
         for name in names.iter().filter(|name| self.is_garbage(name)) {
             match storage.remove(&format!("{LOAD_FOLDER}/{name}")) {

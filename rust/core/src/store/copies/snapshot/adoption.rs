@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::names_in;
 use crate::error::{Error, Result, StorageFault};
 use crate::message_log::LOG_FOLDER;
 use crate::planted::{Planted, is_on};
 use crate::replication::SnapshotFile;
 use crate::run::{LOAD_FOLDER, RUN_FOLDER};
-use crate::storage::{Storage, StorageFile, read_upto, write_atomically};
+use crate::storage::{Storage, StorageFile, names_in, read_upto, write_atomically};
 use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
 
 /// The folder of the files that have come.

@@ -11,16 +11,5 @@ pub(in crate::store) mod adoption;
 pub(in crate::store) mod incoming;
 pub(in crate::store) mod outgoing;
 
-use crate::error::Result;
-use crate::storage::Storage;
-
 /// Bytes that are read, and sent, at once.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// The names of the files in a folder. An absent folder has none.
-fn names_in(storage: &dyn Storage, folder: &str) -> Result<Vec<String>> {
-    match storage.list(folder) {
-        Err(error) if error.is_not_found() => Ok(Vec::new()),
-        other => other,
-    }
-}

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{PIECE_BYTES, names_in};
+use super::PIECE_BYTES;
 use crate::error::{Error, Result};
 use crate::message_log::{Mark, Stream, list_segments, segment_path};
 use crate::replication::{SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use crate::run::{LOAD_FOLDER, LoadName};
-use crate::storage::{Storage, StorageFile, read_upto};
+use crate::storage::{Storage, StorageFile, names_in, read_upto};
 use crate::store::checkpoint::paths::checkpoint_path;
 use crate::store::recovery::newest::newest_checkpoint;
 use crate::units::{SegmentNumber, Sequence};
