@@ -3,8 +3,8 @@
 //! A heartbeat has the time of the primary's own clock, which only goes on. The answer returns it with the wall clock of the
 //! replica, which the replica read at some moment in between: half of the time in between is the error. So the primary knows
 //! all clocks. It tells each replica how far its clock is from that of the group, which is the clock that most nodes agree
-//! with. Where there is none, as of two nodes that disagree, it is the clock that is the least far: messages are then late
-//! rather than early.
+//! with. If no majority agrees, as of two nodes, it is the clock that is the least far: messages are then late rather than
+//! early.
 //!
 //! A clock is kept as its *start*: what it showed when the own clock of the node that measures showed 0. Between two
 //! measurements, the start changes if the clock is stepped, and only then.
@@ -118,7 +118,7 @@ impl OwnClock {
         self.is_apart = self.ahead_ms().is_some_and(|ahead_ms| is_apart(self.is_apart, ahead_ms));
     }
 
-    /// What it shows. 0 if that is not known.
+    /// The time that it shows. 0 if that is not known.
     pub(super) fn wall(&self, now_ms: u64) -> Millis {
         let wall = self.start_ms.zip(i64::try_from(now_ms).ok()).map(|(start, now)| start.saturating_add(now));
         Millis(wall.and_then(|wall| u64::try_from(wall).ok()).unwrap_or(0))

@@ -42,7 +42,7 @@ pub struct SnapshotPlace {
 /// A part of a file of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotPiece {
-    /// Where it begins.
+    /// The place where it begins.
     pub place: SnapshotPlace,
     /// It begins with so many bytes that are zero.
     pub zeros: u64,
@@ -170,7 +170,7 @@ pub enum Message {
         epoch: Epoch,
         /// The exchange that matched the logs.
         attempt: u64,
-        /// Where it begins.
+        /// The place where it begins.
         place: SnapshotPlace,
     },
     /// A primary sends a part of a snapshot.

@@ -153,7 +153,7 @@ fn a_removed_node_that_is_there_again_stays() {
     assert!(!node.is_removing(other(2)));
 }
 
-/// What a node of three claims, and when, if an operator asks for it at first, and the register names the second as the primary.
+/// The claim of a node of three, and its time, if an operator asks for it at first, and the register names the second as the primary.
 fn claims(value: &Register, is_promoted: bool) -> Option<(u64, Register)> {
     let mut node = opened(3);
     let value = Register { primary: other(2), ..value.clone() };

@@ -22,7 +22,7 @@ use crate::sync::{Instant, Mutex};
 /// How often the time is written for the next opening.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
 
-/// What is known of the time when a store begins.
+/// The time, as far as it is known when a store begins.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownTime {
     /// The last time in the log.

@@ -26,7 +26,7 @@ impl LogView for Store {
     }
 }
 
-/// What the disk of a store that leads has to do, and what it has done.
+/// The work of the disk of a store that leads: to be done, and done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskWork {
     /// A fact waits until it is written and durable, or a publish waits for a segment.

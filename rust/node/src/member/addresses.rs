@@ -1,4 +1,4 @@
-//! Where other nodes listen: by the settings, by what nodes say of themselves and of each other, and by an operator. So a new node
+//! The addresses of other nodes: by the settings, by what nodes say of themselves and of each other, and by an operator. So a new node
 //! at a new address is found by all, if its settings name one of the others.
 
 use std::collections::{BTreeMap, BTreeSet};

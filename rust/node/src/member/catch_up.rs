@@ -1,4 +1,4 @@
-//! What nodes get that lag: batches, or a snapshot if they lack more than the log has; and the snapshot that this node receives.
+//! Batches for nodes that lag, or a snapshot if they lack more than the log has; and the snapshot that this node receives.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Member {
                 }
                 // The store ends, and the protocol hears of it.
                 Err(Error::Closed | Error::Poisoned { .. }) => return,
-                // The store tells whether its disk has failed. What another node asks for must not end this one.
+                // The store tells whether its disk has failed. A request of another node must not end this one.
                 Err(error) => {
                     self.warn_of(
                         node,
@@ -152,7 +152,7 @@ impl Member {
     }
 
     fn ask(&self, from: NodeId, ask: &Message) {
-        // What is lost is asked for again.
+        // A lost part is asked for again.
         drop(self.parts.peers.send(from, ask));
     }
 }

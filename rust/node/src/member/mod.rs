@@ -78,7 +78,7 @@ pub(crate) struct Member {
     appended_bytes: usize,
     stopping: Option<Stopping>,
     stopped: Option<Stopped>,
-    /// What the disk of the store that leads has done, and since when it has not done more although there is something to do.
+    /// The work that the disk of the store that leads has done, and since when it has done no more although there is some.
     progress: ((Sequence, u64), Instant),
     is_fit: bool,
     began: Instant,

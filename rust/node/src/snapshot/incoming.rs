@@ -133,7 +133,7 @@ impl Incoming {
     /// Nothing is received any more, and what has come is removed.
     pub(crate) fn drop_files(&mut self) {
         if let Some(known) = self.receiving.take() {
-            // What cannot be removed now is removed before the next snapshot, or by the next process.
+            // Files that cannot be removed now are removed before the next snapshot, or by the next process.
             drop(known.snapshot.discard());
         }
     }

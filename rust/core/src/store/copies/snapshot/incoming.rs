@@ -33,7 +33,7 @@ pub struct IncomingSnapshot {
 }
 
 impl IncomingSnapshot {
-    /// Begins to receive a snapshot. What is left of an earlier one is removed.
+    /// Begins to receive a snapshot. The files of an earlier one are removed.
     ///
     /// # Errors
     /// `InvalidArgument` naming `snapshot` if it has a file that no snapshot has; `Storage` if the disk has no room for it; those of the
@@ -72,13 +72,13 @@ impl IncomingSnapshot {
         clear(self.storage.as_ref())
     }
 
-    /// Where the next part begins. `None` if everything has come.
+    /// The place where the next part begins. `None` if everything has come.
     pub fn next(&self) -> Option<SnapshotPlace> {
         let (number, file, offset) = (self.offer.number, self.file, self.offset);
         self.length().map(|_| SnapshotPlace { number, file, offset })
     }
 
-    /// Where the next part begins after this one. `None` if this part is not the next, or the last one.
+    /// The place where the part after this one begins. `None` if this part is not the next, or the last one.
     pub fn next_after(&self, piece: &SnapshotPiece) -> Option<SnapshotPlace> {
         let length = self.length().filter(|_| self.next() == Some(piece.place))?;
         let offset = end_of(piece).min(length);
