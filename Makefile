@@ -14,6 +14,8 @@ TEST_PROFILE ?= dev-opt
 SOAK_SEEDS ?= 50000
 SOAK_COPIES ?= 2000000
 SOAK_FAILOVERS ?= 200
+# Minutes of a group on a busy machine, before the turns of it.
+SOAK_STEADY ?= 120
 # Processes that share the tests of Python, most of which wait.
 PYTEST_WORKERS ?= 6
 # Messages that are pending in `make bench-scale`.
@@ -269,8 +271,12 @@ etcd: $(TOOLS) ## The register of a group of copies in a real etcd of three memb
 failovers: $(TOOLS) $(INSTALLED) ## Kill, pause, stop and hand over the primary of three nodes under load, FAILOVERS times (default 30); the ledger is judged
 	PYTHONPATH=tests $(BIN)/python tests/soak/failovers.py --failovers $(or $(FAILOVERS),30) $(ARGS)
 
+.PHONY: steadiness
+steadiness: $(TOOLS) $(INSTALLED) ## Three nodes on busy processors, each paused for 2 s now and then, MINUTES long (default 1): no node takes over from another
+	PYTHONPATH=tests $(BIN)/python tests/soak/steadiness.py --minutes $(or $(MINUTES),1) $(ARGS)
+
 .PHONY: soak
-soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_COPIES= SOAK_FAILOVERS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
+soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_COPIES= SOAK_FAILOVERS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SOAK_STEADY= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
 	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it "$$1::" -- --ignored; }; \
@@ -283,6 +289,7 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	part "small worlds" quietly . $(SIMULATION) --small-worlds $(SOAK_STATES); \
 	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=$(SOAK_WAYS); \
 	part "stopped clocks" quietly "passed" stopped_clocks; \
+	part "a busy machine is no failover" quietly "^steadiness:" target steadiness MINUTES=$(SOAK_STEADY); \
 	if command -v java >/dev/null; then part "pipeline" quietly "^pipeline:" target pipeline; \
 	  else echo "pipeline: NOT RUN, there is no java"; fi; \
 	part "merging" quietly "^test result" ignored merging; \
@@ -365,7 +372,8 @@ ci-programs:
 
 ci-failovers:
 	@$(PARTS) \
-	part "failovers" logged failovers failovers
+	part "failovers" logged failovers failovers; \
+	part "steadiness" logged steadiness steadiness
 
 ci-rust:
 	@$(PARTS) \

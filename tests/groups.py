@@ -191,10 +191,11 @@ def paused(*nodes: Served) -> Iterator[None]:
 
 
 class Traffic:
-    """A client that publishes all the time, and another one that consumes; and what was answered and seen."""
+    """A client that publishes one message after the other, another that consumes, and what was answered and seen."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, rest_seconds: float = 0) -> None:
         self._stopping = threading.Event()
+        self._rest_seconds = rest_seconds
         self.answered: set[str] = set()
         self.seen: Counter[str] = Counter()
         self.unmarked: Counter[str] = Counter()
@@ -219,6 +220,7 @@ class Traffic:
                 continue
             self.answered.add(name)
             number += 1
+            self._stopping.wait(self._rest_seconds)
 
     def _consume(self) -> None:
         while (message := self._messages.get()) is not None:
@@ -264,8 +266,8 @@ class Traffic:
 
 
 @contextmanager
-def traffic(url: str, token: str | None = None) -> Iterator[Traffic]:
-    flowing = Traffic(url, token)
+def traffic(url: str, token: str | None = None, rest_seconds: float = 0) -> Iterator[Traffic]:
+    flowing = Traffic(url, token, rest_seconds)
     try:
         yield flowing
     finally:
