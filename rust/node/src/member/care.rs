@@ -8,6 +8,7 @@ use delaymq_core::units::Sequence;
 use delaymq_engine::{CopyCount, Intake};
 use delaymq_server::Stopped;
 
+use super::disk_watch::DISK_HANGS;
 use super::{Member, Stopping, wall_clock};
 use crate::held;
 use crate::interface::NodeError;
@@ -15,8 +16,6 @@ use crate::status::Snapshot;
 
 /// How often what others look at is renewed while nothing happens.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// A store that leads and waits for so long for a write, a sync or a segment has a disk that hangs.
-const DISK_HANGS: Duration = Duration::from_secs(2);
 /// A node whose disk has hung does not lead for so long, if another node may: longer than it takes others to take over.
 const UNFIT_FOR: Duration = Duration::from_secs(10);
 /// A server that does not stop in time is left, after its clients' patience and so long.
@@ -84,11 +83,7 @@ impl Member {
         if let Some(reason) = store.failure() {
             return Err(Error::Poisoned { reason }.into());
         }
-        let (work, now) = (store.disk_work(), Instant::now());
-        if !work.is_awaited || work.done != self.progress.0 {
-            self.progress = (work.done, now);
-        }
-        let hangs = now.duration_since(self.progress.1) >= DISK_HANGS;
+        let hangs = self.disk_watch.hangs(store.disk_work(), Instant::now());
         if hangs == self.is_fit { self.set_fit(!hangs) } else { Ok(()) }
     }
 

@@ -7,6 +7,7 @@ mod addresses;
 mod care;
 mod catch_up;
 mod clocks;
+mod disk_watch;
 mod neighbours;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +16,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delaymq_core::message_log::Promise;
 use delaymq_core::replication::{Action, Event, LogView, Message, Node as Protocol, NodeId, RoleName};
-use delaymq_core::units::{Epoch, Millis, Sequence};
+use delaymq_core::units::{Epoch, Millis};
 use delaymq_engine::{CopyCount, Intake};
 use delaymq_peers::Peers;
 use delaymq_server::{Primary, Stopped};
 
 pub(crate) use self::addresses::Addresses;
+use self::disk_watch::DiskWatch;
 use crate::copy::Copy;
 use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
@@ -78,8 +80,7 @@ pub(crate) struct Member {
     appended_bytes: usize,
     stopping: Option<Stopping>,
     stopped: Option<Stopped>,
-    /// The work that the disk of the store that leads has done, and since when it has done no more although there is some.
-    progress: ((Sequence, u64), Instant),
+    disk_watch: DiskWatch,
     is_fit: bool,
     began: Instant,
     shown_at: Instant,
@@ -112,7 +113,7 @@ impl Member {
             appended_bytes: 0,
             stopping: None,
             stopped: None,
-            progress: ((Sequence(0), 0), now),
+            disk_watch: DiskWatch::new(now),
             is_fit: true,
             began: now,
             shown_at: now,
@@ -153,7 +154,9 @@ impl Member {
                 self.rest()?;
             }
             if ticked.elapsed() >= TICK {
-                if ticked.elapsed() >= STALLED {
+                let passed = ticked.elapsed();
+                if passed >= STALLED {
+                    self.disk_watch.stood_still(passed, Instant::now());
                     self.hear_of_all()?;
                 }
                 ticked = Instant::now();
@@ -310,7 +313,7 @@ impl Member {
     fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), NodeError> {
         self.shipments.clear();
         (self.intake, self.appended_bytes) = (None, 0);
-        self.progress = ((Sequence(0), 0), Instant::now());
+        self.disk_watch = DiskWatch::new(Instant::now());
         self.parts.copy.begin(epoch, self.parts.protocol.clock_ahead_ms())?;
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
         Ok(())
