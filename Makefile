@@ -77,6 +77,7 @@ DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
+UNOPTIMISED := delaymq was built without optimisation
 # A build in which faults can be planted and that ends itself at failpoints; nobody is given it.
 PLANTED := target/planted/.built
 PLANTED_FOLDER := target/$(if $(filter dev,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
@@ -133,11 +134,11 @@ dev: $(TOOLS) ## Install this folder for development: Python files are used wher
 	$(BIN)/maturin develop --release --locked
 
 .PHONY: test
-test: ## Run the tests of Rust and, next to them, those of Python against the wheel of dist/; each lane's log is in target/ci
+test: ## Run the tests of Rust and, next to them, those of Python, all on one test build; each lane's log is in target/ci
 	@$(PARTS) \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS) $(BUILDING); \
-	part "programs of the tests, and the wheel" lanes test-programs test-wheel; \
-	part "tests" lanes test-rust test-python
+	part "programs of the tests" $(MAKE) --no-print-directory test-programs; \
+	part "tests" lanes test-rust test-python-of-build
 
 .PHONY: test-rust
 test-rust: $(TOOLS)
@@ -151,21 +152,26 @@ test-programs: $(TOOLS)
 	cargo test $(TESTED) --no-run
 	$(MAKE) --no-print-directory $(FUZZED) $(PLANTED) $(SIMULATION)
 
-.PHONY: test-wheel
-test-wheel: $(INSTALLED)
+# All of them but the rules of the house, which `make lint` checks. They run at least as many lines of the package as pyproject.toml says.
+define PYTEST
+$(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable --durations=20 --ignore tests/test_tidy.py
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report)
+endef
 
 .PHONY: test-python
-# All of them but the rules of the house, which `make lint` checks. They run at least as many lines of the package as pyproject.toml says.
-test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED)
-ifeq ($(strip $(PYTEST_ARGS)),)
-	$(BIN)/coverage erase
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable --durations=20 \
-	  --ignore tests/test_tidy.py
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
-else
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest $(PYTEST_ARGS)
-endif
+test-python: export DELAYMQ_WHEEL = $(shell ls dist/*.whl)
+test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED) ## The tests of Python against the wheel of dist/; PYTEST_ARGS=
+	$(PYTEST)
+
+# Against the build that the tests of Rust use, which warns that it is no release. A release takes a third of the time of `make test` to compile.
+.PHONY: test-python-of-build
+test-python-of-build: export PYTHONPATH = $(CURDIR)/target/planted/packages
+test-python-of-build: export PYTHONWARNINGS = ignore:$(UNOPTIMISED)
+test-python-of-build: export PYTEST_ADDOPTS = -W "ignore:$(UNOPTIMISED):RuntimeWarning"
+test-python-of-build: $(TOOLS) $(FUZZED) $(PLANTED)
+	$(PYTEST)
 
 .PHONY: test-benches
 test-benches: $(TOOLS) $(INSTALLED) ## Run each bench of the suites once, so that they cannot rot; those of Rust run with its tests
@@ -450,8 +456,9 @@ $(PLANTED): $(BUILDING) $(WHEEL_SOURCES)
 	rm -rf $(@D)
 	mkdir -p $(@D)/packages
 	cargo build $(TESTED) --lib --bins --example tortured
-	cp -r python/delaymq $(@D)/packages/
+	cp -r python/delaymq python/pyspark_delaymq python/pytest_delaymq $(@D)/packages/
 	rm -f $(@D)/packages/delaymq/_core*.so
+	$(BIN)/maturin pep517 write-dist-info --metadata-directory $(@D)/packages --interpreter $(BIN)/python
 	cp $(PLANTED_FOLDER)/lib_core.so $(@D)/packages/delaymq/_core.abi3.so
 	cp $(PLANTED_FOLDER)/examples/tortured $(PLANTED_PROGRAM)
 	cp $(PLANTED_FOLDER)/delaymq-amnesia $(@D)/

@@ -156,7 +156,7 @@ def test_the_bill_of_one_wheel_is_the_same_each_time(tmp_path: Path) -> None:
 def test_a_wheel_that_was_built_has_its_bill_beside_it() -> None:
     built = os.environ.get("DELAYMQ_WHEEL")
     if built is None:
-        pytest.skip("needs DELAYMQ_WHEEL, the wheel that was built: `make test` gives it")
+        pytest.skip("needs DELAYMQ_WHEEL, the wheel that was built: `make test-python` gives it")
     wheel = ROOT / built
     bill = json.loads(wheel.with_suffix(".cdx.json").read_text())
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()

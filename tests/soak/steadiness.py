@@ -30,9 +30,8 @@ REST_SECONDS = 0.01
 """Between two publishes, so that hours of them fit into the memory of the client."""
 
 
-def compute(until: float, niceness: int) -> None:
-    """Computes for nine tenths of the time, with so much less priority than others."""
-    os.nice(niceness)
+def compute(until: float) -> None:
+    """Computes for nine tenths of the time."""
     while time.monotonic() < until:
         end = time.monotonic() + BUSY_SECONDS
         while time.monotonic() < end:
@@ -41,10 +40,10 @@ def compute(until: float, niceness: int) -> None:
 
 
 @contextmanager
-def busy_processors(until: float, niceness: int) -> Iterator[None]:
-    """Keeps each processor busy, at most until this time of the monotonic clock."""
+def busy_processors(until: float, count: int) -> Iterator[None]:
+    """Keeps so many processors busy, at most until this time of the monotonic clock."""
     make = multiprocessing.get_context("spawn").Process
-    computing = [make(target=compute, args=(until, niceness), daemon=True) for _ in range(os.cpu_count() or 1)]
+    computing = [make(target=compute, args=(until,), daemon=True) for _ in range(count)]
     for process in computing:
         process.start()
     try:
@@ -102,7 +101,7 @@ def pause_by_chance(group: Group, flowing: Traffic, minutes: float, chance: rand
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--niceness", type=int, default=0, help="of what computes; 19 on a machine that is busy anyway")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that compute; 0 on a busy machine")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args()
     print(f"steadiness: seed {chosen.seed}", flush=True)
@@ -111,7 +110,7 @@ def main() -> int:
         with Group(folder, in_file(folder)) as group:
             group.start()
             until = time.monotonic() + (chosen.minutes + 10) * 60
-            with busy_processors(until, chosen.niceness), traffic(group.url, rest_seconds=REST_SECONDS) as flowing:
+            with busy_processors(until, chosen.processes), traffic(group.url, rest_seconds=REST_SECONDS) as flowing:
                 flowing.await_more()
                 before = processor_ticks()
                 done = pause_by_chance(group, flowing, chosen.minutes, random.Random(chosen.seed))
