@@ -15,14 +15,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload, runtime_checkable
 
 from delaymq._arguments.subjects import subscribed
-from delaymq._verbs import storing
+from delaymq._verbs import recurring
 from delaymq._verbs.calls import with_options_of
 from delaymq.message import Publish
 
 if TYPE_CHECKING:
     from delaymq._arguments.subjects import Subjects, SubscribeOptions
     from delaymq._asyncio.message import AsyncMessage
-    from delaymq._verbs.storing import ColumnOptions, RecurOptions
+    from delaymq._verbs.recurring import RecurOptions
+    from delaymq._verbs.storing import ColumnOptions
     from delaymq.durations import Duration
     from delaymq.message import Message, PublishOptions
     from delaymq.pending import LookedUp
@@ -112,7 +113,7 @@ class DelayQueue(Protocol):
         command_id: str | None = None,
     ) -> list[Moved]: ...
     def look_up_key(self, subject: str, key: str) -> LookedUp: ...
-    @with_options_of(storing.recur)
+    @with_options_of(recurring.recur)
     def recur(
         self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
     ) -> Recurring: ...
@@ -216,7 +217,7 @@ class AsyncDelayQueue(Protocol):
         command_id: str | None = None,
     ) -> list[Moved]: ...
     async def look_up_key(self, subject: str, key: str) -> LookedUp: ...
-    @with_options_of(storing.recur)
+    @with_options_of(recurring.recur)
     async def recur(
         self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
     ) -> Recurring: ...

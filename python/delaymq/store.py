@@ -6,31 +6,29 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Self, Unpack
 
 from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
-from delaymq._store.administration import Administration
 from delaymq._store.closing import Closing
 from delaymq._store.lifecycle import Lifecycle
-from delaymq._store.pending import PendingMessages
 from delaymq._store.publishing import Publishing
 from delaymq._store.recovery import Durability, OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
-from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
+from delaymq._verbs.methods import Methods
+from delaymq._verbs.pending import pending_filter
 from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.receipt import Moved, Outcome, Receipt
+from delaymq.pending import PAGE, PendingList
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
 __all__ = ["Durability", "Progress", "Status", "Store", "open_store"]
 
 
-class Store(Publishing, Administration, PendingMessages, Closing):
+class Store(Publishing, Methods, Closing):
     """A folder of durable messages, each of which is delivered when it is due.
 
     Threads may share a store; a forked child may not use it. Close it, or use it as a context manager.
@@ -92,71 +90,42 @@ class Store(Publishing, Administration, PendingMessages, Closing):
         """The folder of the store."""
         return self._path
 
-    def cancel(self, receipt: Receipt) -> Outcome:
-        """Cancels a message that is still pending, for all groups. The answer is durable.
+    def pending(
+        self,
+        subject: str | None = None,
+        *,
+        prefix: str | None = None,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        after: str | None = None,
+    ) -> PendingList:
+        """Lists pending messages in order of due time and sequence, while the store works on.
 
-        Raises:
-            WrongType: `receipt` is not a `Receipt`; `Receipt.parse` reads one from text.
-            ForeignReceipt: Another store gave out the receipt.
-            InvalidArgument: The receipt was altered: no store gave it out.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.cancel(receipt))
+        ::
 
-    def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
-
-        Raises:
-            WrongType: `receipts` is not an iterable of `Receipt`; nothing was cancelled.
-            ForeignReceipt: Another store gave out receipt `index`; nothing was cancelled.
-            InvalidArgument: A receipt was altered; nothing was cancelled.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.cancel_many(receipts))
-
-    def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
+            for one in store.pending(prefix="order."):
+                print(one.due, one.subject, one.receipt)
 
         Args:
-            receipt: The receipt of the message. It is not valid afterwards.
-            delay: A timedelta or seconds from now, as for `publish`.
-            at: An aware datetime instead; a past time means now.
+            subject: Only messages of this subject. An unknown subject has none.
+            prefix: Only subjects whose names begin with this. Without `subject` and `prefix`, all subjects that users
+                publish to; `"%"` lists the retries of groups, `""` everything.
+            due_from: Only messages due at this time or later, an aware datetime.
+            due_before: Only messages due before this time, an aware datetime.
+            after: Only messages behind the cursor of an earlier list (its `after`), also of before a restart.
 
         Returns:
-            The outcome, and the new receipt if the message was moved. The same call again (with the same receipt and
-            the same `at` or `delay`) has the same answer for ten minutes, within the last 1,048,576 moves. After that,
-            or with another time, the old receipt is not found.
+            An iterator that fetches a page at a time.
 
         Raises:
-            WrongType: `receipt` is not a `Receipt`, or the time has the wrong type; nothing was moved.
-            ForeignReceipt: Another store gave out the receipt.
-            InvalidArgument: The receipt was altered, neither or both of `delay` and `at` are given, or the time is out
-                of range as for `publish`; nothing was moved.
-            TooLarge: The delay does not fit into 63 bits of milliseconds.
-            Poisoned, Closed, ForkedProcess: As `publish`.
+            WrongType: An argument has the wrong type.
+            InvalidArgument: A time is naive, the range is reversed, both a subject and a prefix are given, the subject
+                is empty, or `after` is not a cursor of this store.
+            StorageError: The operating system refused to read, during iteration; the iteration can be continued.
+            Poisoned, Closed, ForkedProcess: As `publish`, also during iteration.
         """
-        return self._run(pending.move(receipt, delay, at))
-
-    def move_many(
-        self,
-        receipts: Iterable[Receipt],
-        *,
-        delay: Duration | Sequence[Duration] | None = None,
-        at: datetime | Sequence[datetime] | None = None,
-    ) -> list[Moved]:
-        """Gives pending messages another due time, with one wait for all; each has its own outcome, as `move` has.
-
-        Args:
-            receipts: The receipts of the messages.
-            delay: One delay for all, or a sequence with one for each.
-            at: One aware datetime for all, or a sequence with one for each.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge: As `move`; `index` is the refused one, and nothing was moved.
-            ForeignReceipt: Another store gave out receipt `index`; nothing was moved.
-            Poisoned, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.move_many(receipts, delay, at))
+        reader = _core.pending(self._core, pending_filter(subject, prefix, due_from, due_before), after)
+        return PendingList(lambda _: reader.next_page(PAGE), after)
 
     @with_options_of(subscribed)
     def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
@@ -193,14 +162,6 @@ class Store(Publishing, Administration, PendingMessages, Closing):
         )
         self._subscriptions.add(subscription)
         return subscription
-
-    def status(self) -> Status:
-        """The state of the store, as counts and flags; also after it is closed.
-
-        Raises:
-            ForkedProcess: The store was opened by the parent process.
-        """
-        return self._run(administration.status())
 
     def checkpoint(self) -> None:
         """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.

@@ -31,7 +31,7 @@ from delaymq import (
 )
 from delaymq._arguments import subjects
 from delaymq._store import recovery
-from delaymq._verbs import storing
+from delaymq._verbs import recurring, storing
 from delaymq.client import options as client_options
 from delaymq.message import PublishOptions
 from delaymq.protocols import AsyncConsumer, Consumer
@@ -40,45 +40,18 @@ TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, Async
 # What a store has of its folder, a client has not; and it is connected where a store is opened.
 OF_A_FOLDER = {"open", "path", "checkpoint", "pin"}
 OF_A_CONNECTION = {"connect", "url"}
-# What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
-COROUTINES = {
-    "load",
-    "recur",
-    "end_recurring",
-    "recurring",
-    "consumers",
-    "end_consumer",
-    "clock",
-    "accept_clock",
-    "publish",
-    "publish_many",
-    "cancel",
-    "cancel_many",
-    "cancel_key",
-    "move_key",
-    "cancel_keys",
-    "move_keys",
-    "look_up_key",
-    "look_up",
-    "look_up_many",
-    "pending_counts",
-    "forecast",
-    "move",
-    "move_many",
-    "status",
-    "checkpoint",
-    "close",
-    "get",
-    "flush",
-    "pin",
-    "groups",
-    "subjects",
-    "start_group",
-    "reset_group",
-    "remove_group",
-    "dead_letters",
-    "redrive",
-    "expire",
+# The methods of the asyncio twins that do not wait; every other one is a coroutine.
+NOT_WAITING = {
+    "open",
+    "connect",
+    "subscribe",
+    "pending",
+    "batches",
+    "ack",
+    "nack",
+    "dead_letter",
+    "extend",
+    "stop",
 }
 PAGE_LINES, PAGE_COLUMNS = 60, 100
 
@@ -146,7 +119,7 @@ def test_a_client_has_the_face_of_a_store(store: type, client: type) -> None:
     [
         (PublishOptions, Publish),
         (storing.ColumnOptions, storing.publish_many),
-        (storing.RecurOptions, storing.recur),
+        (recurring.RecurOptions, recurring.recur),
         (recovery.OpenArguments, recovery.OpenOptions.made),
         (subjects.SubscribeOptions, subjects.subscribed),
         (client_options.ConnectArguments, client_options.ClientOptions.made),
@@ -169,6 +142,8 @@ def test_the_signatures_name_each_option(kind: type) -> None:
     assert [(one.name, str(one.annotation)) for one in shown] == [(one.name, one.type) for one in fields]
     assert [one.default for one in shown[2:]] == [one.default for one in fields[2:]]
     assert {one.kind for one in shown[2:]} == {inspect.Parameter.KEYWORD_ONLY}
+    words = inspect.getdoc(Store.publish) or ""
+    assert [one.name for one in shown if f"\n    {one.name}: " not in words] == []
     recur = inspect.signature(method(kind, "recur")).parameters
     assert recur["name"].default is inspect.Parameter.empty
     assert (recur["zone"].default, recur["zone"].kind) == ("UTC", inspect.Parameter.KEYWORD_ONLY)

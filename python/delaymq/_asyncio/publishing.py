@@ -1,29 +1,24 @@
-"""Publishing to a store in this process, recurring messages, and bulk loads, for coroutines."""
+"""Publishing to a store in this process, for coroutines."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import Unpack, overload
 
 from delaymq import _core
 from delaymq._asyncio.event_loop import EventLoop
 from delaymq._verbs import storing
-from delaymq._verbs.calls import AsyncPart, with_options_of
-from delaymq._verbs.storing import ColumnOptions, RecurOptions
-from delaymq.bulk_load import Loaded
+from delaymq._verbs.calls import with_options_of
+from delaymq._verbs.storing import ColumnOptions
 from delaymq.durations import Duration
 from delaymq.message import Publish, PublishOptions
 from delaymq.receipt import Receipt, Receipts
-from delaymq.recurring import Recurring
-
-if TYPE_CHECKING:
-    from delaymq.loading import StagedRun
 
 TURN = 64  # publishes after which other tasks of the loop run
 
 
-class AsyncPublishing(AsyncPart):
+class AsyncPublishing:
     """The methods of `AsyncStore` that store messages."""
 
     _unblocked: _core.Unblocked
@@ -91,31 +86,3 @@ class AsyncPublishing(AsyncPart):
         if publishing.is_on_terms:
             return await self._event_loop.blocking.call(publishing.receipts)
         return publishing.receipts()
-
-    @with_options_of(storing.recur)
-    async def recur(
-        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
-    ) -> Recurring:
-        """Publishes a message again and again, as `delaymq.Store.recur`."""
-        return await self._run(storing.recur(subject, body, **options))
-
-    async def end_recurring(self, subject: str, name: str) -> bool:
-        """Ends a series, as `delaymq.Store.end_recurring`."""
-        return await self._run(storing.end_recurring(subject, name))
-
-    async def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`."""
-        return await self._run(storing.recurring(subject))
-
-    async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
-        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
-
-        If the coroutine is cancelled while it waits, the load is completed, or was never begun; the same load tells
-        which.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull, Poisoned,
-                Closed, ForkedProcess: As `delaymq.Store.load`.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        return await self._run(storing.load(job, runs))

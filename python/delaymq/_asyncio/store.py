@@ -7,15 +7,15 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import ParamSpec, Self, TypeVar, Unpack
 
+from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
-from delaymq._asyncio.administration import AsyncAdministration
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
-from delaymq._asyncio.pending import AsyncPendingMessages
+from delaymq._asyncio.pending import AsyncPendingList
 from delaymq._asyncio.publishing import AsyncPublishing
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.upkeep import abandon, schedule_expiry
@@ -24,12 +24,12 @@ from delaymq._store.closing import AsyncClosing
 from delaymq._store.lifecycle import Lifecycle
 from delaymq._store.recovery import OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
-from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
+from delaymq._verbs.methods import AsyncMethods
+from delaymq._verbs.pending import pending_filter
 from delaymq.durations import Duration
 from delaymq.errors import StoreError
-from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.status import Status
+from delaymq.pending import PAGE, Page
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -37,8 +37,7 @@ Answer = TypeVar("Answer")
 
 class AsyncStore(
     AsyncPublishing,
-    AsyncAdministration,
-    AsyncPendingMessages,
+    AsyncMethods,
     AsyncClosing,
 ):
     """A folder of durable messages, each delivered when it is due, for the coroutines of one event loop.
@@ -117,49 +116,28 @@ class AsyncStore(
         """The folder of the store."""
         return self._lifecycle.folder
 
-    async def cancel(self, receipt: Receipt) -> Outcome:
-        """Cancels a message that is still pending. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        return await self._run(pending.cancel(receipt))
-
-    async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        return await self._run(pending.cancel_many(receipts))
-
-    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a pending message another due time and a new receipt. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
-                `delaymq.Store.move`.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        return await self._run(pending.move(receipt, delay, at))
-
-    async def move_many(
+    def pending(
         self,
-        receipts: Iterable[Receipt],
+        subject: str | None = None,
         *,
-        delay: Duration | Sequence[Duration] | None = None,
-        at: datetime | Sequence[datetime] | None = None,
-    ) -> list[Moved]:
-        """Gives pending messages another due time, with one wait for all; each has its own outcome.
+        prefix: str | None = None,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        after: str | None = None,
+    ) -> AsyncPendingList:
+        """Lists pending messages, for `async for`, as `delaymq.Store.pending`.
 
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
-                `delaymq.Store.move_many`.
-            WrongLoop: This is not the loop that opened the store.
+        Invalid arguments raise at once, except `after`, which raises with the first page.
         """
-        return await self._run(pending.move_many(receipts, delay, at))
+        chosen = pending_filter(subject, prefix, due_from, due_before)
+        readers: list[_core.PendingReader] = []
+
+        def page() -> Page:
+            if not readers:
+                readers.append(_core.pending(self._core, chosen, after))
+            return readers[0].next_page(PAGE)
+
+        return AsyncPendingList(lambda _: self._call(page), after)
 
     @with_options_of(subscribed)
     def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
@@ -183,15 +161,6 @@ class AsyncStore(
             return subscription
 
         return Opening(subscribe)
-
-    async def status(self) -> Status:
-        """The state of the store, as counts and flags; also after it is closed.
-
-        Raises:
-            ForkedProcess: The store was opened by the parent process.
-            WrongLoop: This is not the loop that opened the store.
-        """
-        return await self._run(administration.status())
 
     async def checkpoint(self) -> None:
         """Takes a checkpoint, so that the next open replays less of the log. The store also takes them by itself.

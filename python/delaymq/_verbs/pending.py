@@ -1,74 +1,18 @@
-"""Verbs for pending messages: cancelled, moved, looked up, listed, counted; by their receipts, or by their keys."""
+"""Verbs for what is pending: lists, counts, and the forecast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
-from typing import TypeAlias, TypeVar
+from datetime import datetime
+from typing import TypeAlias
 
-from delaymq._arguments.argument_errors import refused, unexpected, wrong_type
-from delaymq._arguments.batches import listed, receipt_list
-from delaymq._verbs.calls import BY_KEY, BY_KEYS, CANCELS, LISTED, LOOK_UPS, MOVES, READS, Call, unchanged
-from delaymq.durations import Duration, delay_ms, due_ms
-from delaymq.errors import InvalidArgument, WrongType
+from delaymq._arguments.argument_errors import wrong_type
+from delaymq._verbs.calls import LISTED, READS, AsyncPart, Call, Part, unchanged
+from delaymq.durations import due_ms
 from delaymq.forecast import MINUTE, SECOND, Forecast, Slots
-from delaymq.pending import PAGE, Fate, LookedUp, Page
-from delaymq.receipt import Moved, Outcome, Receipt
+from delaymq.pending import PAGE, Page
 
 PendingFilter: TypeAlias = tuple[str | None, str | None, int | None, int | None]
 """A subject, a prefix, and two times in milliseconds since 1970."""
-
-Row: TypeAlias = tuple[Receipt, int, bool]
-"""A receipt, milliseconds, and True if they are since 1970 rather than from now."""
-
-KeyRow: TypeAlias = tuple[str, int, bool]
-"""A key, and the time as in `Row`."""
-
-Answers: TypeAlias = Iterable[tuple[str, Receipt | None]]
-"""For each command, the word of its outcome and the new receipt."""
-
-Time = TypeVar("Time", Duration, datetime)
-
-
-def cancel(receipt: Receipt) -> Call[Outcome]:
-    """`cancel`."""
-    return Call("cancel_many", ([receipt],), lambda words: Outcome(words[0]), CANCELS)
-
-
-def cancel_many(receipts: Iterable[Receipt]) -> Call[list[Outcome]]:
-    """`cancel_many`."""
-    return Call("cancel_many", (receipt_list(receipts),), lambda words: [Outcome(word) for word in words], CANCELS)
-
-
-def move(receipt: Receipt, delay: Duration | None, at: datetime | None) -> Call[Moved]:
-    """`move`."""
-    return Call("move_many", (move_of(receipt, delay, at),), lambda answers: moved(answers)[0], MOVES)
-
-
-def move_many(
-    receipts: Iterable[Receipt],
-    delay: Duration | Sequence[Duration] | None,
-    at: datetime | Sequence[datetime] | None,
-) -> Call[list[Moved]]:
-    """`move_many`."""
-    rows: list[Row] = moves_of(receipts, delay, at)
-    return Call("move_many", (rows,), moved, MOVES)
-
-
-def look_up(receipt: Receipt) -> Call[LookedUp]:
-    """`look_up`."""
-    return Call("look_up_many", ([receipt],), lambda answers: _looked_up([receipt], answers)[0], LOOK_UPS)
-
-
-def look_up_many(receipts: Iterable[Receipt]) -> Call[list[LookedUp]]:
-    """`look_up_many`."""
-    chosen = receipt_list(receipts)
-    return Call("look_up_many", (chosen,), lambda answers: _looked_up(chosen, answers), LOOK_UPS)
-
-
-def _looked_up(receipts: list[Receipt], answers: list[tuple[str, str]]) -> list[LookedUp]:
-    found = zip(receipts, answers, strict=True)
-    return [LookedUp(Fate(fate), subject, receipt) for receipt, (fate, subject) in found]
 
 
 def pending_filter(
@@ -110,158 +54,76 @@ def forecast(
     return Call("forecast", (wanted,), joined, LISTED)
 
 
-def cancel_key(subject: str, key: str, command_id: str | None) -> Call[Outcome]:
-    """`cancel_key`."""
-    return Call("cancel_key", (subject, key, command_id), lambda words: Outcome(words[0]), BY_KEY)
+class PendingQueries(Part):
+    """The methods that count what is pending."""
+
+    def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
+        """How many messages are pending, by subject. The counts are maintained, so no message is read.
+
+        Args:
+            subject: Only this subject; the result is empty if it is unknown.
+            prefix: Only subjects whose names begin with this. Without both, all subjects that users publish to.
+
+        Raises:
+            WrongType: An argument has the wrong type.
+            InvalidArgument: Both a subject and a prefix are given, or the subject is empty.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+            Unreachable, TimedOut: As `publish` of a client.
+        """
+        return self._run(pending_counts(subject, prefix))
+
+    def forecast(
+        self,
+        subject: str | None = None,
+        *,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        seconds: bool = False,
+    ) -> Forecast:
+        """Counts the messages and bytes that become due in each minute, or each second of an hour.
+
+        The counts are exact. For all subjects together, the store maintains the counts of minutes, so that no message
+        is read, however many are pending. For one subject, they are computed from summaries in each file. Seconds are
+        counted message by message. A long forecast takes several requests of a client.
+
+        ::
+
+            for slot in store.forecast().slots:
+                print(slot.start, slot.messages, slot.bytes)
+
+        Args:
+            subject: Only this subject, which may be the retry subject of a group. Without it, everything.
+            due_from: Begins with the minute of this time, an aware datetime. By default with the first pending message,
+                overdue ones included; by seconds, from now on.
+            due_before: Ends with the minute that contains this time. By default with the last pending message; by
+                seconds, after an hour, which is the maximum.
+            seconds: True for seconds instead of minutes.
+
+        Raises:
+            WrongType: An argument has the wrong type.
+            InvalidArgument: The store does not have the subject, a time is naive, the range is reversed, or it is
+                longer than an hour by seconds.
+            StorageError: The operating system refused to read.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+            Unreachable, TimedOut: As `publish` of a client.
+        """
+        return self._run(forecast(subject, due_from, due_before, seconds=seconds))
 
 
-def cancel_keys(subject: str, keys: Iterable[str], command_id: str | None) -> Call[list[Outcome]]:
-    """`cancel_keys`."""
-    arguments = (subject, keys_of(keys), command_id)
-    return Call("cancel_keys", arguments, lambda words: [Outcome(word) for word in words], BY_KEYS)
+class AsyncPendingQueries(AsyncPart):
+    """As `PendingQueries`, for coroutines. Each method raises the errors of the plain one, and WrongLoop."""
 
+    async def pending_counts(self, subject: str | None = None, *, prefix: str | None = None) -> dict[str, int]:
+        """How many messages are pending, by subject, as `delaymq.Store.pending_counts`."""
+        return await self._run(pending_counts(subject, prefix))
 
-def move_key(
-    subject: str, key: str, delay: Duration | None, at: datetime | None, command_id: str | None
-) -> Call[Moved]:
-    """`move_key`."""
-    arguments = (subject, key, *time_of(delay, at), command_id)
-    return Call("move_key", arguments, lambda answers: moved(answers)[0], BY_KEY)
-
-
-def move_keys(
-    subject: str,
-    keys: Iterable[str],
-    delay: Duration | Sequence[Duration] | None,
-    at: datetime | Sequence[datetime] | None,
-    command_id: str | None,
-) -> Call[list[Moved]]:
-    """`move_keys`."""
-    return Call("move_keys", (subject, key_moves_of(keys, delay, at), command_id), moved, BY_KEYS)
-
-
-def look_up_key(subject: str, key: str) -> Call[LookedUp]:
-    """`look_up_key`."""
-
-    def looked_up(answer: tuple[str, Receipt | None]) -> LookedUp:
-        fate, receipt = answer
-        return LookedUp(Fate(fate), "" if receipt is None else subject, receipt)
-
-    return Call("look_up_key", (subject, key), looked_up, READS)
-
-
-def move_of(receipt: Receipt, delay: Duration | None, at: datetime | None) -> list[Row]:
-    """The row that moves one message.
-
-    Raises:
-        WrongType, InvalidArgument, TooLarge: As `Store.move`.
-    """
-    return [(receipt, *time_of(delay, at))]
-
-
-def time_of(delay: Duration | None, at: datetime | None) -> tuple[int, bool]:
-    """The time that a message is moved to: milliseconds, and True if they are since 1970.
-
-    Raises:
-        WrongType, InvalidArgument, TooLarge: As `Store.move`.
-    """
-    if delay is not None and at is None:
-        return delay_ms(delay), False
-    if at is not None and delay is None:
-        return due_ms(at), True
-    raise _not_one(delay)
-
-
-def moves_of(
-    receipts: Iterable[Receipt],
-    delay: Duration | Sequence[Duration] | None,
-    at: datetime | Sequence[datetime] | None,
-) -> list[Row]:
-    """The rows that move many messages.
-
-    Raises:
-        WrongType, InvalidArgument, TooLarge: As `Store.move_many`.
-    """
-    items = receipt_list(receipts)
-    times = _times(delay, at, len(items), "receipt")
-    return [(receipt, time, at is not None) for receipt, time in zip(items, times, strict=True)]
-
-
-def keys_of(keys: Iterable[str]) -> list[str]:
-    """The keys of a call for many keys.
-
-    Raises:
-        WrongType: As `Store.cancel_keys`.
-    """
-    items = listed(keys, "keys", "an iterable of str")
-    for index, key in enumerate(items):
-        anything: object = key
-        if not isinstance(anything, str):
-            error = wrong_type("key", "str", anything)
-            error.index = index
-            raise error
-    return items
-
-
-def key_moves_of(
-    keys: Iterable[str],
-    delay: Duration | Sequence[Duration] | None,
-    at: datetime | Sequence[datetime] | None,
-) -> list[KeyRow]:
-    """The rows that move the messages with these keys.
-
-    Raises:
-        WrongType, InvalidArgument, TooLarge: As `Store.move_keys`.
-    """
-    items = keys_of(keys)
-    known: dict[str, int] = {}
-    rows = []
-    for index, (key, time) in enumerate(zip(items, _times(delay, at, len(items), "key"), strict=True)):
-        if known.setdefault(key, time) != time:
-            error = refused("key", "no key twice with two times", key)
-            error.index = index
-            raise error
-        rows.append((key, time, at is not None))
-    return rows
-
-
-def moved(answers: Answers) -> list[Moved]:
-    """The core's answers as `Moved`."""
-    return [Moved(Outcome(word), receipt) for word, receipt in answers]
-
-
-def _not_one(delay: object) -> InvalidArgument:
-    argument, found = ("delay", "neither") if delay is None else ("at", "delay and at")
-    return unexpected(argument, "one of delay and at", found)
-
-
-def _times(
-    delay: Duration | Sequence[Duration] | None, at: datetime | Sequence[datetime] | None, count: int, what: str
-) -> list[int]:
-    """The milliseconds for each of `count` items."""
-    if delay is not None and at is None:
-        if isinstance(delay, int | float | timedelta):
-            return [delay_ms(delay)] * count
-        return _each(delay, "delay", ("a delay", what), delay_ms, count)
-    if at is not None and delay is None:
-        if isinstance(at, datetime):
-            return [due_ms(at)] * count
-        return _each(at, "at", ("a datetime", what), due_ms, count)
-    raise _not_one(delay)
-
-
-def _each(
-    given: Iterable[Time], argument: str, words: tuple[str, str], rule: Callable[[Time], int], count: int
-) -> list[int]:
-    """The milliseconds of each item, converted by `rule`."""
-    one, what = words
-    times = []
-    for index, time in enumerate(listed(given, argument, f"{one}, or one for each {what}")):
-        try:
-            times.append(rule(time))
-        except (WrongType, InvalidArgument) as error:
-            error.index = index
-            raise
-    if len(times) != count:
-        raise refused(argument, f"{count}, one for each {what}", len(times))
-    return times
+    async def forecast(
+        self,
+        subject: str | None = None,
+        *,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        seconds: bool = False,
+    ) -> Forecast:
+        """Counts the messages that become due in each minute or second, as `delaymq.Store.forecast`."""
+        return await self._run(forecast(subject, due_from, due_before, seconds=seconds))

@@ -1,21 +1,17 @@
-"""Verbs that store messages: publishes, recurring messages, bulk loads."""
+"""Verbs that store many messages at once: a batch, and a bulk load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, Required, TypeAlias, TypedDict, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
-from delaymq._arguments.argument_errors import is_text, refused, unexpected, wrong_type
+from delaymq._arguments.argument_errors import unexpected, wrong_type
 from delaymq._arguments.batches import listed
-from delaymq._verbs.calls import LISTED, REPEATS, Call
+from delaymq._verbs.calls import REPEATS, AsyncPart, Call, Part
 from delaymq.bulk_load import Loaded
-from delaymq.durations import TIMEDELTA_MS_MAX, Duration, OnExpiry, delay_ms, due_ms, expires_after_of
+from delaymq.durations import Duration
 from delaymq.errors import WrongType
-from delaymq.message import IF_EXISTS, NO_TAGS, IfExists, Publish, meta_of
-from delaymq.receipt import Receipt
-from delaymq.recurring import ATTRIBUTE, CATCH_UPS, CatchUp, Recurring
+from delaymq.message import IfExists, Publish
 
 if TYPE_CHECKING:
     from delaymq._arguments.columns import Moments
@@ -25,13 +21,8 @@ if TYPE_CHECKING:
 Answer_co = TypeVar("Answer_co", covariant=True)
 Body: TypeAlias = bytes | bytearray | memoryview
 
-SeriesRequest: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int, tuple[int, bool] | None]
-Row: TypeAlias = "tuple[int, str, str, str, str, int, tuple[int, bool] | None, Receipt | None]"
-
 RunRow: TypeAlias = tuple[str, int, int, int]
 """Name, bytes, digest and rows of a staged run."""
-
-EVERY = "every "  # the beginning of the rule of an interval
 
 
 class BatchPublisher(Protocol[Answer_co]):
@@ -91,135 +82,68 @@ def publish_many(
     return core.publish_messages(list(cast("Iterable[Publish]", messages)), with_ids)
 
 
-class RecurOptions(TypedDict, total=False):
-    """The options of `recur`, which documents them."""
-
-    name: Required[str]
-    every: Duration | None
-    cron: str | None
-    zone: str
-    start: datetime | None
-    catch_up: CatchUp
-    if_exists: IfExists
-    tags: Sequence[str]
-    attributes: Mapping[str, str] | None
-    expires_after: Duration | None
-    on_expiry: OnExpiry | None
-
-
-def recur(
-    subject: str,
-    body: Body,
-    *,
-    name: str,
-    every: Duration | None = None,
-    cron: str | None = None,
-    zone: str = "UTC",
-    start: datetime | None = None,
-    catch_up: CatchUp = "one",
-    if_exists: IfExists = "error",
-    tags: Sequence[str] = NO_TAGS,
-    attributes: Mapping[str, str] | None = None,
-    expires_after: Duration | None = None,
-    on_expiry: OnExpiry | None = None,
-) -> Call[Recurring]:
-    """`recur`."""
-    expiry = expires_after_of(expires_after, on_expiry)
-    request = series_request(
-        name, every, cron, zone=zone, start=start, catch_up=catch_up, if_exists=if_exists, expiry=expiry
-    )
-    return Call("recur", (subject, body, request, series_meta(name, tags, attributes)), series_of)
-
-
-def end_recurring(subject: str, name: str) -> Call[bool]:
-    """`end_recurring`; a server answers how many have ended."""
-    return Call("end_recurring", (subject, name), bool)
-
-
-def recurring(subject: str | None) -> Call[list[Recurring]]:
-    """`recurring`."""
-    return Call("recurring", (subject,), lambda rows: [series_of(row) for row in rows], LISTED)
-
-
-def series_request(
-    name: str,
-    every: Duration | None,
-    cron: str | None,
-    *,
-    zone: str,
-    start: datetime | None,
-    catch_up: CatchUp,
-    if_exists: IfExists,
-    expiry: tuple[int, bool] | None,
-) -> SeriesRequest:
-    """Checks the arguments of `recur`, and returns them as the core takes them.
-
-    Raises:
-        WrongType, InvalidArgument, TooLarge: As `recur`.
-    """
-    check_text(name, "name")
-    check_text(zone, "zone")
-    if cron is not None:
-        check_text(cron, "cron")
-        if not cron:
-            raise refused("cron", "a cron pattern", cron)
-    if (every is None) == (cron is None):
-        raise refused("every", "one of every and cron", "neither" if every is None else "both")
-    check_choice(catch_up, "catch_up", CATCH_UPS)
-    check_choice(if_exists, "if_exists", IF_EXISTS)
-    every_ms = None if every is None else delay_ms(every, "every")
-    start_ms = None if start is None else due_ms(start, "start")
-    return name, every_ms, cron, zone, start_ms, CATCH_UPS.index(catch_up), IF_EXISTS.index(if_exists), expiry
-
-
-def check_text(word: object, argument: str) -> None:
-    """Refuses an argument that is not text, or that UTF-8 cannot encode."""
-    if not isinstance(word, str):
-        raise wrong_type(argument, "str", word)
-    if not is_text(word):
-        raise refused(argument, "text that UTF-8 can hold", "a lone surrogate")
-
-
-def check_choice(word: object, argument: str, words: tuple[str, ...]) -> None:
-    """Refuses an argument that is none of the allowed words."""
-    expected = " or ".join(f'"{one}"' for one in words)
-    if not isinstance(word, str):
-        raise wrong_type(argument, expected, word)
-    if word not in words:
-        raise refused(argument, expected, word)
-
-
-def series_meta(
-    name: str, tags: Sequence[str], attributes: Mapping[str, str] | None
-) -> tuple[str | None, Sequence[str], Mapping[str, str] | None] | None:
-    """Id, tags and attributes of each message of a series, as the core takes them."""
-    try:
-        given = {**(attributes or {})}
-    except TypeError:
-        raise wrong_type("attributes", "a mapping", attributes) from None
-    if given.get(ATTRIBUTE, name) != name:
-        raise refused("attributes", f"no {ATTRIBUTE!r} but the name of the series", given[ATTRIBUTE])
-    return meta_of(None, tags, {ATTRIBUTE: name, **given})
-
-
-def series_of(row: Row) -> Recurring:
-    """A `Recurring` from a row of the core."""
-    _, subject, name, rule, zone, catch_up, expiry, receipt = row
-    every = None
-    if rule.startswith(EVERY):
-        every = timedelta(milliseconds=int(rule.removeprefix(EVERY).removesuffix("ms")))
-    cron = rule if every is None else None
-    series = Recurring(subject, name, every, cron, zone, CATCH_UPS[catch_up], receipt)
-    if expiry is None:
-        return series
-    after_ms, dies = expiry
-    expires_after = timedelta(milliseconds=min(after_ms, TIMEDELTA_MS_MAX))
-    return replace(series, expires_after=expires_after, on_expiry="dead_letter" if dies else "drop")
-
-
 def load(job: str, runs: Iterable[StagedRun]) -> Call[Loaded]:
     """`load`; the same job has the same answer."""
     return Call("load", (job, run_rows(runs)), lambda answer: Loaded(*answer), REPEATS)
+
+
+class Loads(Part):
+    """The method that loads staged runs."""
+
+    def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
+        """Stores all messages of staged runs, or none of them, once for each job.
+
+        ::
+
+            from delaymq.loading import stage
+
+            loaded = store.load("orders-2030-01-01", stage(store.path, table))
+
+        All bytes of the runs are read and checked first, which takes seconds for a million messages; deliveries
+        continue meanwhile. Messages that are due already become ready soon after. A load returns no receipts: lists and
+        deliveries have them.
+
+        The runs must have been staged in the folder of the store, or of the server's store: a client sends only their
+        names and checksums, and repeats a lost request. Loads of one server run one after the other, so the client's
+        `timeout` must be long enough for large ones.
+
+        Args:
+            job: Identifies the load, with the characters of a subject. A job is remembered for seven days: a second
+                load of it stores nothing and has the same answer, whichever runs it names and however the first attempt
+                ended.
+            runs: The staged runs, 1 to 4,096, with 268,435,456 messages in all, staged twenty hours ago at most.
+
+        Returns:
+            The result, once it is as durable as the store was opened for.
+
+        Raises:
+            WrongType: `job` is not a str, or `runs` is not an iterable of `StagedRun`; nothing was stored.
+            InvalidArgument: `job` is refused, or stored another number of messages before; `runs` is empty, names a run
+                twice, or names one that another job has loaded or that was staged too long ago; a message is `due`
+                later than the store accepts. Nothing was stored.
+            TooLarge: There are too many `runs`, `messages` or `subjects`; nothing was stored.
+            MissingFile, Corrupt, NewerFormat: A run is missing, has changed since it was staged, or was staged by a
+                later release; nothing was stored.
+            NamesFull: 65,536 jobs are remembered, or too many runs were loaded within a day; nothing was stored.
+            DiskFull, Closed, ForkedProcess: As `publish`.
+            Poisoned: As `publish`. After the store is opened again, the same load has the answer.
+            AmbiguousError: No answer to a client came in time, or a repeated request was refused: the messages may or
+                may not be stored. The same call tells later.
+            Unreachable, Busy, Stopping: As `publish` of a client.
+        """
+        return self._run(load(job, runs))
+
+
+class AsyncLoads(AsyncPart):
+    """As `Loads`, for coroutines. Each method raises the errors of the plain one, and WrongLoop."""
+
+    async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
+        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
+
+        If the coroutine is cancelled while it waits, the load is completed, or was never begun; the same load tells
+        which.
+        """
+        return await self._run(load(job, runs))
 
 
 def run_rows(runs: Iterable[StagedRun]) -> list[RunRow]:

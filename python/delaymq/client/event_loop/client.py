@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Self, Unpack, cast
@@ -14,30 +13,27 @@ from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._asyncio.event_loop import BlockingCalls, EventLoop
 from delaymq._asyncio.opening import Opening
+from delaymq._asyncio.pending import AsyncPendingList
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.wakeups import Wakeups
 from delaymq._store.closing import AsyncClosing
-from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, with_options_of
+from delaymq._verbs.methods import AsyncMethods
+from delaymq._verbs.pending import pending_filter, pending_page
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps
-from delaymq.client.event_loop.administration import AsyncClientAdministration
 from delaymq.client.event_loop.calls import LoopCalls
 from delaymq.client.event_loop.connection import LoopConnection, LoopSubscription
-from delaymq.client.event_loop.pending import AsyncClientPendingMessages
 from delaymq.client.event_loop.publishing import AsyncClientPublishing
 from delaymq.client.options import ClientOptions, ConnectArguments
 from delaymq.client.sources import OpenSources
-from delaymq.durations import Duration
 from delaymq.errors import DelaymqError, StoreError
-from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.status import Status
+from delaymq.pending import PAGE
 
 
 class AsyncClient(
     AsyncClientPublishing,
-    AsyncClientAdministration,
-    AsyncClientPendingMessages,
+    AsyncMethods,
     AsyncClosing,
 ):
     """A connection to a delaymq server, for the coroutines of one event loop.
@@ -95,51 +91,19 @@ class AsyncClient(
         """The addresses of the server's nodes, as `connect` takes them."""
         return str(self._options.addresses)
 
-    async def cancel(self, receipt: Receipt) -> Outcome:
-        """Cancels a message that is still pending. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
-                Closed, ForkedProcess: As `delaymq.Client.cancel`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(pending.cancel(receipt))
-
-    async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
-                Closed, ForkedProcess: As `delaymq.Client.cancel_many`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(pending.cancel_many(receipts))
-
-    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a pending message another due time and a new receipt. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
-                Stopping, Closed, ForkedProcess: As `delaymq.Client.move`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(pending.move(receipt, delay, at))
-
-    async def move_many(
+    def pending(
         self,
-        receipts: Iterable[Receipt],
+        subject: str | None = None,
         *,
-        delay: Duration | Sequence[Duration] | None = None,
-        at: datetime | Sequence[datetime] | None = None,
-    ) -> list[Moved]:
-        """Gives pending messages another due time, with one wait for all; each has its own outcome.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
-                Stopping, Closed, ForkedProcess: As `delaymq.Client.move_many`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(pending.move_many(receipts, delay, at))
+        prefix: str | None = None,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        after: str | None = None,
+    ) -> AsyncPendingList:
+        """Lists pending messages, for `async for`, as `delaymq.Client.pending`."""
+        stream, wanted = self._stream(), pending_filter(subject, prefix, due_from, due_before)
+        _core.pending_request(wanted, after, PAGE, stream)  # refuses at once
+        return AsyncPendingList(lambda behind: self._run(pending_page(wanted, behind, stream)), after)
 
     @with_options_of(subscribed)
     def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Opening[AsyncSubscription]:
@@ -170,15 +134,6 @@ class AsyncClient(
             return subscription
 
         return Opening(subscribe)
-
-    async def status(self) -> Status:
-        """The state of the server's store, as counts and flags.
-
-        Raises:
-            Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(administration.status())
 
     def _stream(self) -> bytes:
         self._event_loop.check()

@@ -1,26 +1,21 @@
-"""Publishing to a server, recurring messages, and bulk loads, for coroutines."""
+"""Publishing to a server, for coroutines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import Unpack, overload
 
 from delaymq._verbs import storing
-from delaymq._verbs.calls import AsyncPart, Result, with_options_of
-from delaymq._verbs.storing import ColumnOptions, RecurOptions
-from delaymq.bulk_load import Loaded
+from delaymq._verbs.calls import Result, with_options_of
+from delaymq._verbs.storing import ColumnOptions
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps
 from delaymq.durations import Duration
 from delaymq.message import Publish, PublishOptions
 from delaymq.receipt import Receipt, Receipts
-from delaymq.recurring import Recurring
-
-if TYPE_CHECKING:
-    from delaymq.loading import StagedRun
 
 
-class AsyncClientPublishing(AsyncPart):
+class AsyncClientPublishing:
     """The methods of `AsyncClient` that store messages."""
 
     _carrier: Carrier
@@ -72,28 +67,3 @@ class AsyncClientPublishing(AsyncPart):
             WrongLoop: This is not the loop that made the client.
         """
         return await self._ended(self._carrier.publish_many(messages, bodies, delays, options))
-
-    @with_options_of(storing.recur)
-    async def recur(
-        self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]
-    ) -> Recurring:
-        """Publishes a message again and again, as `delaymq.Client.recur`."""
-        return await self._run(storing.recur(subject, body, **options))
-
-    async def end_recurring(self, subject: str, name: str) -> bool:
-        """Ends a series; its pending message is cancelled, as `delaymq.Client.end_recurring`."""
-        return await self._run(storing.end_recurring(subject, name))
-
-    async def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """Lists the series of one subject, or of all, as `delaymq.Client.recurring`."""
-        return await self._run(storing.recurring(subject))
-
-    async def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
-        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Client.load`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull,
-                AmbiguousError, Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `delaymq.Client.load`.
-            WrongLoop: This is not the loop that made the client.
-        """
-        return await self._run(storing.load(job, runs))

@@ -5,33 +5,29 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Self, Unpack
 
+from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._core import Connection, RemoteSubscription
 from delaymq._store.closing import Closing
-from delaymq._verbs import administration, pending
 from delaymq._verbs.calls import Call, Result, with_options_of
+from delaymq._verbs.methods import Methods
+from delaymq._verbs.pending import pending_filter, pending_page
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps
 from delaymq.client.options import ClientOptions, ConnectArguments, log_report
 from delaymq.client.sources import OpenSources
-from delaymq.client.threads.administration import ClientAdministration
-from delaymq.client.threads.pending import ClientPendingMessages
 from delaymq.client.threads.publishing import ClientPublishing
-from delaymq.durations import Duration
 from delaymq.errors import DelaymqError, StoreError
-from delaymq.receipt import Moved, Outcome, Receipt
-from delaymq.status import Status
+from delaymq.pending import PAGE, PendingList
 from delaymq.subscription import Subscription
 
 
 class Client(
     ClientPublishing,
-    ClientAdministration,
-    ClientPendingMessages,
+    Methods,
     Closing,
 ):
     """A connection to a delaymq server, with the methods of a `Store`.
@@ -94,60 +90,24 @@ class Client(
         """The addresses of the server's nodes, as `connect` takes them."""
         return str(self._options.addresses)
 
-    def cancel(self, receipt: Receipt) -> Outcome:
-        """Cancels a message that is still pending, for all groups. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel`.
-            AmbiguousError: As `cancel_many`.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.cancel(receipt))
-
-    def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
-        """Cancels messages that are still pending, with one wait for all; each has its own outcome.
-
-        A request whose answer was lost is repeated: the same cancel has the same outcome. More than 10,000 messages
-        take several requests: if one is refused, the earlier ones have taken effect.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel_many`.
-            AmbiguousError: An answer was lost, and the repeated request had none in time, or the client was
-                closed: the messages may or may not be cancelled. The same call tells later.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.cancel_many(receipts))
-
-    def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
-        """Gives a pending message another due time and a new receipt, for all groups. The answer is durable.
-
-        Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move`.
-            AmbiguousError: As `move_many`.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(pending.move(receipt, delay, at))
-
-    def move_many(
+    def pending(
         self,
-        receipts: Iterable[Receipt],
+        subject: str | None = None,
         *,
-        delay: Duration | Sequence[Duration] | None = None,
-        at: datetime | Sequence[datetime] | None = None,
-    ) -> list[Moved]:
-        """Gives pending messages another due time, with one wait for all; each has its own outcome.
-
-        A request whose answer was lost is repeated: the same move has the same outcome while the server remembers it,
-        which is for ten minutes, or until 1,048,576 more moves. More than 10,000 messages take several requests: if one
-        is refused, the earlier ones have taken effect.
+        prefix: str | None = None,
+        due_from: datetime | None = None,
+        due_before: datetime | None = None,
+        after: str | None = None,
+    ) -> PendingList:
+        """Lists pending messages in order of due time and sequence, as `delaymq.Store.pending`.
 
         Raises:
-            WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.
-            AmbiguousError: An answer was lost, and the repeated request had none in time, or the client was
-                closed: the messages may or may not be moved. The same call tells later.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+            WrongType, InvalidArgument, StorageError: As `delaymq.Store.pending`.
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`, during iteration.
         """
-        return self._run(pending.move_many(receipts, delay, at))
+        stream, wanted = self._stream(), pending_filter(subject, prefix, due_from, due_before)
+        _core.pending_request(wanted, after, PAGE, stream)  # refuses at once
+        return PendingList(lambda behind: self._run(pending_page(wanted, behind, stream)), after)
 
     @with_options_of(subscribed)
     def subscribe(self, subject: Subjects, **options: Unpack[SubscribeOptions]) -> Subscription:
@@ -169,14 +129,6 @@ class Client(
         )
         self._subscriptions.add(subscription)
         return subscription
-
-    def status(self) -> Status:
-        """The state of the server's store, as counts and flags.
-
-        Raises:
-            Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(administration.status())
 
     def _stream(self) -> bytes:
         self._connection.check()

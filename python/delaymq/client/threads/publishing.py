@@ -1,26 +1,21 @@
-"""Publishing to a server, recurring messages, and bulk loads."""
+"""Publishing to a server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import Unpack, overload
 
 from delaymq._verbs import storing
-from delaymq._verbs.calls import Part, Result, with_options_of
-from delaymq._verbs.storing import ColumnOptions, RecurOptions
-from delaymq.bulk_load import Loaded
+from delaymq._verbs.calls import Result, with_options_of
+from delaymq._verbs.storing import ColumnOptions
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps
 from delaymq.durations import Duration
 from delaymq.message import Publish, PublishOptions
 from delaymq.receipt import Receipt, Receipts
-from delaymq.recurring import Recurring
-
-if TYPE_CHECKING:
-    from delaymq.loading import StagedRun
 
 
-class ClientPublishing(Part):
+class ClientPublishing:
     """The methods of `Client` that store messages."""
 
     _carrier: Carrier
@@ -74,49 +69,3 @@ class ClientPublishing(Part):
                 ForkedProcess: As `publish`.
         """
         return self._ended(self._carrier.publish_many(messages, bodies, delays, options))
-
-    @with_options_of(storing.recur)
-    def recur(self, subject: str, body: bytes | bytearray | memoryview, **options: Unpack[RecurOptions]) -> Recurring:
-        """Publishes a message again and again, one pending at a time, as `delaymq.Store.recur`.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, NamesFull, DiskFull: As `delaymq.Store.recur`.
-            AmbiguousError: The answer was lost: the series may have begun; `recurring` tells.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(storing.recur(subject, body, **options))
-
-    def end_recurring(self, subject: str, name: str) -> bool:
-        """Ends a series and cancels its pending message, as `delaymq.Store.end_recurring`.
-
-        Raises:
-            WrongType, InvalidArgument: As `delaymq.Store.end_recurring`.
-            AmbiguousError: The answer was lost: the series may have ended, in which case the same call returns False.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(storing.end_recurring(subject, name))
-
-    def recurring(self, subject: str | None = None) -> list[Recurring]:
-        """Lists the series of one subject, or of all, as `delaymq.Store.recurring`; a long list takes several requests.
-
-        Raises:
-            WrongType, InvalidArgument: As `delaymq.Store.recurring`.
-            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
-        """
-        return self._run(storing.recurring(subject))
-
-    def load(self, job: str, runs: Iterable[StagedRun]) -> Loaded:
-        """Stores all messages of staged runs, or none, once for each job, as `delaymq.Store.load`.
-
-        The runs must have been staged in the folder of the server's store; only their names and checksums are sent. A
-        lost request is repeated, since the same job has the same answer. Loads of one server run one after the other,
-        so the client's `timeout` must be long enough for large ones.
-
-        Raises:
-            WrongType, InvalidArgument, TooLarge, MissingFile, Corrupt, NewerFormat, NamesFull, DiskFull: As
-                `delaymq.Store.load`.
-            AmbiguousError: No answer came in time, or a repeated request was refused: the messages may or may not be
-                stored. The same call tells later.
-            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
-        """
-        return self._run(storing.load(job, runs))

@@ -39,7 +39,7 @@ fn keys_of(keys: &Bound<'_, PyList>) -> PyResult<Vec<String>> {
     keys.iter().enumerate().map(|(index, key)| key_of(&key, index)).collect()
 }
 
-/// The moves from `delaymq._verbs.pending`: (key, `due_ms`, absolute) each.
+/// The moves from `delaymq._verbs.key_commands`: (key, `due_ms`, absolute) each.
 fn moves_of(moves: &Bound<'_, PyList>) -> PyResult<Vec<(String, Due)>> {
     let of = |(index, item): (usize, Bound<'_, PyAny>)| {
         let (key, due_ms, absolute): (Bound<'_, PyAny>, u64, bool) = item.extract()?;

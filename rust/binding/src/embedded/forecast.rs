@@ -48,6 +48,7 @@ pub(crate) fn piece<'py>(py: Python<'py>, told: &Forecast) -> Piece<'py> {
     (PyBytes::new(py, &bytes), told.hidden_rows)
 }
 
+/// The slots of a forecast, 24 bytes each (start, messages and bytes), and the rows of damaged blocks: one piece.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (store, asked, /))]
@@ -58,6 +59,7 @@ fn forecast<'py>(store: &Bound<'py, Store>, asked: Asked<'py>) -> PyResult<[Piec
     Ok([piece(py, &told)])
 }
 
+/// Asks a server for a piece, from a moment on unless that is 0.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (asked, from = 0, /))]

@@ -41,7 +41,7 @@ pub(crate) fn moved<'py>(py: Python<'py>, body: &[u8]) -> Told<'py> {
     read(read_moved(body), |moved| any(told(py, moved.into_iter())))
 }
 
-/// The moves from `delaymq._verbs.pending`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
+/// The moves from `delaymq._verbs.receipt_commands`: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
 pub(crate) fn chosen(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<(CoreReceipt, Due)>> {
     let py = moves.py();
     let mut chosen = Vec::with_capacity(moves.len());

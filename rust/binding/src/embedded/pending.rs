@@ -143,6 +143,7 @@ fn pending(store: &Bound<'_, Store>, asked: Asked<'_>, after: &Bound<'_, PyAny>)
     Ok(PendingReader(Mutex::new(reader)))
 }
 
+/// Subjects, and the numbers of their pending messages.
 #[pyfunction]
 #[pyo3(signature = (store, subject, prefix, /))]
 fn pending_counts<'py>(
@@ -197,6 +198,7 @@ fn pending_request(asked: Asked<'_>, after: &Bound<'_, PyAny>, limit: u32, strea
     Request::filled(py, PENDING, |out| asked.put(out))
 }
 
+/// Asks a server for a piece of the counts, behind a subject.
 #[pyfunction]
 #[pyo3(signature = (subject, prefix, after = "", /))]
 fn pending_counts_request(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>, after: &str) -> PyResult<Request> {
