@@ -95,6 +95,9 @@ def read_table_ranges(
 ) -> TableReader:
     """As `TableStore.read`, without a snapshot."""
 
+TABLES_VERSION: int
+"""The version of the columns of all tables."""
+
 def table_columns(table: str, /) -> list[tuple[str, str]]:
     """Name and type of each column of a table."""
 

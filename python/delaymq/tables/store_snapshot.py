@@ -36,7 +36,7 @@ __all__ = [
     "snapshot",
 ]
 
-VERSION: Final = 1
+VERSION: Final[int] = _core.TABLES_VERSION
 """Version of the columns of all tables. It rises when a column is added; no column is ever removed."""
 
 TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segments")

@@ -51,6 +51,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::table_store::table_store, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table_store::read_table_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table_store::table_columns, module)?)?;
+    module.add("TABLES_VERSION", delaymq_tables::VERSION)?;
     module.add_class::<tables::loads::Stager>()?;
     module.add_function(wrap_pyfunction!(tables::loads::load, module)?)?;
     module.add_function(wrap_pyfunction!(tables::loads::load_request, module)?)?;
