@@ -64,6 +64,10 @@ class Ruled(Publish):
     """A message that the rules of Python read, whatever its fields: the core knows `Publish` alone."""
 
 
+def test_every_field_has_values_here() -> None:
+    assert FIELDS.keys() == {one.name for one in dataclasses.fields(Publish)}
+
+
 def fields_of(message: Publish) -> dict[str, Any]:
     """The fields that differ from their defaults."""
     every = [(one.name, one.default, getattr(message, one.name)) for one in dataclasses.fields(message)]

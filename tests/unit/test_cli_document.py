@@ -12,8 +12,10 @@ from delaymq import errors
 from delaymq.cli import VERBS
 from delaymq.cli.exit_codes import KINDS, MEANINGS, Exit, code_of
 from delaymq.cli.input.json_lines import READ_NAMES
+from delaymq.cli.input.publish_options import READERS
 from delaymq.cli.input.settings import KEYS
 from delaymq.inspection import HeldSpace, Holder, InspectedFile, InspectedGroup, InspectedSubject, Inspection
+from delaymq.message import PublishOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -45,6 +47,10 @@ def test_every_name_that_is_read_or_printed_is_told_of() -> None:
         for field in dataclasses.fields(kind)
     }
     assert all(f"`{name}`" in PAGE for name in printed | set(READ_NAMES))
+
+
+def test_every_option_of_a_publish_is_read() -> None:
+    assert READERS.keys() == PublishOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize("name", errors.__all__)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import delay, moment, moment_or_delay
+from delaymq.cli.input.publish_options import READERS, WORD
 from delaymq.message import Message, Publish
 
 
@@ -32,7 +30,7 @@ def message_of(line: bytes, number: int, subject: str | None) -> Publish:
     if named is None and subject is None:
         raise UsageError(f"{place}: no subject: name one in the line or on the command line")
     given: dict[str, Any] = {
-        name: read(said[name], f"{place}: {name}") for name, read in OPTIONAL.items() if said.get(name) is not None
+        name: read(said[name], f"{place}: {name}") for name, read in READERS.items() if said.get(name) is not None
     }
     return Publish(str(subject if named is None else named), _body(said, place), **given)
 
@@ -50,45 +48,7 @@ def _object(line: bytes, place: str) -> dict[str, object]:
     return said
 
 
-def _parsed(read: Callable[[str], Any], value: object, place: str) -> Any:  # noqa: ANN401 - a duration or a time
-    try:
-        return read(value if isinstance(value, str) else json.dumps(value))
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"{place}: {error}") from None
-
-
-def _reader(expected: str, is_valid: Callable[[Any], bool]) -> Callable[[object, str], Any]:
-    """Returns a function that takes only such values."""
-
-    def read(value: object, place: str) -> object:
-        if not is_valid(value):
-            raise UsageError(f"{place}: expected {expected}, found {json.dumps(value)}")
-        return value
-
-    return read
-
-
-def _are_text(values: Iterable[object]) -> bool:
-    return all(isinstance(one, str) for one in values)
-
-
-WORD = _reader("text", lambda value: isinstance(value, str))
-TEXTS = _reader("a list of text", lambda value: isinstance(value, list) and _are_text(value))
-OPTIONAL: dict[str, Callable[[object, str], Any]] = {
-    "delay": partial(_parsed, delay),
-    "at": partial(_parsed, moment),
-    "level": _reader("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "tags": lambda value, place: tuple(TEXTS(value, place)),
-    "attributes": _reader("an object of text", lambda value: isinstance(value, dict) and _are_text(value.values())),
-    "message_id": WORD,
-    "key": WORD,
-    "if_exists": WORD,
-    "deduplicate": _reader("true or false", lambda value: isinstance(value, bool)),
-    "jitter": partial(_parsed, delay),
-    "expires": partial(_parsed, moment_or_delay),
-    "on_expiry": WORD,
-}
-READ_NAMES = ("subject", "body", "body_base64", *OPTIONAL)
+READ_NAMES = ("subject", "body", "body_base64", *READERS)
 """The names that a line may have. Any other name is refused, so that a typing error is not lost."""
 
 

@@ -8,22 +8,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.input.arguments import (
-    Verbs,
-    add_attributes,
-    add_on_expiry,
-    add_times,
-    add_verb,
-    attributes_of,
-    count,
-    delay,
-    moment_or_delay,
-)
+from delaymq.cli.input.arguments import Verbs, add_verb
 from delaymq.cli.input.json_lines import message_of
+from delaymq.cli.input.publish_options import add_options, options_of
 from delaymq.cli.input.stores import Queue, add_place, open_queue, settings_of
 from delaymq.cli.output.streams import standard_input, standard_input_is_a_terminal
 from delaymq.errors import DelaymqError
@@ -61,35 +51,7 @@ def add_to(verbs: Verbs) -> None:
     )
     verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="subject to publish on")
     verb.add_argument("body", nargs="?", metavar="BODY", help="the message; - reads it from standard input")
-    when = verb.add_mutually_exclusive_group()
-    add_times(when)
-    when.add_argument("--level", type=count, metavar="N", help="one of the 18 levels of RocketMQ, 1 (1s) to 18 (2h)")
-    verb.add_argument("--jitter", type=delay, metavar="TIME", help="add a random part of this time to the due time")
-    verb.add_argument(
-        "--expires",
-        type=moment_or_delay,
-        metavar="TIME",
-        help="the message is of use for so long after its due time (30m), or until then (2030-12-31T18:00:00Z)",
-    )
-    add_on_expiry(verb)
-    add_attributes(verb)
-    verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
-    verb.add_argument(
-        "--key", metavar="TEXT", help="your own key for the message: at most one pending message of a subject has it"
-    )
-    verb.add_argument(
-        "--if-exists",
-        choices=("replace", "keep", "error"),
-        help="what to do if a pending message has the key: cancel it, leave it, or fail (the default)",
-    )
-    verb.add_argument(
-        "--deduplicate",
-        action="store_true",
-        default=None,
-        help="store a message with this id once within ten minutes, however often it is published; "
-        "without an id one is made, so that a client can send the message again after a lost "
-        "answer; with --jsonl, for each message",
-    )
+    add_options(verb)
     verb.add_argument(
         "--jsonl",
         metavar="FILE",
@@ -107,7 +69,7 @@ def run(chosen: argparse.Namespace) -> int:
         with open_queue(chosen, settings, create=True) as store:
             _tell(chosen, [message], store.publish_many([message]))
         return Exit.DONE
-    if chosen.body is not None or any(value for name, value in _given(chosen).items() if name != "deduplicate"):
+    if chosen.body is not None or any(value for name, value in options_of(chosen).items() if name != "deduplicate"):
         raise UsageError(
             "--jsonl: each line says what its message is; only SUBJECT and --deduplicate may stand beside it"
         )
@@ -116,27 +78,13 @@ def run(chosen: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate", "jitter", "expires", "on_expiry")
-
-
-def _given(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Returns the options of the message, without its subject and body."""
-    given = {name: getattr(chosen, name) for name in GIVEN}
-    given = {name: value for name, value in given.items() if value is not None}
-    if chosen.tags:
-        given["tags"] = tuple(chosen.tags)
-    if attributes := attributes_of(chosen):
-        given["attributes"] = attributes
-    return given
-
-
 def _one(chosen: argparse.Namespace) -> Publish:
     if chosen.subject is None or chosen.body is None:
         raise UsageError(
             "expected SUBJECT and BODY (- reads it from standard input), or --jsonl FILE; see `delaymq publish --help`"
         )
     body = standard_input("BODY").read() if chosen.body == "-" else os.fsencode(chosen.body)
-    return Publish(chosen.subject, body, **_given(chosen))
+    return Publish(chosen.subject, body, **options_of(chosen))
 
 
 def _many(chosen: argparse.Namespace, store: Queue) -> None:

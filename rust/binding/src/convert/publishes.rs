@@ -1,7 +1,8 @@
 //! Messages to publish: `Publish` objects of a batch, and the options of a single publish, which are the same.
 //!
-//! Options of plain types are read here. A message with any other option is given to `delaymq._arguments.publishes`,
-//! which knows every type that a user may pass and raises every error, so that the rules stand in one place.
+//! Frequent options of plain types are read here. A message with any other option is given to
+//! `delaymq._arguments.publishes`, which knows every type that a user may pass and raises every error, so that the rules
+//! stand in one place.
 
 use std::borrow::Cow;
 
@@ -16,22 +17,13 @@ use crate::convert::message::{About, Batch, later, plain_seconds, push, push_row
 use crate::convert::moments::{DAY_MS, days_since_1970};
 use crate::convert::{errors, meta, text};
 
-/// The options of a message: fields of `delaymq.Publish`, the most frequent ones first.
-const OPTIONS: [&str; 12] = [
-    "delay",
-    "key",
-    "at",
-    "message_id",
-    "tags",
-    "attributes",
-    "deduplicate",
-    "if_exists",
-    "level",
-    "jitter",
-    "expires",
-    "on_expiry",
-];
-/// Their values, in that order; `None` for an option that is not given.
+/// The options that are read here, the most frequent ones first. The other fields of `delaymq.Publish` are None unless
+/// they are given.
+const OPTIONS: [&str; 10] =
+    ["delay", "key", "at", "message_id", "tags", "attributes", "deduplicate", "if_exists", "level", "jitter"];
+/// What names no option.
+const REQUIRED: [&str; 2] = ["subject", "body"];
+/// Their values, in the order of [`OPTIONS`]; `None` for an option that is not given.
 type Values<'py> = [Option<Bound<'py, PyAny>>; OPTIONS.len()];
 
 /// Adds one message. With `with_ids`, it is deduplicated by its id, and has a new one if it has none.
@@ -44,10 +36,8 @@ pub(crate) fn push_message<'py>(
 ) -> PyResult<()> {
     let py = subject.py();
     let mut reader = Reader { types: Types::of(py)?, ids: None, with_ids };
-    let plain = match reader.values_of_dict(options)? {
-        Some(values) => reader.plain(values)?,
-        None => None,
-    };
+    let values = reader.values_of_dict(options)?;
+    let plain = values.map_or(Ok(None), |values| reader.plain(values))?;
     if let Some(plain) = plain {
         return reader.push_plain(batch, subject, body, plain, 1);
     }
@@ -81,6 +71,8 @@ pub(crate) struct Types {
     jitter_ms_max: u64,
     /// The names of [`OPTIONS`].
     options: [Py<PyString>; OPTIONS.len()],
+    /// The names of the other options.
+    others: Vec<Py<PyString>>,
 }
 
 impl Types {
@@ -88,8 +80,13 @@ impl Types {
         static TYPES: PyOnceLock<Types> = PyOnceLock::new();
         TYPES.get_or_try_init(py, || {
             let of = |module: &str, name: &str| Ok::<_, PyErr>(py.import(module)?.getattr(name)?.unbind());
+            let publish = of("delaymq.message", "Publish")?;
+            let fields: Vec<String> = publish.getattr(py, "__match_args__")?.extract(py)?;
+            let others = fields.iter().map(String::as_str).filter(|name| !OPTIONS.contains(name));
+            let others = others.filter(|name| !REQUIRED.contains(name));
             Ok(Self {
-                publish: of("delaymq.message", "Publish")?,
+                others: others.map(|name| PyString::intern(py, name).unbind()).collect(),
+                publish,
                 datetime: of("datetime", "datetime")?,
                 timedelta: of("datetime", "timedelta")?,
                 utc: of("datetime", "UTC")?,
@@ -157,7 +154,8 @@ impl<'py> Reader<'_, 'py> {
     ) -> PyResult<()> {
         let py = message.py();
         let is_plain = message.get_type().is(self.types.publish.bind(py));
-        let plain = if is_plain { self.plain(self.values_of(message)?)? } else { None };
+        let values = if is_plain { self.values_of(message)? } else { None };
+        let plain = values.map_or(Ok(None), |values| self.plain(values))?;
         let Some(plain) = plain else {
             return push_row(batch, &self.types.row_of.bind(py).call1((index, message, self.with_ids))?);
         };
@@ -196,15 +194,22 @@ impl<'py> Reader<'_, 'py> {
         push(batch, &name, body, due, About { meta: &meta, terms })
     }
 
-    fn values_of(&self, message: &Bound<'py, PyAny>) -> PyResult<Values<'py>> {
+    /// The values of fields; `None` if another one is given.
+    fn values_of(&self, message: &Bound<'py, PyAny>) -> PyResult<Option<Values<'py>>> {
+        let py = message.py();
+        for other in &self.types.others {
+            if !message.getattr(other.bind(py))?.is_none() {
+                return Ok(None);
+            }
+        }
         let mut values = Values::default();
         for (value, name) in values.iter_mut().zip(&self.types.options) {
-            *value = Some(message.getattr(name.bind(message.py()))?);
+            *value = Some(message.getattr(name.bind(py))?);
         }
-        Ok(values)
+        Ok(Some(values))
     }
 
-    /// The values of keyword arguments; `None` if there is one that is no option.
+    /// The values of keyword arguments; `None` if another one is given.
     fn values_of_dict(&self, options: &Bound<'py, PyDict>) -> PyResult<Option<Values<'py>>> {
         let (mut values, mut left) = (Values::default(), options.len());
         for (value, name) in values.iter_mut().zip(&self.types.options) {
@@ -220,10 +225,7 @@ impl<'py> Reader<'_, 'py> {
     /// The options, if their types are plain and their values are certainly accepted.
     fn plain(&self, values: Values<'py>) -> PyResult<Option<Plain<'py>>> {
         let given = |value: Option<Bound<'py, PyAny>>| value.filter(|value| !value.is_none());
-        let [delay, key, at, message_id, tags, attributes, deduplicate, if_exists, level, jitter, others @ ..] = values;
-        if others.into_iter().any(|other| given(other).is_some()) {
-            return Ok(None);
-        }
+        let [delay, key, at, message_id, tags, attributes, deduplicate, if_exists, level, jitter] = values;
         let times = [given(delay), given(at), given(level)];
         let Some(due) = self.due(times.each_ref().map(Option::as_ref))? else { return Ok(None) };
         let Some(due) = self.jittered(due, given(jitter).as_ref())? else { return Ok(None) };
