@@ -83,7 +83,8 @@ pub(crate) fn filled(fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<Ve
     fill(&mut body).map(|()| body)
 }
 
-fn number(number: u64) -> Vec<u8> {
+/// The body of an answer that is a count.
+pub(crate) fn number(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 

@@ -1,8 +1,8 @@
-//! CLOCK and `ACCEPT_CLOCK`: an operator looks at the clock, and accepts the step that holds dispatch.
+//! CLOCK: an operator looks at the clock.
 
 use delaymq_core::wire::extension::clock::ClockTold;
 
-use crate::requests::administration::{ask, filled, look};
+use crate::requests::administration::{filled, look};
 use crate::requests::responder::Responder;
 
 pub(crate) fn report(responder: Responder) {
@@ -13,8 +13,4 @@ pub(crate) fn report(responder: Responder) {
             Ok(())
         })
     });
-}
-
-pub(crate) fn accept(responder: Responder, ahead_ms: u64) {
-    ask(responder, move |store| Ok(store.accept_clock(ahead_ms)?.to_be_bytes().to_vec()));
 }

@@ -1,4 +1,4 @@
-//! Dispatch: calls the handler of each request.
+//! Dispatch: calls the handler of each request, or the engine itself where that is all.
 
 use std::rc::Rc;
 
@@ -16,6 +16,7 @@ use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 use crate::qmq::acknowledgement;
 use crate::qmq::pull;
 use crate::requests::administration;
+use crate::requests::administration::{ask, number};
 use crate::requests::by_key;
 use crate::requests::clock;
 use crate::requests::consumer_management;
@@ -81,7 +82,7 @@ fn serve_own(responder: Responder, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Consumers(consumers) => administration::consumers(responder, &consumers),
         OwnRequest::EndConsumer(name) => consumer_management::end_consumer(responder, &name),
         OwnRequest::Clock => clock::report(responder),
-        OwnRequest::AcceptClock(ahead_ms) => clock::accept(responder, ahead_ms),
+        OwnRequest::AcceptClock(ahead_ms) => ask(responder, move |store| store.accept_clock(ahead_ms).map(number)),
         OwnRequest::LookUp(receipts) => pending::look_up(responder, receipts),
         OwnRequest::Pending(asked) => pending::pending(responder, &asked),
         OwnRequest::PendingCounts(asked) => pending::counts(responder, &asked),
