@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use delaymq_core::replication::{Event, Message};
+use delaymq_core::replication::{Event, Message, NodeId};
 use delaymq_peers::PeerEvent;
 use delaymq_server::Stopped;
 
 use crate::held;
 use crate::interface::NodeError;
+use crate::shipping::Shipped;
 
 /// A connection waits while batches of so many bytes are here.
 const BATCH_BYTES_MAX: usize = 32 << 20;
@@ -22,6 +23,10 @@ pub(crate) enum Incoming {
     Protocol(Event),
     /// The log of the store that leads has grown, or more of it is durable, or the store has failed.
     LogChanged,
+    /// The reader has sent batches to another node, or could not.
+    Shipped(Shipped),
+    /// Somebody should look at another node, for this reason.
+    Warning(NodeId, String),
     /// An operator asks to connect to another node at this address.
     Dial(String),
     /// The owner stops the node. Clients have so long.
@@ -148,7 +153,6 @@ impl Drop for Guarded {
 mod tests {
     use std::thread;
 
-    use delaymq_core::replication::NodeId;
     use delaymq_core::units::{Epoch, Sequence};
 
     use super::*;

@@ -102,7 +102,7 @@ impl Node {
         let parts = Parts {
             protocol,
             copy,
-            peers,
+            peers: Arc::new(peers),
             addresses,
             register,
             service,

@@ -85,6 +85,12 @@ impl Outbox {
         LinkStatus { address, node: state.node, queued_bytes, dropped, fault }
     }
 
+    /// The bytes that wait for this node; `None` if it is not connected.
+    pub(crate) fn queued_bytes(&self, node: NodeId) -> Option<usize> {
+        let state = lock(&self.state);
+        (state.node == Some(node)).then(|| state.queue.bytes())
+    }
+
     /// Notes the socket of a new connection, so that [`Self::end`] ends it.
     pub(crate) fn begin(&self, socket: &Arc<TcpStream>) -> Result<(), Fault> {
         let mut state = lock(&self.state);

@@ -72,6 +72,12 @@ impl Peers {
         link.send(node, message)
     }
 
+    /// The bytes that wait for a node; `None` if it is not connected.
+    pub fn queued_bytes(&self, node: NodeId) -> Option<usize> {
+        let link = lock(&self.context.routes).get(&node).cloned()?;
+        link.queued_bytes(node)
+    }
+
     /// Connects to these addresses from now on, and ends the connections to others that this node made. Those that
     /// other nodes made go on.
     ///

@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +45,11 @@ MISSED_BODY_BYTES = 8 << 10
 CATCH_UP_LEAST = 0.5
 MEANWHILE_LEAST = 0.66  # the limit is a p99: it may be 1.5 times as much meanwhile
 AS_LOG, AS_FILES = "by the log", "by a snapshot"
+CATCHING_UP, NOTHING, A_COPY = (
+    "a node that catches up",
+    "nothing",
+    "a copy of as many bytes, with fdatasync after each MiB",
+)
 LOOK_AFTER = 50  # publishes
 COPIED_PIECE_BYTES = 1 << 20
 
@@ -234,11 +241,12 @@ def _on(copies: int, measure: Callable[[Group], Figures]) -> Measurement:
 def cases_catch_up(quick: bool) -> Sequence[Case]:
     """Bytes a second that an empty node takes over from a primary that has as many: as log, and as files.
 
-    The last row is the time of a publish at the primary meanwhile.
+    The last rows are the time of a publish at the primary meanwhile. Their limits are that time while no node
+    catches up, and that while another process copies as many bytes: all nodes share one disk and the processors.
     """
     missed = MISSED_BYTES_QUICK if quick else MISSED_BYTES
     rows = [_catch_up(missed, where, quick=quick) for where in (AS_LOG, AS_FILES)]
-    return [*rows, _publishes_meanwhile(missed, quick=quick)]
+    return [*rows, *(_publishes_meanwhile(missed, beside, quick=quick) for beside in (NOTHING, A_COPY))]
 
 
 def _catch_up(missed: int, where: str, *, quick: bool) -> Case:
@@ -284,36 +292,45 @@ def _behind(folder: Path, missed: int, where: str) -> Iterator[Group]:
 
 def _copied(missed: int) -> Measurement:
     def limit(folder: Path) -> Figures:
-        piece = os.urandom(COPIED_PIECE_BYTES)
-        with (folder / "source").open("wb") as source:
-            for _ in range(missed // COPIED_PIECE_BYTES):
-                source.write(piece)
+        _write_source(folder, missed)
         began = time.perf_counter()
-        with (folder / "source").open("rb") as source, (folder / "copy").open("wb") as copy:
-            while taken := source.read(COPIED_PIECE_BYTES):
-                copy.write(taken)
-                copy.flush()
-                os.fdatasync(copy.fileno())
+        copy_synced(folder)
         return {"value": missed / (time.perf_counter() - began)}
 
     return limit
 
 
-def _publishes_meanwhile(missed: int, *, quick: bool) -> Case:
+def _write_source(folder: Path, size: int) -> None:
+    piece = os.urandom(COPIED_PIECE_BYTES)
+    with (folder / "source").open("wb") as source:
+        for _ in range(size // COPIED_PIECE_BYTES):
+            source.write(piece)
+        os.fdatasync(source.fileno())
+
+
+def copy_synced(folder: Path) -> None:
+    """Copies the file `source` of a folder, and syncs each piece."""
+    with (folder / "source").open("rb") as source, (folder / "copy").open("wb") as copy:
+        while taken := source.read(COPIED_PIECE_BYTES):
+            copy.write(taken)
+            copy.flush()
+            os.fdatasync(copy.fileno())
+
+
+def _publishes_meanwhile(missed: int, limit: str, *, quick: bool) -> Case:
     publishes = PUBLISHES_QUICK if quick else PUBLISHES
 
-    def measured(*, is_caught_up: bool) -> Measurement:
+    def measured(beside: str) -> Measurement:
         def measure(folder: Path) -> Figures:
             with _behind(folder, missed, AS_FILES) as nodes, delaymq.connect(nodes.url) as client:
                 took: list[float] = []
-                if is_caught_up:
-                    nodes.start(1)
-                # So many at least, and until the node has everything.
-                while len(took) < publishes or (is_caught_up and not nodes.has(2)):
-                    for _ in range(LOOK_AFTER):
-                        began = time.perf_counter()
-                        client.publish("bench", BODY, delay=DELAY_S)
-                        took.append(time.perf_counter() - began)
+                with _beside(beside, folder, missed, nodes) as is_over:
+                    # So many at least, and until it is over.
+                    while len(took) < publishes or not is_over():
+                        for _ in range(LOOK_AFTER):
+                            began = time.perf_counter()
+                            client.publish("bench", BODY, delay=DELAY_S)
+                            took.append(time.perf_counter() - began)
                 took.sort()
                 return {"value": 1000 * took[math.ceil(0.99 * len(took)) - 1], "p50_ms": 1000 * statistics.median(took)}
 
@@ -324,10 +341,25 @@ def _publishes_meanwhile(missed: int, *, quick: bool) -> Case:
         unit="ms",
         durability="disk",
         n=publishes,
-        pairs=interleaved(measured(is_caught_up=True), measured(is_caught_up=False), quick=quick),
-        limit_words="p99 of the same publishes while no node catches up",
+        pairs=interleaved(measured(CATCHING_UP), measured(limit), quick=quick),
+        limit_words=f"p99 of the same publishes next to {limit}",
         higher_is_better=False,
         is_served=True,
-        detail={"where": "p99 of publishes meanwhile", "nodes": 2},
+        detail={"where": "p99 of publishes meanwhile", "next_to": limit, "nodes": 2},
         must=at_least(ratio=MEANWHILE_LEAST),
     )
+
+
+@contextlib.contextmanager
+def _beside(what: str, folder: Path, size: int, nodes: Group) -> Iterator[Callable[[], bool]]:
+    """Begins something next to the publishes. Gives a function that is true once it is over."""
+    if what == NOTHING:
+        yield lambda: True
+    elif what == CATCHING_UP:
+        nodes.start(1)
+        yield lambda: nodes.has(2)
+    else:
+        _write_source(folder, size)
+        code = f"import pathlib, {__name__} as copies; copies.copy_synced(pathlib.Path({str(folder)!r}))"
+        with subprocess.Popen([sys.executable, "-c", code]) as copying:
+            yield lambda: copying.poll() is not None

@@ -1,90 +1,71 @@
 //! Batches for nodes that lag, or a snapshot if they lack more than the log has; and the snapshot that this node receives.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Event, Message, NodeId, RoleName, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::replication::{Event, LogView, Message, NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use delaymq_peers::NotSent;
 
 use super::{Member, wall_clock};
 use crate::interface::NodeError;
-use crate::shipping::end_of;
-use crate::snapshot::outgoing::Exchange;
+use crate::reader::{Reader, ReaderParts, Work};
+use crate::shipping::{end_of, is_full};
+use crate::snapshot::outgoing::{Exchange, Outgoing};
 
 impl Member {
-    /// Sends each node the next batches that it lacks.
+    /// Sends each node the next batches that it lacks, or asks the reader to do so.
     pub(super) fn ship(&mut self) {
-        if self.parts.copy.store().is_none() {
-            return;
-        }
-        for (node, shipping) in self.waiting() {
-            if self.outgoing.is_asked_by(node, (shipping.epoch, shipping.attempt), Instant::now()) {
-                self.shipments.end(node);
+        let Some(reader) = &self.reader else { return };
+        let committed = self.parts.protocol.committed();
+        for (node, shipping) in self.shipments.waiting(self.parts.copy.end(), Instant::now()) {
+            let (epoch, attempt, first) = (shipping.epoch, shipping.attempt, shipping.next);
+            if shipping.lags {
+                reader.read(node, Work::Batches { exchange: (epoch, attempt), first, committed });
+                self.shipments.asked_for(node);
                 continue;
             }
-            let bytes = match self.parts.copy.ship(shipping.next) {
+            let bytes = match self.parts.copy.ship(first) {
                 Ok(bytes) => bytes,
-                Err(Error::NotKept { .. }) => {
-                    self.shipments.end(node);
-                    self.offer_snapshot(node, (shipping.epoch, shipping.attempt));
-                    continue;
-                }
                 // The store ends, and the protocol hears of it.
                 Err(Error::Closed | Error::Poisoned { .. }) => return,
-                // The store tells whether its disk has failed. A request of another node must not end this one.
-                Err(error) => {
-                    self.warn_of(
-                        node,
-                        format!("batches from {} on cannot be sent to the node {node}: {error}", shipping.next),
-                    );
-                    self.shipments.end(node);
+                // The reader says what is to be done about it.
+                Err(_) => {
+                    self.shipments.lags(node);
                     continue;
                 }
             };
             let Some(end) = end_of(&bytes) else { continue };
-            let (epoch, attempt, from, committed) =
-                (shipping.epoch, shipping.attempt, shipping.next, self.parts.protocol.committed());
-            match self.parts.peers.send(node, &Message::Batches { epoch, attempt, from, committed, bytes }) {
+            let lags = is_full(&bytes) && end < self.parts.copy.end();
+            match self.parts.peers.send(node, &Message::Batches { epoch, attempt, from: first, committed, bytes }) {
                 Ok(()) => self.shipments.sent(node, end),
-                // The rest is sent when there is room.
-                Err(NotSent::Full) => std::thread::sleep(Duration::from_millis(1)),
+                // The reader waits until there is room, or says what is to be done.
+                Err(NotSent::Full | NotSent::TooLarge(_)) => self.shipments.lags(node),
                 // The node asks for it when it is connected.
                 Err(NotSent::NotConnected) => self.shipments.end(node),
-                Err(NotSent::TooLarge(error)) => {
-                    self.warn_of(node, format!("a batch cannot be sent to the node {node}: {error}"));
-                    self.shipments.end(node);
-                }
+            }
+            if lags {
+                self.shipments.lags(node);
             }
         }
     }
 
-    /// A node needs more than the log has.
-    pub(super) fn offer_snapshot(&mut self, node: NodeId, exchange: Exchange) {
-        let Some(store) = self.parts.copy.store() else { return };
-        match self.outgoing.offer(node, exchange, store, Instant::now()) {
-            Ok(Some((offer, line))) => {
-                if let Some(line) = line {
-                    self.parts.reports.note(line);
-                }
-                if let Err(error) = self.parts.peers.send(node, &offer) {
-                    self.warn_of(node, format!("a snapshot cannot be offered to the node {node}: {error}"));
-                }
-            }
-            Ok(None) | Err(Error::Closed | Error::Poisoned { .. }) => {}
-            Err(error) => self.warn_of(node, format!("there is no snapshot for the node {node} now: {error}")),
-        }
+    pub(super) fn start_reader(&mut self) -> Result<(), NodeError> {
+        let Some(store) = self.parts.copy.store() else { return Ok(()) };
+        let parts = ReaderParts {
+            store: Arc::clone(store),
+            outgoing: Outgoing::new(self.parts.copy.path()),
+            peers: Arc::clone(&self.parts.peers),
+            events: Arc::clone(&self.parts.events),
+            reports: Arc::clone(&self.parts.reports),
+        };
+        self.reader = Some(Reader::start(parts)?);
+        Ok(())
     }
 
-    pub(super) fn send_piece(&mut self, node: NodeId, exchange: Exchange, place: SnapshotPlace) {
-        if self.role != RoleName::Primary {
-            return;
-        }
-        match self.outgoing.piece(node, exchange, place, Instant::now()) {
-            // The node asks again for what is lost.
-            Ok(Some(piece)) => drop(self.parts.peers.send(node, &piece)),
-            // It asks for the snapshot of an earlier exchange, and is offered another.
-            Ok(None) => {}
-            Err(error) => self.warn_of(node, format!("the snapshot for the node {node} is made again: {error}")),
+    pub(super) fn send_piece(&self, node: NodeId, exchange: Exchange, place: SnapshotPlace) {
+        if let Some(reader) = &self.reader {
+            reader.read(node, Work::Piece { exchange, place });
         }
     }
 
@@ -118,7 +99,6 @@ impl Member {
     /// Asks again for what was lost, and adopts a snapshot of which everything has come.
     pub(super) fn tend_snapshots(&mut self) -> Result<(), NodeError> {
         let now = Instant::now();
-        self.outgoing.tend(now);
         let Some((from, exchange, offer)) = self.incoming.received() else { return Ok(()) };
         // Another primary may have other facts, and batches may have come meanwhile.
         if !self.parts.protocol.takes_snapshot(from, exchange, offer, &self.parts.copy) {

@@ -26,12 +26,12 @@ use self::disk_watch::DiskWatch;
 use crate::copy::Copy;
 use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
+use crate::reader::Reader;
 use crate::register::RegisterCalls;
 use crate::requests::Shown;
 use crate::service::Service;
-use crate::shipping::{Shipments, Shipping};
+use crate::shipping::Shipments;
 use crate::snapshot::incoming::Incoming;
-use crate::snapshot::outgoing::Outgoing;
 use crate::status::Reports;
 
 /// How often the protocol looks at the time.
@@ -47,7 +47,7 @@ const QUEUED_MAX: usize = 10_000;
 pub(crate) struct Parts {
     pub(crate) protocol: Protocol,
     pub(crate) copy: Copy,
-    pub(crate) peers: Peers,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) addresses: Addresses,
     pub(crate) register: RegisterCalls,
     pub(crate) service: Service,
@@ -70,7 +70,8 @@ enum Stopping {
 pub(crate) struct Member {
     parts: Parts,
     shipments: Shipments,
-    outgoing: Outgoing,
+    /// While this node leads, and has not ended.
+    reader: Option<Reader>,
     incoming: Incoming,
     role: RoleName,
     role_changes: u64,
@@ -100,11 +101,11 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn new(parts: Parts) -> Self {
-        let (now, outgoing) = (Instant::now(), Outgoing::new(parts.copy.path()));
+        let now = Instant::now();
         Self {
             parts,
             shipments: Shipments::default(),
-            outgoing,
+            reader: None,
             incoming: Incoming::default(),
             role: RoleName::Replica,
             role_changes: 0,
@@ -131,6 +132,7 @@ impl Member {
         let ended = self.live();
         // The service may wait for the store, which nobody commits to any more.
         let abandoned = self.parts.copy.end_store();
+        self.reader = None;
         let Parts { copy, peers, service, events, register, .. } = self.parts;
         // No connection may wait for this thread any more.
         events.close();
@@ -185,11 +187,8 @@ impl Member {
 
     /// True if something is to be done although nothing happens.
     fn has_work(&self) -> bool {
-        self.appended_bytes > 0 || (self.parts.copy.store().is_some() && !self.waiting().is_empty())
-    }
-
-    pub(super) fn waiting(&self) -> Vec<(NodeId, Shipping)> {
-        self.shipments.waiting(self.parts.copy.end())
+        let has_batches = || !self.shipments.waiting(self.parts.copy.end(), Instant::now()).is_empty();
+        self.appended_bytes > 0 || (self.reader.is_some() && has_batches())
     }
 
     fn take(&mut self, arrival: Arrival) -> Result<(), NodeError> {
@@ -206,6 +205,8 @@ impl Member {
             }
             Arrival::Protocol(event) => self.step(event)?,
             Arrival::Dial(address) => self.dial(address),
+            Arrival::Shipped(shipped) => self.shipments.answered(&shipped, Instant::now()),
+            Arrival::Warning(node, line) => self.warn_of(node, line),
             Arrival::LogChanged => self.step(Event::LogChanged)?,
             Arrival::Stop(patience) => self.begin_stop(patience)?,
             Arrival::Served(stopped) => self.stopped = Some(stopped),
@@ -315,6 +316,7 @@ impl Member {
         (self.intake, self.appended_bytes) = (None, 0);
         self.disk_watch = DiskWatch::new(Instant::now());
         self.parts.copy.begin(epoch, self.parts.protocol.clock_ahead_ms())?;
+        self.start_reader()?;
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
         Ok(())
     }
@@ -333,14 +335,15 @@ impl Member {
             RoleName::Replica => {
                 self.parts.reports.note("this node is no longer the primary".to_owned());
                 self.shipments.clear();
-                self.outgoing.clear();
                 if !self.is_fit {
                     // The store ends when its disk goes on. Clients do not wait for that, and see that it is no primary.
                     self.show();
                     self.parts.service.follow();
                 }
                 // First the store ends, so that its clients hear nothing more, then their connections. Recovery may take long.
-                self.parts.copy.end_store()?;
+                let ended = self.parts.copy.end_store();
+                self.reader = None;
+                ended?;
                 self.parts.service.follow();
                 self.parts.copy.follow()?;
             }

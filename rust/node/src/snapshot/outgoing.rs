@@ -127,12 +127,6 @@ impl Outgoing {
     pub(crate) fn tend(&mut self, now: Instant) {
         self.of.retain(|_, sending| now.duration_since(sending.heard) < KEPT_FOR);
     }
-
-    /// This node is no longer the primary.
-    pub(crate) fn clear(&mut self) {
-        self.of.clear();
-        self.pauses.clear();
-    }
 }
 
 impl Sending {
