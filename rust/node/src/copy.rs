@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::message_log::{Identity, OPENING_SEGMENT_BYTES, Promise};
-use delaymq_core::replication::{History, LogView, NodeId};
+use delaymq_core::message_log::{DamagedPayload, Identity, OPENING_SEGMENT_BYTES, Promise};
+use delaymq_core::replication::{History, LogView, NodeId, WantedRecord};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, RecoveryProgress, Removable, adopt_snapshot,
-    archived_below, is_pinned, punch,
+    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, KeptMessages, RecoveryProgress, Removable,
+    adopt_snapshot, archived_below, is_pinned, punch,
 };
 use delaymq_core::units::{Epoch, Millis, Sequence};
 use delaymq_engine::{CopyCount, Leading, Options, Store};
@@ -142,7 +142,7 @@ impl Copy {
     pub(crate) fn begin(&mut self, epoch: Epoch, clock_ahead_ms: Option<i64>) -> Outcome<()> {
         self.sync()?;
         let Role::Following(follower) = std::mem::replace(&mut self.role, Role::Gone) else { return Ok(()) };
-        let events = Arc::clone(&self.events);
+        let (events, mending) = (Arc::clone(&self.events), Arc::clone(&self.events));
         let store = Store::lead(Leading {
             storage: Arc::clone(&self.storage),
             path: self.path.clone(),
@@ -153,6 +153,7 @@ impl Copy {
             epoch,
             clock_ahead_ms,
             changed: Arc::new(move || events.log_changed()),
+            mend: Arc::new(move |entry| mending.mend(entry)),
         })?;
         self.role = Role::Leading(store);
         Ok(())
@@ -186,9 +187,17 @@ impl Copy {
     }
 
     /// The messages that came damaged since the last call.
-    pub(crate) fn take_damaged(&mut self) -> Vec<Sequence> {
+    pub(crate) fn take_damaged(&mut self) -> Vec<DamagedPayload> {
         let Role::Following(follower) = &mut self.role else { return Vec::new() };
-        follower.take_damaged().into_iter().map(|damaged| damaged.sequence).collect()
+        follower.take_damaged()
+    }
+
+    /// The payload of a message that another node has damaged. `None` if a follower does not have it whole.
+    pub(crate) fn payload_of(&self, wanted: &WantedRecord) -> Outcome<Option<Vec<u8>>> {
+        match &self.role {
+            Role::Following(follower) => KeptMessages::of(follower.owner()).payload_of(wanted),
+            _ => Ok(None),
+        }
     }
 
     /// Makes durable what was appended. False if everything is.

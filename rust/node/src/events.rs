@@ -1,19 +1,24 @@
 //! The events of a node, between the threads that bring them and the thread that owns the node.
 
 use std::collections::VecDeque;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use delaymq_core::replication::{Event, Message, NodeId};
+use delaymq_core::schedule_log::Entry;
 use delaymq_peers::PeerEvent;
 use delaymq_server::Stopped;
 
 use crate::held;
 use crate::interface::NodeError;
+use crate::repairs::Damage;
 use crate::shipping::Shipped;
 
 /// A connection waits while batches of so many bytes are here.
 const BATCH_BYTES_MAX: usize = 32 << 20;
+/// A caller that is to hand over a damaged message waits for so long: for the answers of a few nodes.
+const REPAIR_WAIT: Duration = Duration::from_secs(2);
 
 /// One thing that happens.
 pub(crate) enum Incoming {
@@ -25,6 +30,8 @@ pub(crate) enum Incoming {
     LogChanged,
     /// The reader has sent batches to another node, or could not.
     Shipped(Shipped),
+    /// A message is damaged here.
+    Damaged(Damage),
     /// Somebody should look at another node, for this reason.
     Warning(NodeId, String),
     /// An operator asks to connect to another node at this address.
@@ -92,6 +99,18 @@ impl Events {
         if !was {
             self.arrived.notify_one();
         }
+    }
+
+    /// Lets the node make the message of an entry whole, and waits for it. False if it may still be damaged.
+    pub(crate) fn mend(&self, entry: &Entry) -> bool {
+        let (told, is_over) = channel();
+        self.add(Incoming::Damaged(Damage {
+            sequence: entry.payload_sequence(),
+            location: entry.location(),
+            key: Some(entry.key()),
+            told: Some(told),
+        }));
+        is_over.recv_timeout(REPAIR_WAIT).unwrap_or(false)
     }
 
     /// Takes the next thing; `None` if nothing has come within `wait`.

@@ -278,6 +278,7 @@ fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
         connected: BTreeSet::new(),
         client_addresses: BTreeMap::new(),
         role_changes: 0,
+        messages_repaired: 0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The thread that reads for nodes that lag: batches of the log, and parts of snapshots. Commits wait for the node's thread, so that one only
+//! The thread that reads for nodes that lag: batches of the log, parts of snapshots, and messages that they have damaged. Commits wait for the node's thread, so that one only
 //! asks for them, and notes what was sent.
 //!
 //! There is one while this node leads. It uses the store without a lock of the node, and it ends before the copy follows again.
@@ -10,8 +10,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Message, NodeId, SnapshotPlace};
-use delaymq_core::units::Sequence;
+use delaymq_core::replication::{Message, NodeId, SnapshotPlace, WantedRecord};
+use delaymq_core::units::{Epoch, Sequence};
 use delaymq_engine::Store;
 use delaymq_peers::{NotSent, Peers};
 
@@ -32,6 +32,8 @@ pub(crate) enum Work {
     Batches { exchange: Exchange, first: Sequence, committed: Sequence },
     /// The part of a snapshot that begins there.
     Piece { exchange: Exchange, place: SnapshotPlace },
+    /// A message that the node has damaged.
+    Record { epoch: Epoch, wanted: WantedRecord },
 }
 
 /// See the module. Dropping it waits for the end of the thread.
@@ -105,6 +107,7 @@ impl Thread {
                     self.parts.events.add(Incoming::Shipped(Shipped { node, exchange, first, end }));
                 }
                 Ok((node, Work::Piece { exchange, place })) => self.send_piece(node, exchange, place),
+                Ok((node, Work::Record { epoch, wanted })) => self.send_record(node, epoch, &wanted),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -173,6 +176,19 @@ impl Thread {
             Ok(None) => {}
             Err(error) => self.warn_of(node, format!("the snapshot for the node {node} is made again: {error}")),
         }
+    }
+
+    fn send_record(&self, node: NodeId, epoch: Epoch, wanted: &WantedRecord) {
+        let sequence = wanted.sequence;
+        let payload = match self.parts.store.payload_of(wanted) {
+            Ok(payload) => payload,
+            Err(error) => {
+                self.warn_of(node, format!("the message {sequence} cannot be read for the node {node}: {error}"));
+                None
+            }
+        };
+        // The node asks another one if this is lost.
+        drop(self.parts.peers.send(node, &Message::Record { epoch, sequence, payload }));
     }
 
     fn warn_of(&self, node: NodeId, line: String) {

@@ -219,6 +219,7 @@ mod tests {
             connected: BTreeSet::new(),
             client_addresses: BTreeMap::new(),
             role_changes: 0,
+            messages_repaired: 0,
         }
     }
 

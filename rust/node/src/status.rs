@@ -79,6 +79,8 @@ pub(crate) struct Snapshot {
     pub(crate) client_addresses: BTreeMap<NodeId, String>,
     /// How often the role has changed.
     pub(crate) role_changes: u64,
+    /// Damaged messages that other nodes have given back.
+    pub(crate) messages_repaired: u64,
 }
 
 fn role_shown(role: RoleName) -> &'static str {
@@ -148,6 +150,8 @@ impl Snapshot {
         gauge("is_primary", "1 on the primary.", u64::from(self.role == RoleName::Primary));
         gauge("epoch", "The epoch that the node has promised.", u64::from(self.epoch.0));
         gauge("role_changes", "Changes of the role since the node started.", self.role_changes);
+        let help = "Damaged messages that another node has given back since the node started.";
+        gauge("messages_repaired", help, self.messages_repaired);
         gauge("committed_sequence", "The sequence after the last committed fact.", self.committed.0);
         gauge("log_end_sequence", "The sequence after the last fact of the log.", self.end.0);
         gauge("durable_sequence", "The sequence after the last durable fact.", self.durable.0);

@@ -35,6 +35,7 @@ pub use read::salvage_reader::{Find, sift, sift_segment};
 pub use read::shipping::batches_from;
 pub use repair::cut::{Cut, CutPoint, cut_after};
 pub use repair::payload::restore_payload;
+pub(crate) use repair::payload::{read_record_at, restore_record};
 pub use repair::scan_end::{LaterSegment, ScanEnd, ScanStart, TornTail};
 pub use repair::scanner::Scanner;
 pub use repair::{Repaired, repair};

@@ -2,7 +2,7 @@
 //! authenticated, and for the epoch that it names.
 
 use super::history::History;
-use crate::units::{Epoch, Millis, Sequence, Version};
+use crate::units::{DueKey, Epoch, Millis, Sequence, Version};
 
 /// A file of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +48,19 @@ pub struct SnapshotPiece {
     pub zeros: u64,
     /// The bytes after them.
     pub bytes: Vec<u8>,
+}
+
+/// A message that a copy has damaged, as another copy finds it. Its sequence and its check name its content on every copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WantedRecord {
+    /// Its sequence.
+    pub sequence: Sequence,
+    /// The check in the header of its record, which binds that of its payload.
+    pub record_check: u32,
+    /// The due time that it was published with.
+    pub first_due: Millis,
+    /// The key of the entry that has its payload now: another one if it was moved or retried.
+    pub key: DueKey,
 }
 
 /// A message from one node to another.
@@ -181,5 +194,21 @@ pub enum Message {
         attempt: u64,
         /// The part.
         piece: SnapshotPiece,
+    },
+    /// A node whose disk has damaged a message asks another one for its payload.
+    AskRecord {
+        /// The epoch of both.
+        epoch: Epoch,
+        /// The message.
+        wanted: WantedRecord,
+    },
+    /// A node answers that.
+    Record {
+        /// The epoch of both.
+        epoch: Epoch,
+        /// The sequence of the message.
+        sequence: Sequence,
+        /// The payload. `None` if the node does not have it whole.
+        payload: Option<Vec<u8>>,
     },
 }

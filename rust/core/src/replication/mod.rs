@@ -32,7 +32,7 @@ pub use crate::message_log::Promise;
 pub use crate::units::Version;
 pub use history::History;
 pub use interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName, Timing, Unfit};
-pub use message::{Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+pub use message::{Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, WantedRecord};
 pub use register::{GroupState, NodeId, Register};
 pub use registrar::{Reading, SwapAnswer};
 pub use state::Node;

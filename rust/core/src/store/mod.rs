@@ -23,6 +23,7 @@ pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use copies::follower::{Follower, FollowerParts};
 pub use copies::log_ends::LogEnds;
+pub use copies::records::{DamagedMessage, KeptMessages};
 pub use copies::shipment::{KeptLog, Shipment};
 pub use copies::snapshot::adoption::adopt_snapshot;
 pub use copies::snapshot::incoming::IncomingSnapshot;

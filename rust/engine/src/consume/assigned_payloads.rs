@@ -95,7 +95,7 @@ impl Subscription {
             if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
                 break;
             }
-            match payloads.read(entry.location(), entry.payload_sequence()) {
+            match self.shared.read_whole(&mut payloads, entry, near.is_none()) {
                 // A message that the group does not want is none of its dead letters when it expires.
                 Ok(stored) if !stored.payload.may_pass(filters) => {
                     judged = judged.saturating_add(1);

@@ -14,7 +14,7 @@ use delaymq_core::units::Epoch;
 
 use crate::clock::store_time::KnownTime;
 use crate::commit::committer::Unreleased;
-use crate::copies::state::{Changed, Copies, WrittenLog};
+use crate::copies::state::{Changed, Copies, Mend, WrittenLog};
 use crate::invalid;
 use crate::opening::{Beginning, assemble, check_clock, check_options, keep_reserve, queue_epoch_start};
 use crate::options::Options;
@@ -42,6 +42,9 @@ pub struct Leading {
     /// Called on any thread, under locks of the store, when the log has grown, more of it is durable, or the store has
     /// failed: already before [`Store::lead`] returns. It returns at once and calls no store.
     pub changed: Changed,
+    /// Called when a message that is to be handed over is damaged, on a thread that may wait, and under no lock of the store. True if
+    /// another copy may have made it whole.
+    pub mend: Mend,
 }
 
 impl Store {
@@ -53,7 +56,7 @@ impl Store {
     /// `InvalidArgument` for an option out of range, or durability `os`; `Fenced` if the log has a fact of this epoch or of
     /// a later one; `DiskFull`; `Poisoned`, and those of the storage. The copy must be opened again then.
     pub fn lead(leading: Leading) -> Result<Arc<Self>> {
-        let Leading { storage, path, mut options, identity, parts, checkpoint, epoch, clock_ahead_ms, changed } =
+        let Leading { storage, path, mut options, identity, parts, checkpoint, epoch, clock_ahead_ms, changed, mend } =
             leading;
         #[cfg(feature = "planted")]
         crate::failpoints::plant(&mut options)?;
@@ -89,7 +92,7 @@ impl Store {
             appender,
             commits,
             unreleased: tail.into_iter().map(Unreleased::of_tail).collect(),
-            copies: Some(Copies::new(epoch, written, changed)),
+            copies: Some(Copies::new(epoch, written, changed, mend)),
         })?;
         if let Some(work) = checkpoint {
             shared.go_on_with_checkpoint(work);

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::BatchReader;
+use delaymq_core::replication::WantedRecord;
 use delaymq_core::run::LOAD_FOLDER;
 use delaymq_core::storage::names_in;
-use delaymq_core::store::{CHECKPOINT_FOLDER, KeptLog, OutgoingSnapshot, Shipment, archived_below};
+use delaymq_core::store::{CHECKPOINT_FOLDER, KeptLog, KeptMessages, OutgoingSnapshot, Shipment, archived_below};
 use delaymq_core::units::Sequence;
 
 use crate::held;
@@ -67,6 +68,18 @@ impl Store {
         shared.guard.check()?;
         shared.check_poison()?;
         OutgoingSnapshot::of(Arc::clone(&shared.storage), shared.log_stream, || copies.written())
+    }
+
+    /// The payload of a message that another node has damaged. `None` if this one does not have it whole. May read much of a segment.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`; those of the storage.
+    pub fn payload_of(&self, wanted: &WantedRecord) -> Result<Option<Vec<u8>>> {
+        let shared = &self.shared;
+        shared.guard.check()?;
+        shared.check_poison()?;
+        let kept = KeptMessages::of(&shared.lock_owner()?.get()?.owner);
+        kept.payload_of(wanted)
     }
 
     /// Keeps the log from this sequence on, for nodes that lag, whatever it holds. The next checkpoint begins to do so.

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{Appended, Mark};
 use delaymq_core::replication::LogView;
+use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::LogEnds;
 use delaymq_core::units::{Epoch, Sequence};
 
@@ -25,11 +26,15 @@ const CURSORS_MAX: usize = 16;
 /// Called when the log has grown, more of it is durable, or the store has failed.
 pub(crate) type Changed = Arc<dyn Fn() + Send + Sync>;
 
+/// Called on a thread that may wait when the message of an entry is damaged. True if it may be whole now, because another copy has it.
+pub(crate) type Mend = Arc<dyn Fn(&Entry) -> bool + Send + Sync>;
+
 /// The additional state of a store that leads.
 pub(crate) struct Copies {
     pub(crate) epoch: Epoch,
     pub(super) log: Mutex<WrittenLog>,
     pub(super) changed: Changed,
+    pub(crate) mend: Mend,
     /// The first fact of the epoch is applied: the store may decide.
     pub(super) has_begun: AtomicBool,
     /// The sequence after the first fact of the epoch; 0 before it is queued.
@@ -41,11 +46,12 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(epoch: Epoch, log: WrittenLog, changed: Changed) -> Self {
+    pub(crate) fn new(epoch: Epoch, log: WrittenLog, changed: Changed, mend: Mend) -> Self {
         Self {
             epoch,
             log: Mutex::new(log),
             changed,
+            mend,
             has_begun: AtomicBool::new(false),
             begun_at: AtomicU64::new(0),
             taken: Mutex::default(),

@@ -1,16 +1,34 @@
-//! Messages whose bytes are damaged: each is voided by a durable fact and reported, and all others go on.
+//! Messages whose bytes are damaged: another copy may have them whole. Otherwise each is voided by a durable fact and reported, and all
+//! others go on.
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::run::run_path;
+use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::{Delivery, LoadRequest, Rescue};
 use delaymq_core::units::{ReadyNumber, SubjectNumber};
 
 use crate::commit::inbox::CommitUrgency;
 use crate::drive::driver::LockedOwner;
+use crate::files::payload_reader::{PayloadReader, Stored};
 use crate::query::report::Report;
 use crate::shared::Shared;
 
 impl Shared {
+    /// Reads the payload of an entry. If it is damaged here, another copy may give it back, for which this waits if `may_wait`.
+    ///
+    /// # Errors
+    /// As [`PayloadReader::read`].
+    pub(crate) fn read_whole(&self, payloads: &mut PayloadReader<'_>, entry: &Entry, may_wait: bool) -> Result<Stored> {
+        let read = payloads.read(entry.location(), entry.payload_sequence());
+        let is_mended = || self.copies.as_ref().is_some_and(|copies| (copies.mend)(entry));
+        match read {
+            Err(Error::DamagedPayload { .. }) if may_wait && is_mended() => {
+                payloads.read(entry.location(), entry.payload_sequence())
+            }
+            read => read,
+        }
+    }
+
     /// Reads postings from a run. That is slow, so no lock is held meanwhile. Postings that cannot be read are searched
     /// in the log under the owner lock, which is rare and slower.
     pub(crate) fn load(&self, load: LoadRequest) -> Result<()> {

@@ -34,7 +34,8 @@ impl Mapping {
         // it is looked at. Readable: a segment is prepared at its full length and no code of this
         // project truncates one; a retired segment is unlinked, which keeps its pages. Unchanged:
         // readers look only at records below the visible position, where the log never writes
-        // again; repair writes another file and renames it over. A hole turns bytes to zeros that nothing
+        // again; repair writes another file and renames it over. The payload of a message that fails its check is written
+        // again from another copy: nobody was given these bytes, and who compares them meanwhile reads the file next. A hole turns bytes to zeros that nothing
         // unfinished needs, and waits until no mapping that messages were handed over from is left of its
         // segment (`Payloads::is_unmapped`); who reads through a file's own view copies first and checks the
         // copy. That no other program writes into

@@ -237,8 +237,8 @@ mod tests {
         let (_folder, payloads, places) = segment_of(&[(1, 10), (2, 100_000), (3, 0)]);
         for (place, (sequence, length)) in places.iter().zip([(1, 10), (2, 100_000), (3, 0)]) {
             let location = Location::in_segment(SegmentNumber(1), *place);
-            let mapped = payloads.read(location, Sequence(sequence)).unwrap();
-            let read = payloads.read(run_at(*place), Sequence(sequence)).unwrap();
+            let mapped = payloads.reader().read(location, Sequence(sequence)).unwrap();
+            let read = payloads.reader().read(run_at(*place), Sequence(sequence)).unwrap();
             assert_eq!(mapped.payload.body(), vec![sequence as u8; length]);
             assert_eq!(mapped.payload.all(), read.payload.all());
             assert_eq!(read.payload.meta(), b"meta");
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(read(), 0);
         let (_folder, payloads, places) = segment_of(&[(1, 10)]);
         payloads.log_is_in(SegmentNumber(MAPPED_SEGMENTS));
-        payloads.read(Location::in_segment(SegmentNumber(1), places[0]), Sequence(1)).unwrap();
+        payloads.reader().read(Location::in_segment(SegmentNumber(1), places[0]), Sequence(1)).unwrap();
         assert_eq!(held(&payloads.cache).mapped.len(), 1);
         // Reading older files does not move the log's segment back.
         payloads.log_is_in(SegmentNumber(3 + MAPPED_SEGMENTS));
@@ -275,9 +275,9 @@ mod tests {
         let (_folder, payloads, places) = segment_of(&[(1, 10)]);
         let number = SegmentNumber(1);
         let location = Location::in_segment(number, places[0]);
-        let seen = payloads.read(location, Sequence(1)).unwrap();
+        let seen = payloads.reader().read(location, Sequence(1)).unwrap();
         assert!(!payloads.is_unmapped(number), "what was handed over lies in the mapping");
-        let again = payloads.read(location, Sequence(1)).unwrap();
+        let again = payloads.reader().read(location, Sequence(1)).unwrap();
         assert_eq!(again.payload.body(), seen.payload.body());
         assert!(payloads.mapping(number).is_none() && !payloads.is_unmapped(number));
         drop(seen);
@@ -290,11 +290,14 @@ mod tests {
     fn another_sequence_and_a_missing_file_are_damage() {
         let (_folder, payloads, places) = segment_of(&[(1, 10)]);
         let location = Location::in_segment(SegmentNumber(1), places[0]);
-        assert!(matches!(payloads.read(location, Sequence(2)), Err(Error::DamagedPayload { sequence: 2, .. })));
+        assert!(matches!(
+            payloads.reader().read(location, Sequence(2)),
+            Err(Error::DamagedPayload { sequence: 2, .. })
+        ));
         let elsewhere = Location::in_segment(SegmentNumber(2), places[0]);
-        assert!(matches!(payloads.read(elsewhere, Sequence(1)), Err(Error::DamagedPayload { .. })));
+        assert!(matches!(payloads.reader().read(elsewhere, Sequence(1)), Err(Error::DamagedPayload { .. })));
         let beyond = Location::in_segment(SegmentNumber(1), 1 << 30);
-        assert!(matches!(payloads.read(beyond, Sequence(1)), Err(Error::DamagedPayload { .. })));
+        assert!(matches!(payloads.reader().read(beyond, Sequence(1)), Err(Error::DamagedPayload { .. })));
     }
 
     fn run_at(place: u32) -> Location {
@@ -306,7 +309,7 @@ mod tests {
         let records: Vec<(u64, usize)> =
             (1..=3_000).map(|sequence| (sequence, (sequence as usize * 37) % 300)).collect();
         let (folder, payloads, places) = segment_of(&records);
-        let read = |at: usize| payloads.read(run_at(places[at]), Sequence(records[at].0));
+        let read = |at: usize| payloads.reader().read(run_at(places[at]), Sequence(records[at].0));
         for (at, (sequence, length)) in records.iter().enumerate() {
             assert_eq!(read(at).unwrap().payload.body(), vec![*sequence as u8; *length], "{at}");
         }
@@ -328,7 +331,7 @@ mod tests {
         let mut early = whole.clone();
         early[places[100] as usize..].fill(0);
         std::fs::write(&path, &early).unwrap();
-        let read = |at: usize| payloads.read(run_at(places[at]), Sequence(records[at].0));
+        let read = |at: usize| payloads.reader().read(run_at(places[at]), Sequence(records[at].0));
         assert!((0..100).all(|at| read(at).is_ok()) && read(100).is_err());
         std::fs::write(&path, &whole).unwrap();
         assert!((0..records.len()).all(|at| read(at).is_ok()), "the block is older than the file's end");
@@ -343,7 +346,7 @@ mod tests {
         bytes[places[60] as usize + 100] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         for (at, (sequence, _)) in records.iter().enumerate() {
-            match payloads.read(run_at(places[at]), Sequence(*sequence)) {
+            match payloads.reader().read(run_at(places[at]), Sequence(*sequence)) {
                 Err(Error::DamagedPayload { sequence: 61, .. }) => assert_eq!(at, 60),
                 other => assert!(other.is_ok() && at != 60, "{at}"),
             }

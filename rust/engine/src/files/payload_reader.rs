@@ -40,14 +40,6 @@ impl Payloads {
     pub(crate) fn reader(&self) -> PayloadReader<'_> {
         PayloadReader::new(self)
     }
-
-    /// Reads one message, as [`PayloadReader::read`] does.
-    ///
-    /// # Errors
-    /// Those of [`PayloadReader::read`].
-    pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
-        self.reader().read(location, sequence)
-    }
 }
 
 impl<'a> PayloadReader<'a> {

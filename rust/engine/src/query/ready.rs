@@ -44,7 +44,7 @@ impl Store {
         let entries = self.shared.ready_entries(subject, group)?;
         let mut payloads = self.shared.payloads.reader();
         let read = |(entry, attempt): &(delaymq_core::schedule_log::Entry, u32)| {
-            let stored = payloads.read(entry.location(), entry.payload_sequence())?;
+            let stored = self.shared.read_whole(&mut payloads, entry, true)?;
             Ok(Ready {
                 sequence: entry.payload_sequence(),
                 due: entry.due(),

@@ -218,6 +218,7 @@ impl World {
             epoch: Epoch(1),
             clock_ahead_ms: None,
             changed: Arc::new(move || tells.tell()),
+            mend: Arc::new(|_| false),
         };
         (Kept::new(Store::lead(leading).unwrap()), told)
     }

@@ -169,6 +169,7 @@ impl Member {
             connected: self.connected.iter().map(|(node, _)| *node).collect(),
             client_addresses: self.parts.client_addresses.clone(),
             role_changes: self.role_changes,
+            messages_repaired: self.messages_repaired,
         };
         *held(&self.parts.shown.snapshot) = snapshot;
     }

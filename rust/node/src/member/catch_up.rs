@@ -126,6 +126,7 @@ impl Member {
             return Ok(());
         }
         let Some(snapshot) = self.incoming.take_whole() else { return Ok(()) };
+        self.repairs.clear();
         let committed = self.parts.copy.adopt(snapshot)?;
         self.parts.reports.note(format!("the snapshot has taken the place of this copy, up to {committed}"));
         self.step(Event::SnapshotAdopted(committed))

@@ -9,6 +9,7 @@ mod catch_up;
 mod clocks;
 mod disk_watch;
 mod neighbours;
+mod repair;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
 use crate::reader::Reader;
 use crate::register::RegisterCalls;
+use crate::repairs::Repairs;
 use crate::requests::Shown;
 use crate::service::Service;
 use crate::shipping::Shipments;
@@ -73,6 +75,9 @@ pub(crate) struct Member {
     /// While this node leads, and has not ended.
     reader: Option<Reader>,
     incoming: Incoming,
+    repairs: Repairs,
+    /// Damaged messages that other nodes have given back.
+    messages_repaired: u64,
     role: RoleName,
     role_changes: u64,
     primary: Option<Primary>,
@@ -107,6 +112,8 @@ impl Member {
             shipments: Shipments::default(),
             reader: None,
             incoming: Incoming::default(),
+            repairs: Repairs::default(),
+            messages_repaired: 0,
             role: RoleName::Replica,
             role_changes: 0,
             primary: None,
@@ -166,6 +173,7 @@ impl Member {
                 self.look_around()?;
                 self.step(Event::Tick)?;
                 self.look_at_clocks();
+                self.go_on_with_repairs();
                 self.stop_further();
             }
             self.ship();
@@ -206,6 +214,7 @@ impl Member {
             Arrival::Protocol(event) => self.step(event)?,
             Arrival::Dial(address) => self.dial(address),
             Arrival::Shipped(shipped) => self.shipments.answered(&shipped, Instant::now()),
+            Arrival::Damaged(damage) => self.begin_repair(damage),
             Arrival::Warning(node, line) => self.warn_of(node, line),
             Arrival::LogChanged => self.step(Event::LogChanged)?,
             Arrival::Stop(patience) => self.begin_stop(patience)?,
@@ -273,9 +282,7 @@ impl Member {
                 } else {
                     events.push(Event::AppendRefused);
                 }
-                for sequence in self.parts.copy.take_damaged() {
-                    self.parts.reports.warn(format!("the message {sequence} of the primary's log is damaged"));
-                }
+                self.repair_appended();
             }
             Action::ReceiveSnapshot(from, epoch, attempt, offer) => {
                 self.receive_snapshot(from, (epoch, attempt), offer);
@@ -283,6 +290,7 @@ impl Member {
             Action::SendPiece(to, epoch, attempt, place) => self.send_piece(to, (epoch, attempt), place),
             Action::ReceivePiece(piece) => self.receive_piece(&piece),
             Action::CutAfter(epoch, end) => {
+                self.repairs.clear();
                 if let Some(evidence) = self.parts.copy.cut(epoch, end)? {
                     let line = format!("facts from sequence {end} on were never committed: they are in {evidence}");
                     self.parts.reports.warn(line);
@@ -323,6 +331,7 @@ impl Member {
 
     fn become_role(&mut self, role: RoleName) -> Result<(), NodeError> {
         self.role_changes = self.role_changes.saturating_add(1);
+        self.repairs.clear();
         self.role = role;
         match role {
             RoleName::Promoting => {}

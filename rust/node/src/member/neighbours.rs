@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::{Event, NodeId, Register, RoleName};
+use delaymq_core::replication::{Event, Message, NodeId, Register, RoleName};
 use delaymq_peers::{Direction, PeerEvent};
 use delaymq_server::Primary;
 
@@ -16,6 +16,10 @@ const FAULTS_MAX: usize = 64;
 impl Member {
     pub(super) fn hear(&mut self, event: PeerEvent) -> Result<(), NodeError> {
         match event {
+            PeerEvent::Message(from, Message::AskRecord { epoch, wanted }) => self.answer_record(from, epoch, wanted),
+            PeerEvent::Message(from, Message::Record { epoch, sequence, payload }) => {
+                self.take_record(from, epoch, sequence, payload);
+            }
             PeerEvent::Message(from, message) => return self.step(Event::Received(from, message)),
             PeerEvent::Connected { hello, direction } => {
                 let node = hello.node;

@@ -121,3 +121,15 @@ fn other_bytes_and_other_places_are_refused_and_change_nothing() {
     assert!(matches!(restore_payload(&rotten.storage, other, &damaged, whole), Err(Error::Corrupt { .. })));
     assert_eq!(rotten.storage.counts().changing(), changes);
 }
+
+#[cfg(feature = "planted")]
+#[test]
+fn bytes_that_are_written_without_a_look_at_their_check_are_found() {
+    let rotten = rotten();
+    let other: Vec<u8> = rotten.payload.iter().map(|byte| byte ^ 1).collect();
+    crate::planted::plant(Some(Planted::RepairUnchecked));
+    let restored = restore_payload(&rotten.storage, STREAM, &rotten.damaged, &other);
+    crate::planted::plant(None);
+    assert_eq!(restored, Ok(true), "other bytes were taken");
+    assert_eq!(scan(&rotten.storage).unwrap().1.damaged_payloads, 1, "and the damage is found again");
+}

@@ -15,6 +15,8 @@
 //! | 26 | snapshot | `attempt u64 \| number u64 \| committed u64 \| end u64 \| bytes u64 \| files` |
 //! | 27 | ask piece | `attempt u64 \| number u64 \| file u32 \| offset u64` |
 //! | 28 | piece | `attempt u64 \| number u64 \| file u32 \| offset u64 \| zeros u64 \| blob` |
+//! | 29 | ask record | `sequence u64 \| record_check u32 \| first_due_ms u64 \| due_ms u64 \| entry_sequence u64` |
+//! | 30 | record | `sequence u64 \| is_whole u8`, and if it is 1, `blob` |
 //!
 //! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
 //! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files are a count (`u32`), and for each its path, as a
@@ -24,8 +26,11 @@ use bytes::BufMut;
 
 use crate::error::Result;
 use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
-use crate::replication::{History, Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version};
-use crate::units::{Epoch, Millis, Sequence};
+use crate::record::header::RECORD_BYTES_MAX;
+use crate::replication::{
+    History, Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version, WantedRecord,
+};
+use crate::units::{DueKey, Epoch, Millis, Sequence};
 use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::reader::{Reader, utf8};
@@ -60,10 +65,12 @@ const TAKE_OVER: u8 = 25;
 const SNAPSHOT: u8 = 26;
 const ASK_PIECE: u8 = 27;
 const PIECE: u8 = 28;
+const ASK_RECORD: u8 = 29;
+const RECORD: u8 = 30;
 
 /// True if frames of this kind have messages.
 pub(super) const fn is_message(kind: u8) -> bool {
-    matches!(kind, LEAD..=PIECE)
+    matches!(kind, LEAD..=RECORD)
 }
 
 pub(super) const fn kind_of(message: &Message) -> u8 {
@@ -81,13 +88,15 @@ pub(super) const fn kind_of(message: &Message) -> u8 {
         Message::Snapshot { .. } => SNAPSHOT,
         Message::AskPiece { .. } => ASK_PIECE,
         Message::Piece { .. } => PIECE,
+        Message::AskRecord { .. } => ASK_RECORD,
+        Message::Record { .. } => RECORD,
     }
 }
 
 /// Appends the fields of a message.
 ///
 /// # Errors
-/// `TooLarge` naming `history`, `batches`, `files`, `path` or `piece`.
+/// `TooLarge` naming `history`, `batches`, `files`, `path`, `piece` or `payload`.
 pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
     let mut put = |epoch: Epoch, numbers: &[u64]| {
         out.put_u32(epoch.0);
@@ -132,6 +141,20 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
             out.put_u64(piece.zeros);
             put_blob(out, "piece", PIECE_BYTES_MAX, &piece.bytes)?;
         }
+        Message::AskRecord { epoch, wanted } => {
+            put(*epoch, &[wanted.sequence.0]);
+            out.put_u32(wanted.record_check);
+            for number in [wanted.first_due.0, wanted.key.due.0, wanted.key.sequence.0] {
+                out.put_u64(number);
+            }
+        }
+        Message::Record { epoch, sequence, payload } => {
+            put(*epoch, &[sequence.0]);
+            out.put_u8(u8::from(payload.is_some()));
+            if let Some(payload) = payload {
+                put_blob(out, "payload", RECORD_BYTES_MAX, payload)?;
+            }
+        }
     }
     Ok(())
 }
@@ -145,6 +168,8 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
     match kind {
         UNMATCHED => return Ok(Message::Unmatched { epoch }),
         REFUSED => return Ok(Message::Refused { epoch }),
+        ASK_RECORD => return Ok(Message::AskRecord { epoch, wanted: read_wanted(reader)? }),
+        RECORD => return read_record(epoch, reader),
         _ => {}
     }
     let attempt = reader.u64("attempt")?;
@@ -238,6 +263,19 @@ fn read_files(reader: &mut Reader<'_>) -> Read<Vec<SnapshotFile>> {
         files.push(SnapshotFile { path, length: reader.u64("length")? });
     }
     Ok(files)
+}
+
+fn read_wanted(reader: &mut Reader<'_>) -> Read<WantedRecord> {
+    let (sequence, record_check) = (Sequence(reader.u64("sequence")?), reader.u32("record_check")?);
+    let (first_due, due) = (Millis(reader.u64("first_due")?), Millis(reader.u64("due")?));
+    let key = DueKey { due, sequence: Sequence(reader.u64("entry_sequence")?) };
+    Ok(WantedRecord { sequence, record_check, first_due, key })
+}
+
+fn read_record(epoch: Epoch, reader: &mut Reader<'_>) -> Read<Message> {
+    let (sequence, is_whole) = (Sequence(reader.u64("sequence")?), reader.flag("is_whole")?);
+    let payload = if is_whole { Some(reader.blob("payload", RECORD_BYTES_MAX)?.to_vec()) } else { None };
+    Ok(Message::Record { epoch, sequence, payload })
 }
 
 fn put_place(out: &mut Vec<u8>, place: &SnapshotPlace) {

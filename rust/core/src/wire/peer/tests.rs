@@ -10,9 +10,9 @@ use super::*;
 use crate::error::Error;
 use crate::message_log::{EpochEntry, HistoryEnd};
 use crate::replication::{
-    History, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version,
+    History, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version, WantedRecord,
 };
-use crate::units::{Epoch, Millis, Sequence};
+use crate::units::{DueKey, Epoch, Millis, Sequence};
 use crate::wire::malformed::Malformed;
 
 fn hello() -> Hello {
@@ -94,6 +94,17 @@ fn samples() -> Vec<PeerFrame> {
         Message::Snapshot { epoch, attempt, offer },
         Message::AskPiece { epoch, attempt, place },
         Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: 0x1122_3344, bytes: b"piece".to_vec() } },
+        Message::AskRecord {
+            epoch,
+            wanted: WantedRecord {
+                sequence: Sequence(0x12),
+                record_check: 0x3456,
+                first_due: Millis(0x78),
+                key: DueKey { due: Millis(0x9a), sequence: Sequence(0xbc) },
+            },
+        },
+        Message::Record { epoch, sequence: Sequence(0x12), payload: Some(b"payload".to_vec()) },
+        Message::Record { epoch, sequence: Sequence(0x12), payload: None },
     ];
     let refusals = [
         Refusal::OtherStream,
@@ -196,7 +207,7 @@ fn fields_that_no_node_sends_are_named() {
     };
     assert_eq!(value(named(0, b"")), "kind");
     assert_eq!(value(named(15, b"")), "kind");
-    assert_eq!(value(named(29, &[0; 40])), "kind");
+    assert_eq!(value(named(31, &[0; 40])), "kind");
     assert_eq!(value(named(1, b"DMQOTHER\x00\x01")), "magic");
     assert_eq!(value(named(2, &[0])), "refusal");
     assert_eq!(value(named(2, &[9])), "refusal");
@@ -334,7 +345,7 @@ fn any_history() -> impl Strategy<Value = History> {
 
 fn any_message() -> impl Strategy<Value = Message> {
     let numbers = any::<(u32, u64, u64, u64, u32)>();
-    let parts = (0..13_u8, numbers, any_history(), prop::collection::vec(any::<u8>(), 0..300));
+    let parts = (0..15_u8, numbers, any_history(), prop::collection::vec(any::<u8>(), 0..300));
     parts.prop_map(|(kind, (epoch, attempt, first, second, last), history, bytes)| {
         let (epoch, one, two) = (Epoch(epoch), Sequence(first), Sequence(second));
         match kind {
@@ -369,6 +380,15 @@ fn any_message() -> impl Strategy<Value = Message> {
             11 => {
                 let place = SnapshotPlace { number: first, file: last, offset: second };
                 Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: second, bytes } }
+            }
+            12 => {
+                let key = DueKey { due: Millis(attempt), sequence: two };
+                let wanted = WantedRecord { sequence: one, record_check: last, first_due: Millis(second), key };
+                Message::AskRecord { epoch, wanted }
+            }
+            13 => {
+                let payload = Some(bytes).filter(|_| attempt % 2 == 0);
+                Message::Record { epoch, sequence: one, payload }
             }
             _ => Message::TakeOver { epoch, attempt },
         }
@@ -410,7 +430,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0..30_u8) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0..32_u8) {
         read([&bytes[..]]);
         read([&sealed(kind, &bytes)[..]]);
     }

@@ -160,7 +160,7 @@ impl NamedConsumer {
             if near.is_some_and(|near| location.segment().is_none_or(|segment| segment < near)) {
                 break;
             }
-            let passes = match payloads.read(location, candidate.entry.payload_sequence()) {
+            let passes = match self.shared.read_whole(&mut payloads, &candidate.entry, near.is_none()) {
                 Ok(stored) if !stored.payload.may_pass(filters) => false,
                 Ok(stored) => {
                     bytes = bytes.saturating_add(stored.payload.all().len());

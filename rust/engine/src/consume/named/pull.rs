@@ -240,7 +240,7 @@ impl NamedConsumer {
         if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
             return Ok(Read::Later(None));
         }
-        match payloads.read(entry.location(), entry.payload_sequence()) {
+        match self.shared.read_whole(payloads, entry, near.is_none()) {
             Ok(stored) if self.shared.has_expired(&stored, &self.subject) => Ok(match near {
                 Some(_) => Read::Later(None),
                 None => Read::Expired(ExpiredDelivery::of(*delivery, &stored)),

@@ -6,6 +6,7 @@ mod commits;
 mod intake;
 mod leading;
 mod load;
+mod rot;
 mod shipping;
 
 use std::path::Path;
@@ -88,6 +89,7 @@ impl Copy {
             changed: Arc::new(move || {
                 told.fetch_add(1, Ordering::SeqCst);
             }),
+            mend: Arc::new(|_| false),
         }
     }
 

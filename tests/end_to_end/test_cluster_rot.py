@@ -1,0 +1,96 @@
+"""A disk of a group damages messages: another copy has them whole, and they come as if nothing had been."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import delaymq
+from crafting import flip, place_of
+from groups import PATIENCE_SECONDS, Group, await_true, in_file
+from serving import Served
+
+BODIES = [b"the body of message %03d" % number for number in range(20)]
+ROTTEN = BODIES[7]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Group]:
+    """Three nodes, and messages that nobody has received yet."""
+    with Group(tmp_path, in_file(tmp_path)) as made:
+        made.start()
+        with delaymq.connect(made.url, timeout=PATIENCE_SECONDS) as client:
+            for body in BODIES:
+                client.publish("order", body, delay=0)
+            await_true(lambda: client.status().ready == len(BODIES), "all are ready")
+        yield made
+
+
+def damage(node: Served, body: bytes = ROTTEN) -> tuple[Path, int]:
+    path, at = place_of(node.folder, body)
+    flip(path, at)
+    return path, at
+
+
+def received(group: Group, count: int) -> set[bytes]:
+    with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
+        messages = client.subscribe("order", group="billing")
+        bodies = set()
+        while len(bodies) < count:
+            message = messages.get(timeout=PATIENCE_SECONDS)
+            assert message is not None, f"{sorted(bodies)}: {group.said()}"
+            bodies.add(message.body)
+            message.ack()
+        messages.stop()
+    return bodies
+
+
+def repaired(node: Served) -> float:
+    return node.metric("cluster_messages_repaired")
+
+
+def test_a_message_that_the_primary_has_damaged_comes_whole_and_is_whole_again(group: Group) -> None:
+    first = group.await_primary()
+    path, at = damage(first)
+    assert received(group, len(BODIES)) == set(BODIES)
+    assert path.read_bytes()[at : at + len(ROTTEN)] == ROTTEN
+    await_true(lambda: repaired(first) == 1, "it is counted")
+    await_true(lambda: "is whole again, from the node" in first.said(), "it is said")
+
+
+def test_a_message_that_a_replica_has_damaged_comes_whole_when_it_leads(group: Group) -> None:
+    first = group.await_primary()
+    other = next(node for node in group.nodes if node is not first)
+    damage(other)
+    ended = group.ask(first, "switchover", group.status(other)["node"])
+    assert ended.returncode == 0, ended.stderr
+    await_true(lambda: group.primary() is other, "the other node is the primary")
+    assert received(group, len(BODIES)) == set(BODIES)
+    await_true(lambda: repaired(other) == 1, "it is counted")
+
+
+def test_a_message_that_all_copies_have_damaged_is_voided_by_name(group: Group) -> None:
+    first = group.await_primary()
+    for node in group.nodes:
+        damage(node)
+    assert received(group, len(BODIES) - 1) == set(BODIES) - {ROTTEN}
+    await_true(lambda: "no other node that is connected has the damaged message" in first.said(), "it is said")
+    assert [repaired(node) for node in group.nodes] == [0, 0, 0]
+
+
+def test_a_copy_that_gets_a_damaged_message_from_the_primary_asks_another_copy(group: Group) -> None:
+    first = group.await_primary()
+    empty = next(node for node in group.nodes if node is not first)
+    empty.kill()
+    shutil.rmtree(empty.folder)
+    path, at = damage(first)
+    empty.start()
+    group.await_whole()
+    await_true(lambda: "is whole again, from the node" in empty.said(), group.said())
+    assert place_of(empty.folder, ROTTEN)
+    assert path.read_bytes()[at : at + len(ROTTEN)] != ROTTEN, "nobody has read it at the primary"
+    assert received(group, len(BODIES)) == set(BODIES)
+    await_true(lambda: repaired(first) == repaired(empty) == 1, "both are counted")
