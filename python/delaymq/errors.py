@@ -200,7 +200,7 @@ class NotEnoughCopies(StoreError):
 
     Attributes:
         copies: The number of nodes that have a copy.
-        min_copies: The number that the group demands.
+        min_copies: The number that the group demands; for a load, that of the nodes that must have its files.
         maybe_stored: True if the request may have been executed, False if nothing was done.
     """
 

@@ -62,6 +62,8 @@ faults! {
     SnapshotNotSynced,
     /// A snapshot takes the place of a log that has grown beyond it.
     SnapshotIsLess,
+    /// A copy appends the fact of a load, and counts it as durable, although it does not have the files of the load.
+    LoadAcknowledgedWithoutFiles,
     /// A folder that was emptied keeps the identity of its node.
     WipedNodeKeepsId,
     /// A publish that was committed on fewer copies than it must have is answered as stored.

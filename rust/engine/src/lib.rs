@@ -65,6 +65,7 @@ pub use consume::subscription::Subscription;
 pub use copies::leading::Leading;
 pub use copies::log::DiskWork;
 pub use copies::state::{CopyCount, Intake};
+pub use copies::waiting_loads::LoadOffer;
 pub use event_loop::listener::Listener;
 pub use event_loop::nonblocking::Pulled;
 pub use event_loop::notifier::{Wake, Wakeup};

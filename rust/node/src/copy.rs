@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{DamagedPayload, Identity, OPENING_SEGMENT_BYTES, Promise};
 use delaymq_core::replication::{History, LogView, NodeId, WantedRecord};
+use delaymq_core::run::StagedRun;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
     CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, KeptMessages, RecoveryProgress, Removable,
@@ -52,6 +53,15 @@ pub(crate) struct Copy {
 }
 
 type Outcome<T> = Result<T, Error>;
+
+/// What became of batches of the primary.
+pub(crate) enum Appended {
+    All,
+    /// They do not follow the log.
+    NotNext,
+    /// One of them names these files, which are not here.
+    Lacks(Vec<StagedRun>),
+}
 
 impl Copy {
     /// Opens the copy as a follower.
@@ -175,13 +185,14 @@ impl Copy {
         if matches!(self.role, Role::Gone) { self.open_follower(&mut |_| {}) } else { Ok(()) }
     }
 
-    /// Appends batches of the primary. False if they do not follow the log.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Outcome<bool> {
-        let Role::Following(follower) = &mut self.role else { return Ok(false) };
+    /// Appends batches of the primary.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Outcome<Appended> {
+        let Role::Following(follower) = &mut self.role else { return Ok(Appended::NotNext) };
         self.is_synced = false;
         match follower.append(bytes) {
-            Ok(()) => Ok(true),
-            Err(Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. }) => Ok(false),
+            Ok(lacking) if lacking.is_empty() => Ok(Appended::All),
+            Ok(lacking) => Ok(Appended::Lacks(lacking)),
+            Err(Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. }) => Ok(Appended::NotNext),
             Err(error) => Err(error),
         }
     }

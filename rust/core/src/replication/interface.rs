@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::history::History;
+use super::load_message::LoadMessage;
 use super::message::{Message, SnapshotOffer, SnapshotPiece, SnapshotPlace};
 use super::register::{NodeId, Register};
 use super::registrar::{Reading, SwapAnswer};
@@ -116,7 +117,8 @@ pub enum Action {
     BeginEpoch(Epoch),
     /// Sends the batches of the log from this sequence on, as [`Message::Batches`] of this epoch and exchange.
     Ship(NodeId, Epoch, u64, Sequence),
-    /// Appends these batches of the primary to the log.
+    /// Appends these batches of the primary to the log. A batch that names files of a load which are not here waits for them,
+    /// with all behind it: it is dropped, and asked for again.
     Append(Vec<u8>),
     /// Receives a snapshot from this primary, in this epoch and exchange, instead of any earlier one: asks for its parts with
     /// [`Message::AskPiece`]. The snapshot has everything that the log has, and takes its place.
@@ -125,6 +127,9 @@ pub enum Action {
     SendPiece(NodeId, Epoch, u64, SnapshotPlace),
     /// A part of a snapshot has come.
     ReceivePiece(SnapshotPiece),
+    /// A message of this node about the files of a load has come, in this epoch and exchange. [`LoadMessage::Hold`] is answered
+    /// with [`LoadMessage::Held`] once the files are durable, and [`LoadMessage::Ask`] with [`LoadMessage::Part`].
+    Load(NodeId, Epoch, u64, LoadMessage),
     /// Copies what the log has from this sequence on to a file, then cuts it. The last fact to keep has this epoch.
     CutAfter(Epoch, Sequence),
     /// Everything before this sequence is committed. A publish among it is answered as stored if the copies reach

@@ -2,6 +2,7 @@
 //! authenticated, and for the epoch that it names.
 
 use super::history::History;
+use super::load_message::LoadMessage;
 use crate::units::{DueKey, Epoch, Millis, Sequence, Version};
 
 /// A file of a snapshot.
@@ -210,5 +211,14 @@ pub enum Message {
         sequence: Sequence,
         /// The payload. `None` if the node does not have it whole.
         payload: Option<Vec<u8>>,
+    },
+    /// Of the files of a load.
+    Load {
+        /// The epoch of the primary.
+        epoch: Epoch,
+        /// The exchange that matched the logs.
+        attempt: u64,
+        /// What is said.
+        message: LoadMessage,
     },
 }

@@ -4,7 +4,7 @@
 //! log, or the time. Out: [`Action`]s, which the caller carries out. The module has no log, no socket and no clock.
 //! Read `register` (the set that must have each fact), `history` (up to where two logs agree), `message`, `interface`,
 //! `state` and `node`, then what a node does in its role: `replica`, `claim` (becoming primary), `primary`,
-//! `members`, and `operator` (what an operator asks for), and how wall clocks are compared: `clocks`, `comparison`.
+//! `members`, `loads` (files that a copy needs besides the log), `operator` (what an operator asks for), and how wall clocks are compared: `clocks`, `comparison`.
 //!
 //! The protocol is primary-backup, with its configuration in a register that changes by compare-and-swap, as in
 //! `PacificA` and Vertical Paxos II. A fact is *committed* when each node of the set in the register has it on disk. Only a
@@ -16,6 +16,8 @@ mod clocks;
 mod comparison;
 mod history;
 mod interface;
+mod load_message;
+mod loads;
 mod members;
 mod message;
 mod node;
@@ -32,6 +34,8 @@ pub use crate::message_log::Promise;
 pub use crate::units::Version;
 pub use history::History;
 pub use interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName, Timing, Unfit};
+pub use load_message::{LoadMessage, LoadPart};
+pub use loads::LoadCopy;
 pub use message::{Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, WantedRecord};
 pub use register::{GroupState, NodeId, Register};
 pub use registrar::{Reading, SwapAnswer};

@@ -236,6 +236,9 @@ impl Node {
                     out.push(Action::SendPiece(from, epoch, attempt, place));
                 }
             }
+            Message::Load { epoch, attempt, message } => {
+                self.receive_load(from, (epoch, attempt), message, log, out);
+            }
             Message::Refused { epoch } => self.refused(epoch, out),
             // The check of a record says what its payload is. No rule of the protocol is about it, and the caller answers.
             Message::AskRecord { .. } | Message::Record { .. } => {}

@@ -258,10 +258,15 @@ impl Node {
     }
 
     /// True if the node follows this primary in this epoch and exchange.
-    fn follows(&self, primary: NodeId, (epoch, attempt): (Epoch, u64)) -> bool {
-        let Role::Replica(replica) = &self.role else { return false };
-        let known = (self.promised, replica.primary, replica.attempt, replica.stage);
-        known == (epoch, Some(primary), attempt, Stage::Following)
+    fn follows(&self, primary: NodeId, exchange: (Epoch, u64)) -> bool {
+        self.followed() == Some((primary, exchange))
+    }
+
+    /// The primary whose log this node's grows with, the epoch, and the exchange that matched the logs.
+    pub fn followed(&self) -> Option<(NodeId, (Epoch, u64))> {
+        let Role::Replica(replica) = &self.role else { return None };
+        let primary = replica.primary.filter(|_| replica.stage == Stage::Following)?;
+        Some((primary, (self.promised, replica.attempt)))
     }
 
     /// A snapshot has taken the place of the log, and the logs are matched again.

@@ -54,6 +54,7 @@ pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};
 pub use rows::{DispatchRow, ROW_BYTES, Row, RowKey, ScheduleRow};
 pub use scan::{Patches, RowScan, ScanBuffer};
+pub(crate) use staging::check_received;
 pub use staging::{
     LOAD_FOLDER, LoadName, LoadedRuns, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,
     StagingLimits, check_staged, check_still_staged,

@@ -85,7 +85,15 @@ impl Run {
     /// # Errors
     /// Like [`Self::open`].
     pub(super) fn open_staged(storage: &dyn Storage, name: &LoadName) -> Result<Self> {
-        let file = open_needed(storage, &name.path(), "it was staged")?;
+        Self::open_staged_at(storage, &name.path(), name)
+    }
+
+    /// Opens a staged run that has not got its name yet.
+    ///
+    /// # Errors
+    /// As [`Self::open_staged`].
+    pub(super) fn open_staged_at(storage: &dyn Storage, path: &str, name: &LoadName) -> Result<Self> {
+        let file = open_needed(storage, path, "it was staged")?;
         let (footer, place, length) = read_end(file.as_ref())?;
         check_who(&file, &footer, place, (STAGED_KIND, 0, name.nonce))?;
         Ok(Self { file, footer, kind: RunKind::Schedule, place, length, relation: None })

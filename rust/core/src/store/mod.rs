@@ -22,6 +22,7 @@ pub use checkpoint::paths::{CHECKPOINT_FOLDER, checkpoint_path};
 pub use checkpoint::rewritten::rewritten_checkpoint;
 pub use checkpoint::work::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use copies::follower::{Follower, FollowerParts};
+pub use copies::load_files::IncomingLoad;
 pub use copies::log_ends::LogEnds;
 pub use copies::records::{DamagedMessage, KeptMessages};
 pub use copies::shipment::{KeptLog, Shipment};

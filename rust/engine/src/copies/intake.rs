@@ -77,16 +77,6 @@ impl Shared {
             (_, error) => error,
         }
     }
-
-    /// Loads are refused where copies are kept: the files of a load are not sent to them.
-    pub(crate) fn refuse_load(&self) -> Result<()> {
-        match &self.copies {
-            Some(_) => {
-                Err(invalid("runs", "a store without copies on other nodes, which loads do not reach", "copies"))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 impl Store {

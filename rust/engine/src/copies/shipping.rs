@@ -94,7 +94,7 @@ impl Store {
 
 impl Shared {
     /// True if a node that lacks the log from `first` on gets files: it has nothing, and a checkpoint spares it the replay of the
-    /// log, or facts of the log name other files, which are not sent with them.
+    /// log, or facts of the log name other files, for which it would have to ask.
     fn is_copied_by_files(&self, first: Sequence) -> Result<bool> {
         let is_there = |folder: &str| names_in(self.storage.as_ref(), folder).map(|names| !names.is_empty());
         Ok(first == Sequence(1) && (is_there(CHECKPOINT_FOLDER)? || is_there(LOAD_FOLDER)?))

@@ -13,6 +13,7 @@ use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::LogEnds;
 use delaymq_core::units::{Epoch, Sequence};
 
+use crate::copies::waiting_loads::WaitingLoads;
 use crate::held;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
@@ -43,6 +44,7 @@ pub(crate) struct Copies {
     pub(super) cursors: Mutex<Cursors>,
     /// The sequence from which on the log is kept for other nodes.
     pub(super) kept_from: AtomicU64,
+    pub(super) loads: WaitingLoads,
 }
 
 impl Copies {
@@ -57,6 +59,7 @@ impl Copies {
             taken: Mutex::default(),
             cursors: Mutex::default(),
             kept_from: AtomicU64::new(u64::MAX),
+            loads: WaitingLoads::default(),
         }
     }
 

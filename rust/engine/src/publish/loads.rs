@@ -56,11 +56,12 @@ impl Store {
     /// naming `due` if a message is due later than the store accepts. `TooLarge` naming `runs`, `messages` or
     /// `subjects`. `MissingFile`, `Corrupt`, `NewerFormat` if a run is not as it was staged. `NamesFull` naming `job`
     /// or `runs` if no more can be remembered. `DiskFull`, `BelowMark`, `Storage`, `Closed`, `ForkedProcess`. Nothing
-    /// is stored then. After `Poisoned`, open the store again and repeat the job: it returns what happened.
+    /// is stored then. On a store that leads copies, `NotEnoughCopies` says whether anything is stored: the files come to all copies
+    /// first. After `Poisoned`, open the store again and repeat the job: it returns what happened.
     pub fn load(&self, job: &str, runs: &[StagedRun]) -> Result<Loaded> {
         let shared = &self.shared;
         shared.check()?;
-        shared.refuse_load()?;
+        shared.check_intake()?;
         check_name("job", job)?;
         let hash = name_hash("", job);
         let count = check_described(runs)?;
@@ -72,6 +73,7 @@ impl Store {
             return answer_again(job, base, before, count);
         }
         let Checked { subjects, first_due } = shared.check_runs(runs)?;
+        shared.hold_on_copies(runs)?;
         match shared.adopt_runs(hash, runs, subjects, first_due)? {
             Outcome::Loaded(base, count) => {
                 shared.metrics.published.add(count);
@@ -156,10 +158,11 @@ impl Shared {
         self.names.submitted(&names.subjects);
         let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
         self.lead(range.end);
-        self.wait_visible(range.end, None)?;
+        self.wait_visible(range.end, None).map_err(|error| self.left_open(error))?;
         // Even if applying it failed, the fact is in the log: the same job again returns the result.
         self.apply_until(range.end).map_err(|error| self.check().err().unwrap_or(error))?;
-        self.outcomes.take(fact).ok_or(Error::Closed)
+        let outcome = self.outcomes.take(fact).ok_or(Error::Closed)?;
+        self.check_kept(range.end).map(|()| outcome)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::run::{LOAD_FOLDER, LoadName, Stager, StagingLimits};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::open_identity;
+use delaymq_core::store::read_identity;
 
 use crate::clock::system_clock::{Clock, SystemClock};
 use crate::files::storage::FileStorage;
@@ -18,7 +18,8 @@ use crate::opening::random;
 /// `NotAStore` where the folder holds something else; those of the storage.
 pub fn stager_at(path: &Path, limits: StagingLimits) -> Result<Stager<'static>> {
     let storage = FileStorage::open(path, false)?;
-    open_identity(&storage, None)?;
+    // Also next to a copy in a group, which may be that of the primary.
+    read_identity(&storage)?;
     storage.create_folder(LOAD_FOLDER)?;
     storage.sync_folder("")?;
     let mut nonce = u128::from_le_bytes(random()?);

@@ -53,6 +53,7 @@ impl Member {
         self.forget_absent()?;
         self.look_at_addresses();
         self.tend_snapshots()?;
+        self.tend_loads();
         self.step(Event::WallClock(wall_clock()))
     }
 

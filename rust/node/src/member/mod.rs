@@ -8,6 +8,7 @@ mod care;
 mod catch_up;
 mod clocks;
 mod disk_watch;
+mod load_files;
 mod neighbours;
 mod repair;
 
@@ -24,9 +25,10 @@ use delaymq_server::{Primary, Stopped};
 
 pub(crate) use self::addresses::Addresses;
 use self::disk_watch::DiskWatch;
-use crate::copy::Copy;
+use crate::copy::{Appended, Copy};
 use crate::events::{Events, Incoming as Arrival};
 use crate::interface::NodeError;
+use crate::loads::Loads;
 use crate::reader::Reader;
 use crate::register::RegisterCalls;
 use crate::repairs::Repairs;
@@ -78,6 +80,7 @@ pub(crate) struct Member {
     repairs: Repairs,
     /// Damaged messages that other nodes have given back.
     messages_repaired: u64,
+    loads: Loads,
     role: RoleName,
     role_changes: u64,
     primary: Option<Primary>,
@@ -114,6 +117,7 @@ impl Member {
             incoming: Incoming::default(),
             repairs: Repairs::default(),
             messages_repaired: 0,
+            loads: Loads::default(),
             role: RoleName::Replica,
             role_changes: 0,
             primary: None,
@@ -277,11 +281,12 @@ impl Member {
                 self.shipments.begin(to, (epoch, attempt), first, Instant::now());
             }
             Action::Append(bytes) => {
-                if self.parts.copy.append(&bytes)? {
-                    self.appended_bytes = self.appended_bytes.saturating_add(bytes.len());
-                } else {
-                    events.push(Event::AppendRefused);
+                match self.parts.copy.append(&bytes)? {
+                    Appended::NotNext => events.push(Event::AppendRefused),
+                    Appended::Lacks(runs) => self.lack_files(&runs),
+                    Appended::All => {}
                 }
+                self.appended_bytes = self.appended_bytes.saturating_add(bytes.len());
                 self.repair_appended();
             }
             Action::ReceiveSnapshot(from, epoch, attempt, offer) => {
@@ -289,6 +294,7 @@ impl Member {
             }
             Action::SendPiece(to, epoch, attempt, place) => self.send_piece(to, (epoch, attempt), place),
             Action::ReceivePiece(piece) => self.receive_piece(&piece),
+            Action::Load(from, epoch, attempt, message) => self.take_load(from, (epoch, attempt), message),
             Action::CutAfter(epoch, end) => {
                 self.repairs.clear();
                 if let Some(evidence) = self.parts.copy.cut(epoch, end)? {
@@ -344,6 +350,7 @@ impl Member {
             RoleName::Replica => {
                 self.parts.reports.note("this node is no longer the primary".to_owned());
                 self.shipments.clear();
+                self.loads.outgoing.clear();
                 if !self.is_fit {
                     // The store ends when its disk goes on. Clients do not wait for that, and see that it is no primary.
                     self.show();
@@ -366,6 +373,10 @@ impl Member {
         {
             // Batches that were not sent yet come later, and must not be asked for.
             *end = next.min(*end);
+        }
+        if matches!(message, Message::Resend { .. }) && self.loads.incoming.is_awaited(Instant::now()) {
+            // A batch waits for files, and would come again and again.
+            return;
         }
         // A message that is lost is sent again, or asked for.
         drop(self.parts.peers.send(to, &message));

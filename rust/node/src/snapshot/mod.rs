@@ -16,16 +16,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// A pause after a failure. It is twice as long after each further one.
 #[derive(Default)]
-struct Pause {
+pub(crate) struct Pause {
     last: Option<(Instant, Duration)>,
 }
 
 impl Pause {
-    fn is_on(&self, now: Instant) -> bool {
+    pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.last.is_some_and(|(began, length)| now.duration_since(began) < length)
     }
 
-    fn begin(&mut self, now: Instant) {
+    pub(crate) fn begin(&mut self, now: Instant) {
         let length = self.last.map_or(PAUSE, |(_, length)| length.saturating_mul(2).min(PAUSE_MAX));
         self.last = Some((now, length));
     }

@@ -29,6 +29,8 @@ pub struct Counts {
     pub unfit: u64,
     /// Snapshots that took the place of a copy's log.
     pub snapshots: u64,
+    /// Files of loads that a copy lacked and got.
+    pub files: u64,
     /// Histories that came to rest at their end.
     pub rested: u64,
     /// What users were answered.
@@ -48,6 +50,7 @@ impl Counts {
         self.diverged += more.diverged;
         self.unfit += more.unfit;
         self.snapshots += more.snapshots;
+        self.files += more.files;
         self.rested += more.rested;
         self.answered.add(more.answered);
     }

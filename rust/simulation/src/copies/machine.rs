@@ -1,6 +1,7 @@
 //! The part of a node that differs between kinds of histories: its log, and what it does with it.
 
-use delaymq_core::replication::{LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{LoadPart, LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::run::StagedRun;
 use delaymq_core::units::{Epoch, Sequence};
 
 use crate::chance::Chance;
@@ -56,6 +57,8 @@ impl Marks {
 pub struct Answered {
     /// Messages that were answered as stored.
     pub stored: u64,
+    /// Messages of loads among them.
+    pub loaded: u64,
     /// Cancels.
     pub cancelled: u64,
     /// Messages that were handed over, each counted once on each machine.
@@ -69,6 +72,7 @@ pub struct Answered {
 impl Answered {
     pub(super) fn add(&mut self, more: Self) {
         self.stored += more.stored;
+        self.loaded += more.loaded;
         self.cancelled += more.cancelled;
         self.delivered += more.delivered;
         self.acknowledged += more.acknowledged;
@@ -107,6 +111,19 @@ pub trait Machine: LogView {
 
     /// Appends what another node sent. False if it does not follow.
     fn append(&mut self, bytes: &[u8]) -> bool;
+
+    /// The files that batches name at which the last append has stopped, because they are not here.
+    fn take_lacking(&mut self) -> Vec<StagedRun> {
+        Vec::new()
+    }
+
+    /// Files of a load, in parts.
+    fn parts_of(&mut self, _runs: &[StagedRun]) -> Vec<LoadPart> {
+        Vec::new()
+    }
+
+    /// Receives files of a load.
+    fn receive(&mut self, _runs: &[StagedRun], _parts: &[LoadPart]) {}
 
     /// Removes everything from `end` on, durably. The fact before it has this epoch.
     fn cut(&mut self, epoch: Epoch, end: Sequence);

@@ -7,6 +7,7 @@
 
 mod checker;
 mod host;
+mod load_files;
 mod machine;
 mod numbers;
 mod operators;
@@ -176,6 +177,7 @@ impl<M: Machine> Copies<M> {
             600..700 => {
                 let place = self.pick_host();
                 self.adopt_snapshot(place);
+                self.receive_files(place);
                 self.sync(place);
             }
             700..760 => self.work(),
@@ -354,6 +356,7 @@ impl<M: Machine> Copies<M> {
             Action::Append(bytes) => {
                 let is_whole = host.machine.append(&bytes);
                 events.push(if is_whole { Event::LogChanged } else { Event::AppendRefused });
+                self.lack_files(place);
             }
             Action::ReceiveSnapshot(primary, epoch, attempt, offer) => {
                 let (number, end) = (offer.number, offer.end);
@@ -361,7 +364,7 @@ impl<M: Machine> Copies<M> {
                 self.receive_snapshot(place, primary, (epoch, attempt), offer);
             }
             // All parts of a snapshot come with its offer.
-            Action::SendPiece(..) | Action::ReceivePiece(_) => {}
+            Action::SendPiece(..) | Action::ReceivePiece(_) | Action::Load(..) => {}
             Action::CutAfter(epoch, end) => {
                 host.machine.cut(epoch, end);
                 events.push(Event::Cut(end));

@@ -60,6 +60,7 @@ impl<M: Machine> Copies<M> {
             self.pass(place, REST_TICK_MS);
             self.keep_promise(place);
             self.adopt_snapshot(place);
+            self.receive_files(place);
             self.sync(place);
         }
         self.empty_diverged();

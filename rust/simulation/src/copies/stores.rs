@@ -1,15 +1,20 @@
 //! A machine with the store of the core on a simulated disk: a follower while another node leads, and a store with users while this
 //! one does.
 
+mod loads;
 mod opening;
 mod users;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::replication::{History, LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{History, LoadPart, LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::run::StagedRun;
 use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner};
 use delaymq_core::units::{Epoch, Sequence};
 
-use self::opening::{BEGIN, adopt, batches_of, make_store, open, options, snapshot_of, tend_follower};
+use self::loads::tell_loads;
+use self::opening::{
+    BEGIN, adopt, batches_of, load_parts_of, make_store, open, options, receive_load, snapshot_of, tend_follower,
+};
 use self::users::Users;
 use super::machine::{Answered, Machine, Mark, Marks};
 use crate::chance::Chance;
@@ -38,6 +43,8 @@ pub struct StoreMachine {
     batches: Vec<AppliedBatch>,
     /// The checkpoint of a follower that is under way.
     checkpoint: Option<CheckpointWork>,
+    /// The files at which the last append has stopped.
+    lacking: Vec<StagedRun>,
     /// How many were finished.
     checkpoints: u64,
     users: Users,
@@ -161,6 +168,7 @@ impl Machine for StoreMachine {
             marks: Marks::default(),
             batches: Vec::new(),
             checkpoint: None,
+            lacking: Vec::new(),
             checkpoints: 0,
             users: Users::default(),
             now_ms: 0,
@@ -257,11 +265,24 @@ impl Machine for StoreMachine {
         let damaged = follower.take_damaged().into_iter();
         self.violations.extend(damaged.map(|damaged| format!("message {} came damaged", damaged.sequence)));
         self.note_written(bytes, end);
-        match appended {
+        match appended.map(|lacking| self.lacking = lacking) {
             Ok(()) => true,
             Err(Error::NotNext { .. } | Error::Fenced { .. } | Error::Diverged { .. }) => false,
             Err(error) => self.is_well("a batch cannot be appended", Err(error)),
         }
+    }
+
+    fn take_lacking(&mut self) -> Vec<StagedRun> {
+        std::mem::take(&mut self.lacking)
+    }
+
+    fn parts_of(&mut self, runs: &[StagedRun]) -> Vec<LoadPart> {
+        load_parts_of(&self.disk, runs)
+    }
+
+    fn receive(&mut self, runs: &[StagedRun], parts: &[LoadPart]) {
+        let received = receive_load(&self.disk, runs, parts);
+        self.is_well("files of a load cannot be received", received);
     }
 
     fn cut(&mut self, epoch: Epoch, end: Sequence) {
@@ -352,6 +373,7 @@ impl Machine for StoreMachine {
             }
         }
         for batch in first.iter().flatten() {
+            tell_loads(batch, &mut ledger);
             ledger.apply(batch);
         }
         let owners = machines.iter().filter_map(|machine| machine.owner());

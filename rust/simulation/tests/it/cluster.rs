@@ -24,7 +24,7 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     let (each, answered) = (SEEDS_MAX, sum.answered);
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
     assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
-    assert!(sum.snapshots > each / 4, "{sum:?}");
+    assert!(sum.snapshots > each / 4 && sum.files > each && answered.loaded > each, "{sum:?}");
     assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
     assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
 }
@@ -80,6 +80,11 @@ fn a_copy_that_joins_while_it_is_behind_is_found() {
 #[test]
 fn an_emptied_folder_that_keeps_its_identity_is_found() {
     is_found_by(Planted::WipedNodeKeepsId, LOST);
+}
+
+#[test]
+fn a_load_that_is_acknowledged_without_its_files_is_found() {
+    is_found_by(Planted::LoadAcknowledgedWithoutFiles, &["cannot be applied", "cannot be opened"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod histories;
 mod holes;
 mod interleaving;
 mod keys;
+mod load_files;
 mod merging;
 mod moments;
 mod moving;

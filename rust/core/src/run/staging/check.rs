@@ -35,6 +35,14 @@ pub fn check_still_staged(storage: &dyn Storage, named: &StagedRun) -> Result<()
     named.check(&Run::open_staged(storage, &named.name)?)
 }
 
+/// Checks a staged run that came from another node and has not got its name yet, by its footer alone.
+///
+/// # Errors
+/// `MissingFile`, `Corrupt`, `NewerFormat`, `Storage`.
+pub(crate) fn check_received(storage: &dyn Storage, path: &str, named: &StagedRun) -> Result<()> {
+    named.check(&Run::open_staged_at(storage, path, &named.name)?)
+}
+
 /// Reads every byte of a staged run and checks that it is the named one, that it is whole, and that each row
 /// is a message that staging takes. The caller checks the range of due times, since this needs the time.
 ///

@@ -24,6 +24,7 @@ mod tests;
 
 use crate::units::Millis;
 
+pub(crate) use check::check_received;
 pub use check::{Staged, check_staged, check_still_staged};
 pub use loaded_runs::LoadedRuns;
 pub use relation::Relation;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::load_files::lacking_of_batch;
 use super::log_ends::LogEnds;
 use super::shipment::{KeptLog, Shipment};
 use crate::error::{Error, Result};
@@ -11,6 +12,8 @@ use crate::message_log::{
     Stream, Taken, cut_after, note_epoch,
 };
 use crate::record::batch::BatchHeader;
+use crate::replication::LogView;
+use crate::run::StagedRun;
 use crate::storage::Storage;
 use crate::store::options::OwnerOptions;
 use crate::store::owner::{Owner, VisibleBatch};
@@ -69,25 +72,33 @@ impl Follower {
         Ok(Self { storage, stream, segment_bytes, opening_bytes, report: recovered.report, damaged: Vec::new(), parts })
     }
 
-    /// Appends batches of the primary, which stand one after the other, without syncing them.
+    /// Appends batches of the primary, which stand one after the other, without syncing them. It stops before a batch that names
+    /// files of a load which are not here, and returns them. Otherwise, it returns none.
     ///
     /// # Errors
-    /// Those of [`SegmentAppender::append_foreign`]. The batches before the one that is refused are in the log.
-    pub fn append(&mut self, batches: &[u8]) -> Result<()> {
+    /// Those of [`SegmentAppender::append_foreign`], and of the storage. The batches before the one that is refused are in the log.
+    pub fn append(&mut self, batches: &[u8]) -> Result<Vec<StagedRun>> {
         let mut rest = batches;
         while !rest.is_empty() {
-            let length = BatchHeader::read(rest).map(|header| header.length.get() as usize);
-            let Some((batch, behind)) = length.and_then(|length| rest.split_at_checked(length)) else {
+            let header = BatchHeader::read(rest);
+            let split = header.and_then(|header| Some((header, rest.split_at_checked(header.length.get() as usize)?)));
+            let Some((header, (batch, behind))) = split else {
                 return Err(Error::InvalidArgument {
                     argument: "batch",
                     expected: "whole batches".to_owned(),
                     found: format!("{} bytes that hold none", rest.len()),
                 });
             };
+            if header.base_sequence.get() == self.parts.ends.end().0 {
+                let lacking = lacking_of_batch(self.storage.as_ref(), &header, batch)?;
+                if !lacking.is_empty() {
+                    return Ok(lacking);
+                }
+            }
             self.append_one(batch.to_vec())?;
             rest = behind;
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn append_one(&mut self, mut bytes: Vec<u8>) -> Result<()> {

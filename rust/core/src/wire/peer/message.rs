@@ -18,12 +18,15 @@
 //! | 29 | ask record | `sequence u64 \| record_check u32 \| first_due_ms u64 \| due_ms u64 \| entry_sequence u64` |
 //! | 30 | record | `sequence u64 \| is_whole u8`, and if it is 1, `blob` |
 //!
+//! The messages of loads (31 to 34) are in [`super::load`].
+//!
 //! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
 //! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files are a count (`u32`), and for each its path, as a
 //! blob, and its length (`u64`). An `ahead_ms` that is not known is the least `i64`.
 
 use bytes::BufMut;
 
+use super::load::{self, HOLD_LOAD, LOAD_PART, put_load, read_load};
 use crate::error::Result;
 use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
 use crate::record::header::RECORD_BYTES_MAX;
@@ -70,7 +73,7 @@ const RECORD: u8 = 30;
 
 /// True if frames of this kind have messages.
 pub(super) const fn is_message(kind: u8) -> bool {
-    matches!(kind, LEAD..=RECORD)
+    matches!(kind, LEAD..=LOAD_PART)
 }
 
 pub(super) const fn kind_of(message: &Message) -> u8 {
@@ -90,13 +93,14 @@ pub(super) const fn kind_of(message: &Message) -> u8 {
         Message::Piece { .. } => PIECE,
         Message::AskRecord { .. } => ASK_RECORD,
         Message::Record { .. } => RECORD,
+        Message::Load { message, .. } => load::kind_of(message),
     }
 }
 
 /// Appends the fields of a message.
 ///
 /// # Errors
-/// `TooLarge` naming `history`, `batches`, `files`, `path`, `piece` or `payload`.
+/// `TooLarge` naming `history`, `batches`, `files`, `path`, `piece`, `payload`, `runs` or `part`.
 pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
     let mut put = |epoch: Epoch, numbers: &[u64]| {
         out.put_u32(epoch.0);
@@ -154,6 +158,10 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
             if let Some(payload) = payload {
                 put_blob(out, "payload", RECORD_BYTES_MAX, payload)?;
             }
+        }
+        Message::Load { epoch, attempt, message } => {
+            put(*epoch, &[*attempt]);
+            put_load(out, message)?;
         }
     }
     Ok(())
@@ -216,6 +224,7 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
             let bytes = reader.blob("piece", PIECE_BYTES_MAX)?.to_vec();
             Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros, bytes } }
         }
+        HOLD_LOAD..=LOAD_PART => Message::Load { epoch, attempt, message: read_load(kind, reader)? },
         _ => return Err(Malformed::Value { field: "kind", expected: "a message", found: i64::from(kind) }),
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! Enter: bytes of a connection, in pieces of any size. Leave: whole [`PeerFrame`]s, or the field that is malformed.
 //! Read `frame` (what surrounds each frame), `hello` (how a connection begins, or is refused), `message` (the messages
-//! of [`crate::replication`]), then `decoder`.
+//! of [`crate::replication`]; those of loads are in `load`), then `decoder`.
 //!
 //! The node that connects sends a hello. The other one answers with its own hello, or with a refusal. The first one
 //! then sends *begin*, or a refusal, and from then on messages. No message goes the other way: each node sends its
@@ -11,6 +11,7 @@
 mod decoder;
 mod frame;
 mod hello;
+mod load;
 mod message;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,10 @@ use super::*;
 use crate::error::Error;
 use crate::message_log::{EpochEntry, HistoryEnd};
 use crate::replication::{
-    History, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version, WantedRecord,
+    History, LoadMessage, LoadPart, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace,
+    Version, WantedRecord,
 };
+use crate::run::{LoadName, StagedRun};
 use crate::units::{DueKey, Epoch, Millis, Sequence};
 use crate::wire::malformed::Malformed;
 
@@ -106,6 +108,14 @@ fn samples() -> Vec<PeerFrame> {
         Message::Record { epoch, sequence: Sequence(0x12), payload: Some(b"payload".to_vec()) },
         Message::Record { epoch, sequence: Sequence(0x12), payload: None },
     ];
+    let name = LoadName { staged: Millis(0x1122), nonce: [6; 16] };
+    let run = StagedRun { name, length: 0x3344, digest: 0x5566, rows: 0x77 };
+    let loads = [
+        LoadMessage::Hold { number: 0x88, runs: vec![run, StagedRun { rows: 0x99, ..run }] },
+        LoadMessage::Held { number: 0x88 },
+        LoadMessage::Ask { name, offset: 0xaa },
+        LoadMessage::Part(LoadPart { name, offset: 0xaa, bytes: b"part".to_vec() }),
+    ];
     let refusals = [
         Refusal::OtherStream,
         Refusal::OtherTimeline,
@@ -119,6 +129,7 @@ fn samples() -> Vec<PeerFrame> {
     let mut frames = vec![PeerFrame::Hello(hello()), PeerFrame::Begin, PeerFrame::OtherVersion(2)];
     frames.extend(refusals.map(PeerFrame::Refusal));
     frames.extend(messages.into_iter().map(PeerFrame::Message));
+    frames.extend(loads.map(|message| PeerFrame::Message(Message::Load { epoch, attempt, message })));
     frames
 }
 
@@ -430,7 +441,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0..32_u8) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0..36_u8) {
         read([&bytes[..]]);
         read([&sealed(kind, &bytes)[..]]);
     }

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::run::{LoadName, StagedRun};
-use delaymq_core::units::Millis;
 use delaymq_engine::{CatchUp, Due, IfExists, Intake, NewRecurring, PublishTerms, Recurs, Store};
 
 use super::{Copy, ENOUGH, LATER, SHORT, committing, try_publish};
@@ -33,11 +31,6 @@ fn recur(store: &Store, name: &str) -> Result<()> {
         body: b"again",
     };
     store.recur("orders", &new).map(drop)
-}
-
-fn load(store: &Store) -> Result<()> {
-    let name = LoadName { staged: Millis(1), nonce: [1; 16] };
-    store.load("job", &[StagedRun { name, length: 1, digest: Default::default(), rows: 1 }]).map(drop)
 }
 
 /// All requests that the copies must keep, each with what became of it.
@@ -106,13 +99,4 @@ fn what_was_taken_on_too_few_copies_may_be_stored() {
     });
     // All of it is there, as this node is: a message that was cancelled, and four that were published.
     assert_eq!(store.status().unwrap().pending, 5);
-}
-
-#[test]
-fn loads_are_refused() {
-    let copy = Copy::new(1);
-    let store = copy.lead_begun(1);
-    let refused = load(&store).unwrap_err();
-    assert!(matches!(refused, Error::InvalidArgument { argument: "runs", .. }));
-    assert!(refused.to_string().contains("a store without copies"), "{refused}");
 }

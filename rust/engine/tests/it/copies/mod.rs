@@ -6,6 +6,7 @@ mod commits;
 mod intake;
 mod leading;
 mod load;
+mod loads;
 mod rot;
 mod shipping;
 

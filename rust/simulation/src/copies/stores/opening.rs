@@ -5,11 +5,12 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, Mark};
 use delaymq_core::record::batch::BatchHeader;
-use delaymq_core::replication::{NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::replication::{LoadPart, NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::run::StagedRun;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, NewStore, OutgoingSnapshot, OwnerOptions,
-    PIN_FOLDER, adopt_snapshot, open_identity,
+    CheckpointProgress, CheckpointWork, Follower, IncomingLoad, IncomingSnapshot, NewStore, OutgoingSnapshot,
+    OwnerOptions, PIN_FOLDER, adopt_snapshot, open_identity,
 };
 use delaymq_core::units::{Location, Millis};
 
@@ -21,6 +22,8 @@ use crate::node::{AppliedBatch, NodeOptions};
 pub(super) const BEGIN: Millis = Millis(1_700_000_000_000);
 /// Bytes of a segment, so that logs roll.
 const SEGMENT_BYTES: u32 = 8 << 10;
+/// Bytes of a part of a file.
+const LOAD_PART_BYTES: usize = 300;
 
 pub(super) fn options() -> NodeOptions {
     NodeOptions { segment_bytes: SEGMENT_BYTES, owner: owner_options(), ..NodeOptions::default() }
@@ -72,6 +75,29 @@ pub(super) fn adopt(disk: &Disk, offer: SnapshotOffer, parts: &[SnapshotPiece]) 
     incoming.check(&delaymq_core::store::read_identity(storage.as_ref())?)?;
     incoming.seal()?;
     adopt_snapshot(storage.as_ref()).map(drop)
+}
+
+/// Files of a load, in parts. Those that are not here have none.
+pub(super) fn load_parts_of(disk: &Disk, runs: &[StagedRun]) -> Vec<LoadPart> {
+    let mut parts = Vec::new();
+    let mut image = disk.storage().image();
+    for run in runs {
+        let bytes = image.remove(&run.name.path()).unwrap_or_default();
+        for (piece, number) in bytes.chunks(LOAD_PART_BYTES).zip(0_u64..) {
+            let offset = number * LOAD_PART_BYTES as u64;
+            parts.push(LoadPart { name: run.name, offset, bytes: piece.to_vec() });
+        }
+    }
+    parts
+}
+
+/// Receives files of a load.
+pub(super) fn receive_load(disk: &Disk, runs: &[StagedRun], parts: &[LoadPart]) -> Result<()> {
+    let mut incoming = IncomingLoad::begin(disk.shared(), runs)?;
+    for part in parts {
+        incoming.take(part)?;
+    }
+    Ok(())
 }
 
 /// Vouches for the log of a copy, and begins a checkpoint of it, or does a piece of the one under way. True if that was the last.

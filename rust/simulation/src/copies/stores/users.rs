@@ -8,14 +8,16 @@ use delaymq_core::store::{Outcome, PullRequest, Receipt, StartAt};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
 use super::super::machine::Answered;
+use super::loads::{Loads, SUBJECTS};
 use crate::chance::Chance;
 use crate::ledger::Ledger;
 use crate::node::{Due, Handed, NewMessage, Node, Pulled, unless_full};
 
-const SUBJECTS: [&str; 2] = ["orders", "mail"];
 const GROUP: &str = "workers";
 /// The most messages that a consumer has in flight.
 const IN_FLIGHT_MAX: u32 = 8;
+/// In so many of a hundred publishes there is a load instead.
+const LOADED_PERCENT: u64 = 8;
 /// The most receipts that are remembered for cancels.
 const RECEIPTS_MAX: usize = 40;
 
@@ -38,6 +40,8 @@ pub(super) struct Users {
     delivered: BTreeMap<Sequence, u32>,
     acknowledged: u64,
     published: u64,
+    loads: Loads,
+    loaded: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -54,6 +58,7 @@ impl Users {
         self.asked.clear();
         self.publishes.clear();
         self.held.clear();
+        self.loads.forget();
     }
 
     /// One user does something, and the store what is due.
@@ -66,6 +71,7 @@ impl Users {
         }
         let subject = usize::from(chance.percent(40));
         match chance.below(10) {
+            0..4 if chance.percent(LOADED_PERCENT) => self.loads.load(node, chance)?,
             0..4 => self.publish(node, subject, chance)?,
             4 => self.cancel(node, chance)?,
             5..9 => self.consume(node, subject, violations)?,
@@ -164,6 +170,9 @@ impl Users {
             self.stored.extend(receipts.iter().map(|(receipt, check)| (receipt.key.sequence, *check)));
             self.receipts.extend(receipts.into_iter().map(|(receipt, _)| receipt));
         }
+        let loaded = self.loads.hear(node, applied);
+        self.loaded += loaded.len() as u64;
+        self.stored.extend(loaded);
         let surplus = self.receipts.len().saturating_sub(RECEIPTS_MAX);
         self.receipts.drain(..surplus);
         let answered: Vec<Sequence> = self.asked.keys().copied().filter(|sequence| *sequence < applied).collect();
@@ -186,7 +195,7 @@ impl Users {
     pub(super) fn answered(&self) -> Answered {
         let (stored, cancelled) = (self.stored.len() as u64, self.cancels.len() as u64);
         let (delivered, acknowledged) = (self.delivered.len() as u64, self.acknowledged);
-        Answered { stored, cancelled, delivered, acknowledged, checkpoints: 0 }
+        Answered { stored, loaded: self.loaded, cancelled, delivered, acknowledged, checkpoints: 0 }
     }
 }
 

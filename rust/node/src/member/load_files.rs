@@ -1,0 +1,112 @@
+//! The files of loads: those that copies are asked to hold, or ask for, and those that this node lacks.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use delaymq_core::error::Error;
+use delaymq_core::replication::{LoadMessage, LoadPart, Message, NodeId};
+use delaymq_core::run::{LoadName, StagedRun};
+
+use super::Member;
+use crate::loads::incoming::Purpose;
+use crate::loads::outgoing::Answer;
+use crate::snapshot::outgoing::Exchange;
+
+impl Member {
+    pub(super) fn take_load(&mut self, from: NodeId, exchange: Exchange, message: LoadMessage) {
+        match message {
+            LoadMessage::Hold { number, runs } => {
+                self.receive_files((from, exchange), (Purpose::Offer(number), &runs));
+            }
+            LoadMessage::Held { number } => {
+                self.loads.outgoing.is_held(from, number, Instant::now());
+                self.tend_loads();
+            }
+            LoadMessage::Ask { name, offset } => self.send_part(from, exchange, (name, offset)),
+            LoadMessage::Part(part) => self.receive_part(&part),
+        }
+    }
+
+    /// A batch of the primary names files that are not here.
+    pub(super) fn lack_files(&mut self, runs: &[StagedRun]) {
+        let Some((from, exchange)) = self.parts.protocol.followed() else { return };
+        let count = runs.len();
+        if self.receive_files((from, exchange), (Purpose::Batch, runs)) {
+            self.parts.reports.note(format!("asking the node {from} for {count} files of a load"));
+        }
+    }
+
+    /// True if the first part was asked for.
+    fn receive_files(&mut self, (from, exchange): (NodeId, Exchange), wanted: (Purpose, &[StagedRun])) -> bool {
+        let storage = Arc::clone(self.parts.copy.storage());
+        match self.loads.incoming.begin(&storage, (from, exchange), wanted, Instant::now()) {
+            Ok(Some(message)) => {
+                drop(self.parts.peers.send(from, &message));
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.warn_of(from, format!("files of a load of the node {from} cannot be received: {error}"));
+                false
+            }
+        }
+    }
+
+    fn receive_part(&mut self, part: &LoadPart) {
+        let now = Instant::now();
+        // The next part is on its way while this one is written.
+        if let Some((from, ask)) = self.loads.incoming.ask_after(part, now) {
+            drop(self.parts.peers.send(from, &ask));
+        }
+        match self.loads.incoming.take(part, now) {
+            Ok(Some((from, held))) => drop(self.parts.peers.send(from, &held)),
+            Ok(None) => {}
+            Err(error) => {
+                let line = format!("a file of a load cannot be written, and it is received again: {error}");
+                self.parts.reports.warn(line);
+            }
+        }
+    }
+
+    fn send_part(&mut self, to: NodeId, exchange: Exchange, place: (LoadName, u64)) {
+        let copies = self.parts.protocol.load_copies();
+        let Some(copy) = copies.iter().find(|copy| (copy.node, copy.exchange) == (to, Some(exchange))) else { return };
+        let storage = Arc::clone(self.parts.copy.storage());
+        let (epoch, attempt) = exchange;
+        match self.loads.outgoing.part(storage.as_ref(), copy, place, Instant::now()) {
+            Ok(part) => {
+                let message = Message::Load { epoch, attempt, message: LoadMessage::Part(part) };
+                drop(self.parts.peers.send(to, &message));
+            }
+            // Its load was refused, and a checkpoint spares the node the fact.
+            Err(error) if error.is_not_found() => self.offer_snapshot(to, exchange),
+            Err(Error::Closed | Error::Poisoned { .. }) => {}
+            Err(error) => self.warn_of(to, format!("a file of a load cannot be sent to the node {to}: {error}")),
+        }
+    }
+
+    /// Asks copies to hold files, asks again for what was lost, and answers loads.
+    pub(super) fn tend_loads(&mut self) {
+        let now = Instant::now();
+        self.loads.incoming.keep(self.parts.protocol.followed());
+        if let Some((from, ask)) = self.loads.incoming.ask_again(now) {
+            drop(self.parts.peers.send(from, &ask));
+        }
+        let Some(store) = self.parts.copy.store() else { return };
+        let (waiting, copies) = (store.load_offers(), self.parts.protocol.load_copies());
+        for (node, ask) in self.loads.outgoing.asks(&waiting, &copies, now) {
+            drop(self.parts.peers.send(node, &ask));
+        }
+        for (number, answer) in self.loads.outgoing.answers(&copies, now) {
+            match answer {
+                Answer::Held => store.load_is_held(number),
+                Answer::Refused(count) => {
+                    store.refuse_load(number, count);
+                    let line =
+                        format!("a load is refused: {} of {} nodes get its files", count.copies, count.min_copies);
+                    self.parts.reports.warn(line);
+                }
+            }
+        }
+    }
+}
