@@ -45,9 +45,13 @@ impl Node {
     /// Time has passed: heartbeats, promises that are asked for again, and nodes that are silent.
     pub(super) fn lead_on(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
         let (now_ms, timing, committed, seen) = (self.now_ms, self.timing, self.committed, self.registrar.seen());
-        self.compare_clocks();
+        let is_over = |beat_ms: u64| now_ms.saturating_sub(beat_ms) >= timing.heartbeat_ms;
+        let is_due = self.primary().is_some_and(|primary| primary.beat_ms.is_none_or(is_over));
+        if is_due {
+            self.compare_clocks();
+        }
         let Some(primary) = self.primary() else { return };
-        if primary.beat_ms.is_none_or(|beat_ms| now_ms.saturating_sub(beat_ms) >= timing.heartbeat_ms) {
+        if is_due {
             primary.beat_ms = Some(now_ms);
             let (epoch, beat) = (primary.epoch, now_ms);
             for (node, member) in &mut primary.members {

@@ -103,14 +103,17 @@ impl Node {
         }
     }
 
-    /// Sends the history to the primary, once the promise is durable.
+    /// Sends the history to the primary, once the promise is durable. Until the primary has said what to keep, the log stays as it is,
+    /// so a repeated answer has the same number: the primary may ask again before its word on the first answer has come.
     pub(super) fn send_promise(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        self.answer = self.answer.wrapping_add(1);
-        let (epoch, answer) = (self.promised, self.answer);
+        let (epoch, next) = (self.promised, self.answer.wrapping_add(1));
         let Some(replica) = self.replica() else { return };
         let Some(primary) = replica.primary else { return };
-        replica.stage = Stage::Promised;
-        let message = Message::Promised { epoch, attempt: replica.attempt, answer, history: log.history() };
+        let is_repeated = std::mem::replace(&mut replica.stage, Stage::Promised) == Stage::Promised;
+        let attempt = replica.attempt;
+        self.answer = if is_repeated { self.answer } else { next };
+        let answer = self.answer;
+        let message = Message::Promised { epoch, attempt, answer, history: log.history() };
         out.push(Action::Send(primary, message));
     }
 

@@ -215,3 +215,29 @@ fn a_primary_whose_group_goes_on_as_a_later_timeline_leads_no_more() {
     let actions = stepped(&mut node, 0, Event::Read(Some(reading)));
     assert!(node.is_superseded() && actions.contains(&Action::Became(RoleName::Replica)), "{actions:?}");
 }
+
+/// Two nodes may be further apart than the time between two questions of the primary.
+#[test]
+fn a_repeated_answer_has_the_number_of_the_first_and_its_end_counts() {
+    let mut node = opened(2);
+    let lead = || Event::Received(other(2), Message::Lead { epoch: Epoch(3), attempt: 1, seen: (1, Version(1)) });
+    let answered = |actions: Vec<Action>| {
+        actions.into_iter().find_map(|action| match action {
+            Action::Send(_, Message::Promised { answer, .. }) => Some(answer),
+            _ => None,
+        })
+    };
+    stepped(&mut node, 0, lead());
+    let first = answered(stepped(&mut node, 0, Event::PromiseKept(Epoch(3)))).expect("an answer");
+    assert_eq!(answered(stepped(&mut node, 100, lead())), Some(first));
+    let end = Message::Match { epoch: Epoch(3), attempt: 1, answer: first, last_epoch: Epoch(1), end: Sequence(2) };
+    let actions = stepped(&mut node, 150, Event::Received(other(2), end));
+    assert!(actions.iter().any(|action| matches!(action, Action::Send(_, Message::Synced { .. }))), "{actions:?}");
+    stepped(&mut node, 200, Event::AppendRefused);
+    let again = Message::Lead { epoch: Epoch(3), attempt: 2, seen: (1, Version(1)) };
+    assert_ne!(
+        answered(stepped(&mut node, 200, Event::Received(other(2), again))),
+        Some(first),
+        "the log may have grown"
+    );
+}
