@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +131,78 @@ def test_a_complete_node_goes_on_after_the_set_was_lost(pair: Group) -> None:
         lost.start()
         pair.await_whole()
         client.publish("order", b"on two disks")
+
+
+def restore(register: Path, backup: str) -> str:
+    """Puts a backup in the place of the register, as that of another coordinator, whose number it returns."""
+    found = json.loads(backup)
+    found["coordinator"] = found["coordinator"] % 2**32 + 1
+    restored = register.with_name("restored")
+    restored.write_text(json.dumps(found))
+    restored.replace(register)
+    return str(found["coordinator"])
+
+
+def test_a_group_goes_on_with_a_register_that_is_older_than_the_group(group: Group) -> None:
+    register = group.folder / "register"
+    backup = register.read_text()
+    first = group.await_primary()
+    behind, other = (node for node in group.nodes if node is not first)
+    with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
+        client.publish("order", b"on three disks")
+        behind.kill()
+        for number in range(20):
+            client.publish("order", b"%d" % number)
+        first.stop()
+        await_true(lambda: group.status(other)["role"] == "primary", "the other node takes over")
+    other.kill()
+    coordinator = restore(register, backup)
+    for node in group.nodes:
+        node.start()
+    await_true(lambda: all(group.status(node)["awaits_confirmation"] for node in group.nodes), "they have seen it")
+    place = {node: (group.status(node)["log_epoch"], group.status(node)["durable"]) for node in group.nodes}
+    assert max(place, key=place.__getitem__) is other
+    assert place[behind] < place[first] < place[other]
+    must_refuse(group, other, f"that of the coordinator {coordinator}, and not of 1", "confirm", "1")
+    ended = group.ask(other, "confirm", coordinator)
+    assert (ended.returncode, coordinator in ended.stdout) == (0, True), ended.stderr
+    group.await_whole()
+    assert group.primary() is other
+    await_true(lambda: not any(group.status(node)["awaits_confirmation"] for node in group.nodes), "all believe it")
+    with (
+        delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client,
+        client.subscribe("order", group="billing") as messages,
+    ):
+        client.publish("order", b"after")
+        assert consume(messages, 22) == {b"on three disks", b"after", *(b"%d" % number for number in range(20))}
+
+
+def test_a_primary_that_is_confirmed_goes_on_with_its_set_and_without_a_pause(group: Group) -> None:
+    register = group.folder / "register"
+    backup = register.read_text()
+    with traffic(group.url) as flowing:
+        flowing.await_more()
+        primary = group.await_primary()
+        epoch, changes = group.status(primary)["epoch"], role_changes(primary)
+        coordinator = restore(register, backup)
+        await_true(lambda: all(group.status(node)["awaits_confirmation"] for node in group.nodes), "they have seen it")
+        replica = next(node for node in group.nodes if node is not primary)
+        must_refuse(group, replica, "is heard: confirm the register there", "confirm", coordinator)
+        ended = group.ask(primary, "confirm", coordinator)
+        assert ended.returncode == 0, ended.stderr
+        await_true(lambda: not any(group.status(node)["awaits_confirmation"] for node in group.nodes), "all believe it")
+        flowing.await_more()
+        assert (group.status(primary)["epoch"], role_changes(primary)) == (epoch, changes)
+        assert len(group.status(primary)["register"]["sync"]) == 3
+        primary.kill()
+        group.await_primary(other_than=primary)
+        flowing.await_more()
+        flowing.end()
+
+
+def role_changes(node: Served) -> int:
+    [count] = re.findall(r"^delaymq_cluster_role_changes (\d+)$", node.page("/metrics")[1], re.MULTILINE)
+    return int(count)
 
 
 def test_a_node_that_lacks_messages_is_promoted_only_with_their_loss(group: Group) -> None:

@@ -152,6 +152,7 @@ STATUS: dict[str, Any] = {
     "node": ONE,
     "role": "primary",
     "epoch": 3,
+    "log_epoch": 3,
     "stream": "f" * 32,
     "timeline": 0,
     "committed": 1_200,
@@ -189,7 +190,7 @@ def rows_of(lines: list[str]) -> list[list[str]]:
 def test_a_status_is_a_table() -> None:
     first, second, *table = rows_of(list(status_lines(STATUS)))
     assert " ".join(first) == f"node {ONE} is primary, epoch 3; the primary is {ONE} at 127.0.0.1:20801"
-    assert " ".join(second).endswith("committed up to 1,200; 2 nodes have every fact, at least 2 must")
+    assert " ".join(second).endswith("log of epoch 3, committed up to 1,200; 2 nodes have every fact, at least 2 must")
     assert table[1:] == [
         [ONE, "primary", "yes", "1,234", "0", "this", "node", "127.0.0.1:20801"],
         [TWO, "replica", "yes", "1,200", "34", "-1,500", "ms", "yes", "127.0.0.1:20802"],
@@ -329,7 +330,6 @@ def test_a_node_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("switchover", TWO), f"/cluster/switchover?node={TWO}"),
         (("switchover", "a&b"), "/cluster/switchover?node=a%26b"),
-        (("confirm", "7"), "/cluster/confirm?coordinator=7"),
     ],
 )
 def test_the_administrator_asks(
@@ -370,6 +370,7 @@ def linked(*, node: str | None = None, fault: str | None = None, is_refused: boo
 @pytest.mark.parametrize(
     ("words", "path", "statuses"),
     [
+        (("confirm", "7"), "/cluster/confirm?coordinator=7", ({**STATUS, "awaits_confirmation": True}, STATUS)),
         (("remove", TWO), f"/cluster/remove?node={TWO}", (STATUS, LEFT)),
         (("remove", TWO, "--accept-loss"), f"/cluster/remove?node={TWO}&accept_loss=true", (STATUS, LEFT)),
         (("promote", ONE), f"/cluster/promote?node={ONE}", (REPLICA, STATUS)),

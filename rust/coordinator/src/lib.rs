@@ -72,7 +72,7 @@ pub enum CoordinatorError {
         found: String,
     },
     /// The register is gone: somebody removed it.
-    #[error("the register {key} is gone; restore it from a backup, or write it again with `delaymq cluster confirm`")]
+    #[error("the register {key} is gone; restore it from a backup")]
     Missing {
         /// Its key.
         key: String,

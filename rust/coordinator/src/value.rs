@@ -23,6 +23,7 @@ struct Value {
     complete: Vec<String>,
     state: State,
     min_copies: usize,
+    made_for: u64,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -48,6 +49,7 @@ pub fn encode(register: &Register) -> String {
             GroupState::Serving => State::Serving,
         },
         min_copies: register.min_copies,
+        made_for: register.made_for,
     };
     serde_json::to_string(&value).unwrap_or_default()
 }
@@ -83,6 +85,7 @@ pub fn decode(place: &str, text: &str) -> Result<Register, CoordinatorError> {
             State::Serving => GroupState::Serving,
         },
         min_copies: value.min_copies,
+        made_for: value.made_for,
     };
     if !register.sync.contains(&register.primary) || !register.complete.is_superset(&register.sync) {
         return Err(malformed("a primary in the set, and a set of complete nodes", format!("{text:.400}")));

@@ -74,8 +74,14 @@ faults! {
     UncommittedVisible,
     /// A copy that opens applies all of its log, and not only what is committed.
     UncommittedApplied,
+    /// A checkpoint of a copy holds all of its log, and not only what is committed.
+    CheckpointPastCommitted,
+    /// A copy takes what the primary says of the log for what is durable on its own disk.
+    SyncedCopied,
     /// A register that was restored from a backup is trusted.
     RestoredRegisterTrusted,
+    /// A node that an operator confirms after a restore of the register keeps the set of the backup.
+    RestoredSetKept,
     /// A connection that a standby relays is not marked, so that the next standby relays it again.
     RelayUnmarked,
     /// Connections stay relayed to a node that is not the primary any more.

@@ -92,6 +92,7 @@ fn continue_in_register(
         sync: only.clone(),
         complete: only,
         state: GroupState::Promoting,
+        made_for: reading.coordinator,
         ..value.clone()
     };
     match register.swap(reading.version, &next)? {

@@ -279,7 +279,7 @@ impl Copy {
     fn tend_now(&mut self, now: Millis, is_idle: bool) -> Outcome<Option<Error>> {
         let Role::Following(follower) = &mut self.role else { return Ok(None) };
         if self.checkpoint.is_none() && follower.owner().checkpoint_due() {
-            self.checkpoint = follower.owner_mut().freeze();
+            self.checkpoint = follower.freeze()?;
             if let Some(work) = &mut self.checkpoint {
                 work.await_archives(archived_below(self.storage.as_ref()));
             }

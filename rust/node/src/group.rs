@@ -71,21 +71,21 @@ pub fn create_group(
     let new = NewStore { stream: random()?, node: random()?, segment_bytes };
     let identity = open_identity(&storage, Some(new))?;
     let created = GroupCreated { stream: identity.stream.id, node: NodeId(identity.node) };
-    if let Some(Reading { version, value, .. }) = known {
-        // The store was opened alone since the call that was interrupted.
-        let epoch = identity.promised_epoch.max(value.epoch);
-        if epoch > value.epoch {
-            register.swap(version, &Register { epoch, ..value })?;
-        }
+    let Reading { coordinator, version, value } = if let Some(reading) = known {
+        reading
     } else {
-        let epoch = identity.promised_epoch.max(Epoch(1));
-        let first = Register::first(created.stream, created.node, epoch, min_copies);
+        let first = Register::first(created.stream, created.node, Epoch(1), min_copies);
         let value = Register { timeline: identity.stream.timeline, ..first };
         match register.swap(Version(0), &value)? {
-            SwapAnswer::Won(..) => {}
-            SwapAnswer::Lost(reading) if reading.value == value => {}
+            SwapAnswer::Won(coordinator, version) => Reading { coordinator, version, value },
+            SwapAnswer::Lost(reading) if reading.value == value => reading,
             SwapAnswer::Lost(_) | SwapAnswer::Unknown => return Err(exists()),
         }
+    };
+    // The number of the coordinator is known only by now. The store may have been opened alone since a call that was interrupted.
+    let made = Register { epoch: identity.promised_epoch.max(value.epoch), made_for: coordinator, ..value.clone() };
+    if made != value && !matches!(register.swap(version, &made)?, SwapAnswer::Won(..)) {
+        return Err(exists());
     }
     Identity { clustered: true, ..identity }.write(&storage)?;
     Ok(created)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use delaymq_core::record::written_format;
 use delaymq_core::replication::{LogView, Node as Protocol, NodeId, NodeOptions as ProtocolOptions, RoleName, Timing};
 use delaymq_core::store::RecoveryProgress;
+use delaymq_core::units::Epoch;
 use delaymq_core::wire::peer::Hello;
 use delaymq_core::wire::quota::notices::Notice;
 use delaymq_engine::{Durability, random};
@@ -197,9 +198,14 @@ impl Node {
         self.shown.begin_promote(node)
     }
 
-    /// Confirms that the coordinator with this number has the register of the group, after a restore.
-    pub fn confirm(&self, coordinator: u64) {
-        self.shown.begin_confirm(coordinator);
+    /// Lets this node go on with the register of this coordinator, after it was restored from a backup and an operator has compared all
+    /// nodes. Returns before that has happened; the status shows it.
+    ///
+    /// # Errors
+    /// `Refused` if the register is that of another coordinator or of another group, if it was set back under the same number, or if
+    /// this node hears a primary.
+    pub fn confirm(&self, coordinator: u64) -> Result<(), NodeError> {
+        self.shown.begin_confirm(coordinator)
     }
 }
 
@@ -256,6 +262,11 @@ fn protocol_of(copy: &Copy, peers: BTreeSet<NodeId>) -> Result<Protocol, NodeErr
     Ok(Protocol::new(options, 0))
 }
 
+/// The epoch of the last batch of the log.
+pub(crate) fn log_epoch_of(copy: &Copy) -> Epoch {
+    copy.history().epochs.last().map_or(Epoch(0), |last| last.epoch)
+}
+
 fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
     let identity = copy.identity();
     Snapshot {
@@ -264,6 +275,7 @@ fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
         timeline: identity.stream.timeline,
         role: RoleName::Replica,
         epoch: protocol.promised(),
+        log_epoch: log_epoch_of(copy),
         committed: protocol.committed(),
         end: copy.end(),
         durable: copy.durable(),
@@ -271,7 +283,8 @@ fn first_snapshot(copy: &Copy, protocol: &Protocol) -> Snapshot {
         accepts_publishes: false,
         unfit: Vec::new(),
         clock_ahead_ms: None,
-        awaits_confirmation: false,
+        foreign: None,
+        coordinator: protocol.coordinator(),
         reading: None,
         copies: Vec::new(),
         links: Vec::new(),

@@ -1,8 +1,8 @@
 //! Calls of the coordinator, on threads of their own: a call may take seconds, and a node must not wait for it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,35 @@ use delaymq_coordinator::{Coordinator, CoordinatorError};
 use delaymq_core::replication::{Event, Reading, Register, SwapAnswer, Version};
 
 use crate::events::{Events, Guarded, Incoming};
+use crate::held;
 use crate::interface::NodeError;
 use crate::status::Reports;
 
-/// How long one watch of the register takes at most. A node that stops does not wait for it.
+/// How long one watch of the register takes at most: then it is read all the same, because one that was restored has an older version.
+/// A node that stops does not wait for it.
 const WATCH: Duration = Duration::from_secs(5);
 /// How long to wait after a watch that failed.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// The coordinator and the version that were read last.
+#[derive(Default)]
+struct Seen(Mutex<(u64, Version)>);
+
+impl Seen {
+    /// True if the answer is that of another coordinator, or a later one.
+    fn is_news(&self, reading: &Reading) -> bool {
+        let mut seen = held(&self.0);
+        let is_news = seen.0 != reading.coordinator || seen.1 < reading.version;
+        if is_news {
+            *seen = (reading.coordinator, reading.version);
+        }
+        is_news
+    }
+
+    fn version(&self) -> Version {
+        held(&self.0).1
+    }
+}
 
 enum Call {
     Read,
@@ -38,7 +60,7 @@ impl RegisterCalls {
     ) -> Result<Self, NodeError> {
         let (calls, asked) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::new(AtomicU64::new(0));
+        let seen: Arc<Seen> = Arc::default();
         let caller = Caller {
             coordinator: Arc::clone(coordinator),
             events: Arc::clone(events),
@@ -82,7 +104,7 @@ struct Caller {
     coordinator: Arc<dyn Coordinator>,
     events: Arc<Events>,
     reports: Arc<Reports>,
-    seen: Arc<AtomicU64>,
+    seen: Arc<Seen>,
     /// The last reason why the coordinator did not answer. It is reported once.
     last_fault: Option<String>,
 }
@@ -97,8 +119,8 @@ impl Caller {
                     Event::Swapped(expected, answer.unwrap_or(SwapAnswer::Unknown))
                 }
             };
-            if let Event::Read(Some(Reading { version, .. })) = &event {
-                self.seen.fetch_max(version.0, Ordering::SeqCst);
+            if let Event::Read(Some(reading)) = &event {
+                self.seen.is_news(reading);
             }
             self.events.add(Incoming::Protocol(event));
         }
@@ -125,16 +147,15 @@ impl Caller {
 }
 
 /// Brings each new value of the register to the node. A primary learns so at once that another node has taken its place.
-fn watch(coordinator: &dyn Coordinator, events: &Events, seen: &AtomicU64, is_over: &AtomicBool) {
+fn watch(coordinator: &dyn Coordinator, events: &Events, seen: &Seen, is_over: &AtomicBool) {
     while !is_over.load(Ordering::SeqCst) {
-        let (since, began) = (Version(seen.load(Ordering::SeqCst)), Instant::now());
-        let changed = coordinator.changed(since, WATCH);
+        let began = Instant::now();
+        let changed = coordinator.changed(seen.version(), WATCH);
         if is_over.load(Ordering::SeqCst) {
             return;
         }
-        match changed.and_then(|has_changed| if has_changed { coordinator.read() } else { Ok(None) }) {
-            Ok(Some(reading)) if reading.version > since => {
-                seen.fetch_max(reading.version.0, Ordering::SeqCst);
+        match changed.and_then(|_| coordinator.read()) {
+            Ok(Some(reading)) if seen.is_news(&reading) => {
                 events.add(Incoming::Protocol(Event::Read(Some(reading))));
             }
             // A coordinator that has forgotten old versions, or ends watches at once, is not asked without a pause.

@@ -9,7 +9,7 @@ use delaymq_server::ClusterPages;
 use crate::events::{Events, Incoming};
 use crate::held;
 use crate::interface::NodeError;
-use crate::status::Snapshot;
+use crate::status::{Foreign, Snapshot};
 
 /// The state that the owner of a node and its servers look at.
 pub(crate) struct Shown {
@@ -95,7 +95,7 @@ impl Shown {
                 "the primary {primary} at {address} is heard: let it hand over, or stop it, and all nodes of the set"
             ));
         }
-        if snapshot.awaits_confirmation {
+        if snapshot.foreign.is_some() {
             return refused("the register is another one than before: compare and confirm it first".to_owned());
         }
         let Some(value) = snapshot.reading.as_ref().map(|reading| &reading.value) else {
@@ -118,9 +118,46 @@ impl Shown {
         Ok(())
     }
 
-    /// Tells the node to believe this coordinator.
-    pub(crate) fn begin_confirm(&self, coordinator: u64) {
+    /// Lets the node go on with the register of this coordinator.
+    pub(crate) fn begin_confirm(&self, coordinator: u64) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        let Some(Foreign { reading, is_restored }) = &snapshot.foreign else {
+            let believed = snapshot.coordinator;
+            return if believed == coordinator {
+                Ok(())
+            } else {
+                refused(format!(
+                    "this node believes the register of the coordinator {believed}, and reads no other one"
+                ))
+            };
+        };
+        let (found, value) = (reading.coordinator, &reading.value);
+        if found != coordinator {
+            return refused(format!("the register is that of the coordinator {found}, and not of {coordinator}"));
+        }
+        if (value.stream, value.timeline) != (snapshot.stream, snapshot.timeline) {
+            return refused("the register holds another group, or another timeline of this one".to_owned());
+        }
+        if let Some(primary) = snapshot.leader.filter(|leader| *leader != snapshot.node) {
+            let address = snapshot.address_of(primary).unwrap_or("an unknown address");
+            return refused(format!(
+                "the primary {primary} at {address} is heard: confirm the register there, and this node follows"
+            ));
+        }
+        if !is_restored && found == snapshot.coordinator {
+            return refused(format!(
+                "the register was set back, and its coordinator is {found} as before: restore it under another number, as                  etcd does with another --initial-cluster-token"
+            ));
+        }
+        if !is_restored {
+            let (primary, epoch) = (value.primary, value.epoch);
+            return refused(format!(
+                "the register was confirmed already: the group goes on from the node {primary}, epoch {epoch}, and this                  node follows that one"
+            ));
+        }
+        drop(snapshot);
         self.begin(Event::Confirm(coordinator));
+        Ok(())
     }
 
     /// The status as JSON text.
@@ -169,8 +206,7 @@ impl ClusterPages for Shown {
     }
 
     fn confirm(&self, coordinator: u64) -> Result<(), String> {
-        self.begin_confirm(coordinator);
-        Ok(())
+        self.begin_confirm(coordinator).map_err(|error| error.to_string())
     }
 }
 
@@ -205,6 +241,7 @@ mod tests {
             timeline: 0,
             role: RoleName::Replica,
             epoch: Epoch(3),
+            log_epoch: Epoch(3),
             committed: Sequence(1),
             end: Sequence(1),
             durable: Sequence(1),
@@ -212,7 +249,8 @@ mod tests {
             accepts_publishes: false,
             unfit: Vec::new(),
             clock_ahead_ms: None,
-            awaits_confirmation: false,
+            foreign: None,
+            coordinator: 1,
             reading: Some(Reading { coordinator: 1, version: Version(1), value }),
             copies: Vec::new(),
             links: Vec::new(),
@@ -220,6 +258,38 @@ mod tests {
             client_addresses: BTreeMap::new(),
             role_changes: 0,
             messages_repaired: 0,
+        }
+    }
+
+    /// The register of the replica, from this coordinator and made for that one.
+    fn backup(coordinator: u64, made_for: u64) -> Foreign {
+        let reading = replica().reading.unwrap();
+        let value = Register { made_for, ..reading.value };
+        Foreign { is_restored: coordinator != made_for, reading: Reading { coordinator, value, ..reading } }
+    }
+
+    fn confirmed(coordinator: u64, snapshot: Snapshot) -> String {
+        let shown = Shown { snapshot: Mutex::new(snapshot), events: Arc::default(), has_tls: false };
+        shown.begin_confirm(coordinator).map_or_else(|refused| refused.to_string(), |()| "begun".to_owned())
+    }
+
+    #[test]
+    fn a_restored_register_is_confirmed_and_no_other_one() {
+        let waiting = |foreign| Snapshot { foreign: Some(foreign), ..replica() };
+        assert_eq!(confirmed(2, waiting(backup(2, 1))), "begun");
+        assert_eq!(confirmed(1, replica()), "begun", "the node believes it already");
+        let mut of_other_group = backup(2, 1);
+        of_other_group.reading.value.stream = [8; 16];
+        for (snapshot, words) in [
+            (replica(), "believes the register of the coordinator 1"),
+            (waiting(backup(3, 1)), "is that of the coordinator 3, and not of 2"),
+            (waiting(of_other_group), "holds another group"),
+            (Snapshot { leader: Some(OTHER), ..waiting(backup(2, 1)) }, "is heard: confirm the register there"),
+            (Snapshot { coordinator: 2, ..waiting(backup(2, 2)) }, "was set back"),
+            (waiting(backup(2, 2)), &format!("goes on from the node {OTHER}, epoch 3")),
+        ] {
+            let refused = confirmed(2, snapshot);
+            assert!(refused.contains(words), "{refused}");
         }
     }
 
@@ -234,7 +304,7 @@ mod tests {
         for (snapshot, words) in [
             (Snapshot { leader: Some(OTHER), ..replica() }, "is heard"),
             (Snapshot { role: RoleName::Promoting, ..replica() }, "leads the group already"),
-            (Snapshot { awaits_confirmation: true, ..replica() }, "confirm it first"),
+            (Snapshot { foreign: Some(backup(2, 1)), ..replica() }, "confirm it first"),
             (Snapshot { reading: None, ..replica() }, "was not read yet"),
             (Snapshot { unfit: vec![Unfit::Disk], ..replica() }, "not fit"),
         ] {

@@ -53,6 +53,14 @@ impl Reports {
     }
 }
 
+/// An answer of the register that the node does not believe.
+#[derive(Clone, Debug)]
+pub(crate) struct Foreign {
+    pub(crate) reading: Reading,
+    /// True if it has a value of this group that was made for another coordinator, so that an operator may confirm it.
+    pub(crate) is_restored: bool,
+}
+
 /// The state of a node at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
@@ -61,6 +69,8 @@ pub(crate) struct Snapshot {
     pub(crate) timeline: u32,
     pub(crate) role: RoleName,
     pub(crate) epoch: Epoch,
+    /// The epoch of the last batch of the log.
+    pub(crate) log_epoch: Epoch,
     pub(crate) committed: Sequence,
     pub(crate) end: Sequence,
     pub(crate) durable: Sequence,
@@ -69,7 +79,10 @@ pub(crate) struct Snapshot {
     pub(crate) unfit: Vec<Unfit>,
     /// How far the wall clock is at least ahead of that of the group.
     pub(crate) clock_ahead_ms: Option<i64>,
-    pub(crate) awaits_confirmation: bool,
+    /// The last answer of the register, if the node does not believe it: it waits until an operator has confirmed it.
+    pub(crate) foreign: Option<Foreign>,
+    /// The coordinator whose register the node believes; 0 if it has seen none.
+    pub(crate) coordinator: u64,
     pub(crate) reading: Option<Reading>,
     pub(crate) copies: Vec<CopyKnown>,
     pub(crate) links: Vec<LinkStatus>,
@@ -111,6 +124,7 @@ impl Snapshot {
             "node": self.node.to_string(),
             "role": role_shown(self.role),
             "epoch": self.epoch.0,
+            "log_epoch": self.log_epoch.0,
             "stream": NodeId(self.stream).to_string(),
             "timeline": self.timeline,
             "committed": self.committed.0,
@@ -121,7 +135,7 @@ impl Snapshot {
             "is_fit": self.unfit.is_empty(),
             "unfit_reasons": self.unfit.iter().map(|reason| unfit_shown(*reason)).collect::<Vec<_>>(),
             "clock_ahead_ms": self.clock_ahead_ms,
-            "awaits_confirmation": self.awaits_confirmation,
+            "awaits_confirmation": self.foreign.is_some(),
             "register": self.reading.as_ref().map(register_shown),
             "nodes": self.links.iter().map(|link| self.link_shown(link)).collect::<Vec<_>>(),
             "copies": self.copies.iter().map(copy_shown).collect::<Vec<_>>(),

@@ -27,7 +27,8 @@ def status_lines(status: Shown, restored: Shown | None = None) -> Iterator[str]:
     yield from _troubles(status, "COORDINATOR" if restored is None else str(restored["coordinator"]))
     sync = register.get("sync", ())
     yield (
-        f"stream {status['stream']}, committed up to {status['committed']:,}; {len(sync)} nodes have every fact, "
+        f"stream {status['stream']}, log of epoch {status.get('log_epoch', 'unknown')}, "
+        f"committed up to {status['committed']:,}; {len(sync)} nodes have every fact, "
         f"at least {register.get('min_copies', 'an unknown number')} must"
     )
     yield table(HEADS, list(_rows(status, register)), sys.stdout)
@@ -52,8 +53,8 @@ def register_lines(register: Shown | None, place: str) -> Iterator[str]:
 
 def _troubles(status: Shown, coordinator: str) -> Iterator[str]:
     restored = (
-        "the register is another one than before, restored or made anew, so no node takes over: compare it, then "
-        f"`delaymq cluster confirm {coordinator}`"
+        "the register was restored from a backup, so no node takes over: compare all nodes, then ask the primary, or "
+        f"the node with the latest log, to go on: `delaymq cluster confirm {coordinator}`"
     )
     is_primary = status["role"] == "primary"
     troubles = (

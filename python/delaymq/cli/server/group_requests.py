@@ -48,17 +48,17 @@ def add_requests(parts: Verbs) -> None:
         parts,
         "confirm",
         run_confirm,
-        summary="let a node believe a register that was restored, or made anew",
-        details="Ask each node that `cluster status` says waits for it, after you have compared the register.",
+        summary="let the group go on from a node after its register was restored from a backup",
+        details="Compare the status of all nodes first. Ask the primary, or else the node with the latest log.",
         examples=EXAMPLES[4:],
     )
     confirm.add_argument("coordinator", type=_number, metavar="COORDINATOR", help="as `cluster status` shows it")
-    changes = (_add_part(parts), _remove_part(parts), _promote_part(parts))
+    changes = (confirm, _add_part(parts), _remove_part(parts), _promote_part(parts))
     for part in changes:
         part.add_argument(
             "--timeout", type=duration, default=CHANGED_WITHIN, metavar="TIME", help="how long to wait (default 30s)"
         )
-    for part in (hand_over, confirm, *changes):
+    for part in (hand_over, *changes):
         part.add_argument("--token-file", type=Path, metavar="FILE", help=f"the administrator's: {PROOF_HELP}")
         add_http(part)
 
@@ -128,9 +128,11 @@ def run_switchover(chosen: argparse.Namespace) -> int:
 
 
 def run_confirm(chosen: argparse.Namespace) -> int:
-    """Asks a node to believe a coordinator."""
-    _post(chosen, f"/cluster/confirm?coordinator={chosen.coordinator}")
-    print(f"the node believes the register of the coordinator {chosen.coordinator}")
+    """Asks a node to go on with a restored register, and waits until it has."""
+    coordinator = chosen.coordinator
+    _post(chosen, f"/cluster/confirm?coordinator={coordinator}")
+    _await(chosen, lambda status: not status["awaits_confirmation"], f"the coordinator {coordinator} is not believed")
+    print(f"the register of coordinator {coordinator} is the group's from now on")
     return Exit.DONE
 
 

@@ -20,6 +20,7 @@ pub(crate) fn register(epoch: u32) -> Register {
         complete: [node(1), node(2), node(3)].into(),
         state: GroupState::Serving,
         min_copies: 2,
+        made_for: u64::MAX,
     }
 }
 

@@ -29,7 +29,7 @@ impl Node {
 
     /// Begins a swap from the value that is known, unless another one is under way.
     pub(super) fn swap(&mut self, value: Register, out: &mut Vec<Action>) {
-        if let Some(expected) = self.registrar.begin_swap(&value) {
+        if let Some((expected, value)) = self.registrar.begin_swap(value) {
             out.push(Action::Swap(expected, value));
         }
     }

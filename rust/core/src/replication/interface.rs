@@ -98,7 +98,8 @@ pub enum Event {
     /// An operator asks this node to lead, because the primary and, if this node is not in the set, all nodes of the set are
     /// gone for good.
     Promote,
-    /// An operator confirms that this coordinator has the register of the group. The register is read next.
+    /// An operator has compared all nodes after the register was restored from a backup, and lets this one go on with the register
+    /// of this coordinator. Others believe it once this one has gone on.
     Confirm(u64),
 }
 

@@ -27,6 +27,7 @@ impl Node {
             clock: OwnClock::default(),
             promised: options.promise.epoch,
             kept: options.promise.epoch,
+            confirmed: None,
         }
     }
 
@@ -68,6 +69,22 @@ impl Node {
     /// operator confirms it.
     pub fn awaits_confirmation(&self) -> bool {
         self.registrar.is_foreign()
+    }
+
+    /// The last answer of the register, if it is not believed.
+    pub fn foreign_reading(&self) -> Option<&Reading> {
+        self.registrar.foreign()
+    }
+
+    /// True if the answer has a value of this group that was made for another coordinator: it was restored from a backup, and no node
+    /// has gone on with it since.
+    pub fn is_restored(&self, reading: &Reading) -> bool {
+        self.registrar.is_restored(reading)
+    }
+
+    /// The coordinator whose register the node believes; 0 if it has seen none.
+    pub fn coordinator(&self) -> u64 {
+        self.registrar.seen().0
     }
 
     /// True if an operator has let the group go on from another copy, as a later timeline. This node decides nothing any more.
@@ -124,11 +141,11 @@ impl Node {
             Event::Tick => self.tick(log, out),
             Event::Received(from, message) => self.receive(from, message, log, out),
             Event::Read(reading) => {
-                let settled = self.registrar.read(reading);
+                let settled = self.registrar.read(reading, self.promised);
                 self.follow_register(settled, log, out);
             }
             Event::Swapped(expected, answer) => {
-                let settled = self.registrar.swapped(expected, answer);
+                let settled = self.registrar.swapped(expected, answer, self.promised);
                 self.follow_register(settled, log, out);
             }
             Event::PromiseKept(epoch) => self.promise_kept(epoch, log, out),
@@ -148,11 +165,7 @@ impl Node {
             Event::SwitchOver(to) => self.switch_over(to, log, out),
             Event::Remove(node, accepts_loss) => self.remove(node, accepts_loss, log, out),
             Event::Promote => self.promote(out),
-            Event::Confirm(coordinator) => {
-                self.registrar.confirm(coordinator);
-                self.wait(out);
-                self.read_register(out);
-            }
+            Event::Confirm(coordinator) => self.confirm(coordinator, out),
         }
     }
 
@@ -289,6 +302,7 @@ impl Node {
             self.claim_won(value, log, out);
             return;
         }
+        self.go_on_as_confirmed(out);
         match &self.role {
             Role::Claiming(_) => {}
             Role::Leading(_) => self.set_changed(log, out),

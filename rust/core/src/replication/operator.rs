@@ -3,7 +3,7 @@
 
 use super::interface::{Action, LogView};
 use super::message::Message;
-use super::register::NodeId;
+use super::register::{NodeId, Register};
 use super::state::{Node, Role};
 
 impl Node {
@@ -71,5 +71,35 @@ impl Node {
         let epoch = known.value.epoch.max(self.promised).next();
         let value = known.value.with_set([self.id].into()).claimed(self.id, epoch, None);
         self.swap(value, out);
+    }
+
+    /// An operator has compared all nodes after a restore of the register, and lets this one go on. The register is read first.
+    pub(super) fn confirm(&mut self, coordinator: u64, out: &mut Vec<Action>) {
+        self.confirmed = Some((coordinator, self.now_ms.saturating_add(self.timing.forsake_ms)));
+        if matches!(self.role, Role::Claiming(_)) {
+            // The register that it has won is no more.
+            self.wait(out);
+        }
+        self.read_register(out);
+    }
+
+    /// Goes on with a register that was restored from a backup, if an operator has confirmed this node. A primary writes its own set: all that
+    /// is committed is on each node of it. Any other node is alone in the set, because the set of the backup may be out of date. Nobody
+    /// else does the same, because the new value was made for this coordinator.
+    pub(super) fn go_on_as_confirmed(&mut self, out: &mut Vec<Action>) {
+        let (now_ms, shrink_ms) = (self.now_ms, self.timing.shrink_ms);
+        let Some((coordinator, _)) = self.confirmed.filter(|(_, until_ms)| now_ms < *until_ms) else { return };
+        let Some(restored) = self.registrar.restored(coordinator) else { return };
+        let value = match &self.role {
+            Role::Leading(primary) => self.register().filter(|known| known.epoch == primary.epoch).cloned(),
+            Role::Replica(replica) if now_ms.saturating_sub(replica.heard_ms) >= shrink_ms => {
+                Some(restored.value.stands_alone(self.id, self.promised))
+            }
+            Role::Replica(_) | Role::Claiming(_) => None,
+        };
+        let Some(value) = value.map(|value| Register { made_for: coordinator, ..value }) else { return };
+        let expected = restored.version;
+        self.registrar.begin_confirmed(expected, value.clone());
+        out.push(Action::Swap(expected, value));
     }
 }

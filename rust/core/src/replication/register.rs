@@ -16,6 +16,10 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// How much later the first epoch after a restore is than those that are known. A node that the operator did not see may have
+/// claimed some epochs by the register that was lost, and no epoch may have two primaries.
+const EPOCHS_SKIPPED: u32 = 1_000;
+
 /// How far the primary of a group has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupState {
@@ -45,6 +49,9 @@ pub struct Register {
     pub state: GroupState,
     /// The least size of the set in which a publish is answered as stored.
     pub min_copies: usize,
+    /// The coordinator that the value was made for; 0 before whoever makes the group knows its number. If another coordinator has the
+    /// value, it was restored from a backup, and may be out of date.
+    pub made_for: u64,
 }
 
 impl Register {
@@ -52,7 +59,7 @@ impl Register {
     pub fn first(stream: [u8; 16], node: NodeId, epoch: Epoch, min_copies: usize) -> Self {
         let only: BTreeSet<NodeId> = [node].into();
         let (complete, state) = (only.clone(), GroupState::Promoting);
-        Self { stream, timeline: 0, epoch, primary: node, sync: only, complete, state, min_copies }
+        Self { stream, timeline: 0, epoch, primary: node, sync: only, complete, state, min_copies, made_for: 0 }
     }
 
     /// This value after `node` has claimed the group for `epoch`, without the node `dropped` if there is one. The
@@ -60,6 +67,18 @@ impl Register {
     pub(super) fn claimed(&self, node: NodeId, epoch: Epoch, dropped: Option<NodeId>) -> Self {
         let sync = self.sync.iter().copied().filter(|member| Some(*member) != dropped).collect();
         Self { epoch, primary: node, state: GroupState::Promoting, ..self.with_set(sync) }
+    }
+
+    /// This value, which was restored from a backup, after an operator has let `node` go on, whose promise is `promised`. Nothing that
+    /// the backup says of a node is true any more.
+    pub(super) fn stands_alone(&self, node: NodeId, promised: Epoch) -> Self {
+        let epoch = Epoch(self.epoch.max(promised).0.saturating_add(EPOCHS_SKIPPED));
+        let mut sync: BTreeSet<NodeId> = [node].into();
+        if is_on(Planted::RestoredSetKept) {
+            sync.extend(&self.sync);
+        }
+        let (complete, state) = (sync.clone(), GroupState::Promoting);
+        Self { epoch, primary: node, sync, complete, state, ..self.clone() }
     }
 
     /// This value with another set.

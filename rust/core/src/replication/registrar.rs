@@ -5,7 +5,7 @@
 
 use super::register::Register;
 use crate::planted::{Planted, is_on};
-use crate::units::Version;
+use crate::units::{Epoch, Version};
 
 /// A value of the register, as a coordinator answers it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +36,15 @@ pub(super) struct Swap {
     pub(super) value: Register,
     /// False if the outcome of the last try is unknown, and no try is under way.
     is_asked: bool,
+    /// An operator lets the node go on with a restored register.
+    is_confirmed: bool,
+}
+
+impl Swap {
+    /// True if an answer of this coordinator may say how the swap ended.
+    fn is_for(&self, coordinator: u64) -> bool {
+        self.value.made_for == coordinator || is_on(Planted::RestoredRegisterTrusted)
+    }
 }
 
 /// The meaning of an answer for the swap under way.
@@ -65,8 +74,11 @@ pub(super) struct Registrar {
     is_reading: bool,
     /// The coordinator and the version that were seen last. The promise makes them durable.
     seen: (u64, Version),
-    /// Another coordinator answers than the one that was seen. No operator has confirmed it.
-    is_foreign: bool,
+    /// The last answer, if it is not believed: that of another coordinator than the one that was seen, or of a register that was set
+    /// back or is of another group.
+    foreign: Option<Reading>,
+    /// The coordinator that this node has turned away from, so that a late answer of it does not turn the node back.
+    left: u64,
     /// The register holds a later timeline of this stream.
     is_superseded: bool,
 }
@@ -90,7 +102,12 @@ impl Registrar {
     /// True if another coordinator answers than before. Until an operator confirms it, no node becomes primary by
     /// itself, since a register restored from a backup may name a set that is out of date.
     pub(super) fn is_foreign(&self) -> bool {
-        self.is_foreign && !is_on(Planted::RestoredRegisterTrusted)
+        self.foreign().is_some()
+    }
+
+    /// The last answer, if it is not believed.
+    pub(super) fn foreign(&self) -> Option<&Reading> {
+        self.foreign.as_ref().filter(|_| !is_on(Planted::RestoredRegisterTrusted))
     }
 
     /// True if the group goes on without this node, from a copy that an operator chose: the register holds a later timeline of
@@ -99,17 +116,51 @@ impl Registrar {
         self.is_superseded
     }
 
-    /// Another node has seen this coordinator and version.
-    pub(super) fn hear_of(&mut self, seen: (u64, Version)) {
+    /// A primary of this epoch has seen this coordinator and version. If the epoch is a new one and the coordinator another one than
+    /// before, the primary was confirmed, and the node turns to its coordinator. Returns true then.
+    pub(super) fn hear_of(&mut self, seen: (u64, Version), epoch: Epoch, is_new: bool) -> bool {
         if self.seen.0 == 0 || (self.seen.0 == seen.0 && self.seen.1 < seen.1) {
             self.seen = seen;
         }
+        let is_later = is_new && self.known.as_ref().is_none_or(|known| known.value.epoch < epoch);
+        let turns = seen.0 != 0 && self.may_turn_to(seen.0) && is_later;
+        if turns {
+            self.turn_to(seen.0);
+            (self.seen, self.known, self.foreign) = (seen, None, None);
+        }
+        turns
     }
 
-    /// An operator has confirmed this coordinator: what it holds is believed, whatever was seen before.
-    pub(super) fn confirm(&mut self, coordinator: u64) {
-        self.seen = (coordinator, Version(0));
-        (self.is_foreign, self.known, self.swap) = (false, None, None);
+    /// True if the node may turn to this coordinator, which is not the one that was seen. The swap under way is answered first:
+    /// its answer would otherwise settle a later one from the same version.
+    fn may_turn_to(&self, coordinator: u64) -> bool {
+        let is_answered = self.swap.as_ref().is_none_or(|swap| !swap.is_asked || swap.is_for(coordinator));
+        ![self.seen.0, self.left].contains(&coordinator) && is_answered
+    }
+
+    /// No value that was made for another coordinator is believed any more, so a swap to one counts no longer.
+    fn turn_to(&mut self, coordinator: u64) {
+        self.left = self.seen.0;
+        self.swap.take_if(|swap| !swap.is_for(coordinator));
+    }
+
+    /// The answer of this coordinator, if its value was made for another one: it was restored from a backup, and no node has gone on
+    /// with it since. `None` if a swap of this node is in the way.
+    pub(super) fn restored(&self, coordinator: u64) -> Option<&Reading> {
+        let is_begun = |swap: &Swap| swap.is_asked || (swap.is_confirmed && swap.is_for(coordinator));
+        let is_free = !self.swap.as_ref().is_some_and(is_begun);
+        self.foreign().filter(|reading| is_free && reading.coordinator == coordinator && self.is_restored(reading))
+    }
+
+    /// True if the answer has a value of this group that was made for another coordinator.
+    pub(super) fn is_restored(&self, reading: &Reading) -> bool {
+        let is_of_group = (reading.value.stream, reading.value.timeline) == self.group;
+        is_of_group && reading.value.made_for != reading.coordinator
+    }
+
+    /// Begins the swap of a restored register to a value that was made for its coordinator, as an operator asked.
+    pub(super) fn begin_confirmed(&mut self, expected: Version, value: Register) {
+        self.swap = Some(Swap { expected, value, is_asked: true, is_confirmed: true });
     }
 
     /// The swap under way.
@@ -122,31 +173,34 @@ impl Registrar {
         !std::mem::replace(&mut self.is_reading, true)
     }
 
-    /// Begins a swap from the value that is known. Returns the version that it expects. `None` if nothing is known, or
-    /// another swap is under way.
-    pub(super) fn begin_swap(&mut self, value: &Register) -> Option<Version> {
+    /// Begins a swap from the value that is known. Returns the version that it expects, and the value. `None` if nothing is known,
+    /// or another swap is under way.
+    pub(super) fn begin_swap(&mut self, value: Register) -> Option<(Version, Register)> {
         if self.swap.is_some() || self.is_foreign() {
             return None;
         }
-        let expected = self.known.as_ref()?.version;
-        self.swap = Some(Swap { expected, value: value.clone(), is_asked: true });
-        Some(expected)
+        let known = self.known.as_ref()?;
+        let (expected, value) = (known.version, Register { made_for: known.coordinator, ..value });
+        self.swap = Some(Swap { expected, value: value.clone(), is_asked: true, is_confirmed: false });
+        Some((expected, value))
     }
 
     /// The swap to try again, if its last outcome is unknown.
     pub(super) fn try_again(&mut self) -> Option<(Version, Register)> {
-        let is_foreign = self.is_foreign();
-        let swap = self.swap.as_mut().filter(|swap| !swap.is_asked && !is_foreign)?;
+        let foreign = self.foreign().map(|reading| reading.coordinator);
+        let may = |swap: &Swap| foreign.is_none_or(|coordinator| swap.is_confirmed && swap.is_for(coordinator));
+        let is_due = |swap: &&mut Swap| !swap.is_asked && may(swap);
+        let swap = self.swap.as_mut().filter(is_due)?;
         swap.is_asked = true;
         Some((swap.expected, swap.value.clone()))
     }
 
     /// Takes the answer to a swap from the version `expected`. The answer to an earlier swap, which a read has settled
     /// meanwhile, says nothing about the one under way.
-    pub(super) fn swapped(&mut self, expected: Version, answer: SwapAnswer) -> Settled {
+    pub(super) fn swapped(&mut self, expected: Version, answer: SwapAnswer, promised: Epoch) -> Settled {
         let Some(swap) = self.swap.as_mut().filter(|swap| is_answered(swap, expected)) else {
             if let SwapAnswer::Lost(reading) = answer {
-                self.learn(reading);
+                self.learn(reading, promised);
             }
             return Settled::Idle;
         };
@@ -154,12 +208,16 @@ impl Registrar {
             SwapAnswer::Won(coordinator, version) => {
                 let reading = Reading { coordinator, version, value: swap.value.clone() };
                 swap.is_asked = false;
-                self.settle_by(reading)
+                self.settle_by(reading, promised)
             }
             SwapAnswer::Lost(reading) => {
+                swap.is_asked = false;
                 // A lost swap has read the newest version. An older one than was seen is a register that was set back.
-                self.is_foreign |= reading.version < swap.expected;
-                self.settle_by(reading)
+                let is_set_back = swap.is_for(reading.coordinator) && reading.version < swap.expected;
+                let set_back = is_set_back.then(|| reading.clone());
+                let settled = self.settle_by(reading, promised);
+                self.foreign = set_back.or(self.foreign.take());
+                settled
             }
             SwapAnswer::Unknown if is_on(Planted::UnknownSwapIsLost) => {
                 self.swap = None;
@@ -173,47 +231,57 @@ impl Registrar {
     }
 
     /// Takes the result of a read. `None` if the read failed.
-    pub(super) fn read(&mut self, reading: Option<Reading>) -> Settled {
+    pub(super) fn read(&mut self, reading: Option<Reading>, promised: Epoch) -> Settled {
         self.is_reading = false;
         match reading {
-            Some(reading) => self.settle_by(reading),
+            Some(reading) => self.settle_by(reading, promised),
             None if self.swap.is_some() => Settled::Open,
             None => Settled::Idle,
         }
     }
 
-    fn settle_by(&mut self, reading: Reading) -> Settled {
+    fn settle_by(&mut self, reading: Reading, promised: Epoch) -> Settled {
         let settled = match &self.swap {
             None => Settled::Idle,
+            // The swap may have been carried out in either register, so both sets are counted until an operator decides.
+            Some(swap) if !swap.is_for(reading.coordinator) => Settled::Open,
             // A read may be older than the swap, so only a later version settles it.
             Some(swap) if reading.version <= swap.expected => Settled::Open,
             Some(swap) if reading.value == swap.value => Settled::Won,
             Some(_) => Settled::Lost,
         };
-        self.learn(reading);
-        if self.is_foreign() {
-            // The swap may have been carried out in either register, so both sets are counted until an operator decides.
-            return if self.swap.is_some() { Settled::Open } else { Settled::Idle };
-        }
+        self.learn(reading, promised);
         if matches!(settled, Settled::Won | Settled::Lost) {
             self.swap = None;
+        } else if self.swap.is_none() {
+            return Settled::Idle;
         }
         settled
     }
 
-    /// Keeps the newest value. An older version is a read that came late. A value of another coordinator or of another group is
-    /// not kept.
-    fn learn(&mut self, reading: Reading) {
+    /// Keeps the newest value. An older version is a read that came late. A value of another group is not kept, and one of another
+    /// coordinator only if a node has gone on with it that an operator confirmed: it was made for that coordinator, and is not
+    /// older than what this node has promised.
+    fn learn(&mut self, reading: Reading, promised: Epoch) {
         let (stream, timeline) = self.group;
-        let is_of_group = (reading.value.stream, reading.value.timeline) == self.group;
-        let is_known = self.seen.0 == 0 || reading.coordinator == self.seen.0;
-        self.is_superseded |= is_known && reading.value.stream == stream && reading.value.timeline > timeline;
-        if !(is_known || is_on(Planted::RestoredRegisterTrusted)) || !is_of_group {
-            self.is_foreign = true;
-        } else if reading.version >= self.seen.1 || !is_known {
-            self.is_foreign = false;
-            self.seen = (reading.coordinator, reading.version);
-            self.known = Some(reading);
+        let (value, is_seen) = (&reading.value, reading.coordinator == self.seen.0);
+        if is_seen && reading.version < self.seen.1 {
+            return;
         }
+        let is_made_for_it = value.made_for == reading.coordinator;
+        let may_be = is_seen || self.seen.0 == 0 || self.may_turn_to(reading.coordinator);
+        self.is_superseded |= is_made_for_it && may_be && value.stream == stream && value.timeline > timeline;
+        let is_late = !is_seen && self.seen.0 != 0 && value.epoch < promised;
+        let is_believed = is_made_for_it && may_be && !is_late;
+        let is_of_group = (value.stream, value.timeline) == self.group;
+        if !(is_believed || is_on(Planted::RestoredRegisterTrusted)) || !is_of_group {
+            self.foreign = Some(reading);
+            return;
+        }
+        if !is_seen && self.seen.0 != 0 {
+            self.turn_to(reading.coordinator);
+        }
+        (self.foreign, self.seen) = (None, (reading.coordinator, reading.version));
+        self.known = Some(reading);
     }
 }

@@ -18,9 +18,10 @@ impl Node {
     /// Reads the register at first, and again while no primary is heard.
     pub(super) fn watch(&mut self, out: &mut Vec<Action>) {
         let (now_ms, timing) = (self.now_ms, self.timing);
+        let is_confirmed = self.confirmed.is_some_and(|(_, until_ms)| now_ms < until_ms);
         let Some(replica) = self.replica() else { return };
-        let is_silent =
-            now_ms.saturating_sub(replica.heard_ms) >= timing.promote_ms || now_ms < replica.promoted_until_ms;
+        let is_asked_to_lead = is_confirmed || now_ms < replica.promoted_until_ms;
+        let is_silent = is_asked_to_lead || now_ms.saturating_sub(replica.heard_ms) >= timing.promote_ms;
         let is_time = replica.asked_ms.is_none_or(|asked_ms| now_ms.saturating_sub(asked_ms) >= timing.shrink_ms);
         if is_time && (is_silent || replica.asked_ms.is_none()) {
             replica.asked_ms = Some(now_ms);
@@ -82,7 +83,9 @@ impl Node {
             out.push(Action::Send(by, Message::Refused { epoch: self.promised }));
             return;
         }
-        self.registrar.hear_of(seen);
+        if self.registrar.hear_of(seen, epoch, epoch > self.promised) {
+            self.read_register(out);
+        }
         if epoch > self.promised {
             self.wait(out);
             self.promise(epoch, out);
@@ -213,7 +216,8 @@ impl Node {
             self.ask_for(log.end(), out);
         }
         self.learn_committed(committed, log, out);
-        self.answer_synced(beat, log, out);
+        let durable = if is_on(Planted::SyncedCopied) { end } else { log.durable() };
+        self.answer_synced(beat, durable, log, out);
     }
 
     fn ask_for(&mut self, from: Sequence, out: &mut Vec<Action>) {
@@ -235,12 +239,12 @@ impl Node {
 
     /// Tells the primary how much is durable here.
     pub(super) fn send_synced(&mut self, log: &dyn LogView, out: &mut Vec<Action>) {
-        self.answer_synced(0, log, out);
+        self.answer_synced(0, log.durable(), log, out);
     }
 
-    fn answer_synced(&mut self, beat: u64, log: &dyn LogView, out: &mut Vec<Action>) {
+    fn answer_synced(&mut self, beat: u64, durable: Sequence, log: &dyn LogView, out: &mut Vec<Action>) {
         let (epoch, wall) = (self.promised, self.clock.wall(self.now_ms));
-        let end = if is_on(Planted::CopyCountedUnsynced) { log.end() } else { log.durable() };
+        let end = if is_on(Planted::CopyCountedUnsynced) { log.end() } else { durable };
         let Some(replica) = self.replica() else { return };
         let Some(primary) = replica.primary.filter(|_| replica.stage == Stage::Following) else { return };
         out.push(Action::Send(primary, Message::Synced { epoch, attempt: replica.attempt, end, beat, wall }));

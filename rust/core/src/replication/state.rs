@@ -34,6 +34,8 @@ pub struct Node {
     /// The epoch promised, and the one whose promise is durable.
     pub(super) promised: Epoch,
     pub(super) kept: Epoch,
+    /// The coordinator that an operator has confirmed to this node, and until when the node acts by it.
+    pub(super) confirmed: Option<(u64, u64)>,
 }
 
 /// How far a replica has come with its primary.

@@ -69,7 +69,7 @@ fn leading(count: u8, value: &Register) -> Node {
 }
 
 fn of_group(set: BTreeSet<NodeId>, min_copies: usize) -> Register {
-    Register::first(STREAM, ME, Epoch(1), min_copies).with_set(set)
+    Register { made_for: 1, ..Register::first(STREAM, ME, Epoch(1), min_copies).with_set(set) }
 }
 
 /// When a node that leads and hears no other one tries to change the set, and to which one.
@@ -214,6 +214,88 @@ fn a_primary_whose_group_goes_on_as_a_later_timeline_leads_no_more() {
     let reading = Reading { coordinator: 1, version: Version(9), value: later };
     let actions = stepped(&mut node, 0, Event::Read(Some(reading)));
     assert!(node.is_superseded() && actions.contains(&Action::Became(RoleName::Replica)), "{actions:?}");
+}
+
+/// A register that was restored from a backup: it was made for the coordinator 1, and the coordinator 2 has it.
+fn backup(value: &Register, made_for: u64) -> Event {
+    let value = Register { made_for, ..value.clone() };
+    Event::Read(Some(Reading { coordinator: 2, version: Version(1), value }))
+}
+
+/// A node that has seen the coordinator 1 and promised the epoch 5, and hears no primary.
+fn waiting() -> Node {
+    let mut node = opened(3);
+    let lead = Message::Lead { epoch: Epoch(5), attempt: 1, seen: (1, Version(7)) };
+    stepped(&mut node, 0, Event::Received(other(2), lead));
+    stepped(&mut node, 20_000, Event::Tick);
+    node
+}
+
+#[test]
+fn a_node_that_is_confirmed_after_a_restore_goes_on_alone() {
+    let mut node = waiting();
+    let value = of_group(nodes(3), 2);
+    assert_eq!(swapped(stepped(&mut node, 20_000, backup(&value, 1))), None);
+    assert!(node.awaits_confirmation() && node.foreign_reading().is_some_and(|reading| node.is_restored(reading)));
+    stepped(&mut node, 20_000, Event::Confirm(3));
+    assert_eq!(swapped(stepped(&mut node, 20_000, backup(&value, 1))), None, "another coordinator was confirmed");
+    stepped(&mut node, 20_000, Event::Confirm(2));
+    let claimed = swapped(stepped(&mut node, 20_000, backup(&value, 1))).expect("a claim");
+    assert_eq!((claimed.primary, claimed.epoch, claimed.made_for), (ME, Epoch(1_005), 2));
+    assert_eq!((&claimed.sync, &claimed.complete), (&nodes(1), &nodes(1)));
+    let actions = stepped(&mut node, 20_000, Event::Swapped(Version(1), SwapAnswer::Won(2, Version(2))));
+    let promise = Promise { epoch: Epoch(1_005), seen: (2, Version(2)) };
+    assert!(actions.contains(&Action::KeepPromise(promise)) && !node.awaits_confirmation(), "{actions:?}");
+}
+
+#[test]
+fn a_confirmation_that_was_long_ago_counts_no_more() {
+    let mut node = waiting();
+    stepped(&mut node, 20_000, Event::Confirm(2));
+    assert_eq!(swapped(stepped(&mut node, 29_000, backup(&of_group(nodes(3), 2), 1))), None);
+}
+
+#[test]
+fn a_second_node_that_is_confirmed_follows_the_first() {
+    let mut node = waiting();
+    let first = Register { epoch: Epoch(1_005), primary: other(2), ..of_group([other(2)].into(), 2) };
+    stepped(&mut node, 20_000, Event::Confirm(2));
+    assert_eq!(swapped(stepped(&mut node, 20_000, backup(&first, 2))), None);
+    assert!(!node.awaits_confirmation());
+    assert_eq!(node.register().map(|value| value.primary), Some(other(2)));
+}
+
+#[test]
+fn a_confirmed_register_that_is_older_than_the_promise_is_not_believed() {
+    let mut node = waiting();
+    let first = Register { epoch: Epoch(4), primary: other(2), ..of_group([other(2)].into(), 2) };
+    stepped(&mut node, 20_000, backup(&first, 2));
+    assert!(node.awaits_confirmation());
+    let lead = Message::Lead { epoch: Epoch(6), attempt: 1, seen: (2, Version(3)) };
+    stepped(&mut node, 20_000, Event::Received(other(2), lead));
+    assert!(!node.awaits_confirmation() && node.coordinator() == 2, "its primary leads in a new epoch");
+}
+
+#[test]
+fn a_new_node_does_not_believe_a_backup() {
+    let mut node = opened(3);
+    assert_eq!(swapped(stepped(&mut node, 0, backup(&of_group(nodes(3), 2), 1))), None);
+    assert!(node.awaits_confirmation() && node.register().is_none());
+}
+
+#[test]
+fn a_primary_that_is_confirmed_goes_on_in_its_epoch_with_its_set() {
+    let mut node = leading(3, &of_group(nodes(3), 2));
+    let old = of_group(nodes(2), 2);
+    stepped(&mut node, 0, backup(&old, 1));
+    stepped(&mut node, 0, Event::Confirm(2));
+    let actions = stepped(&mut node, 0, backup(&old, 1));
+    assert!(!actions.contains(&Action::Became(RoleName::Replica)), "{actions:?}");
+    let value = swapped(actions).expect("a swap");
+    assert_eq!((value.primary, value.epoch, value.made_for), (ME, Epoch(2), 2));
+    assert_eq!(value.sync, nodes(3));
+    stepped(&mut node, 0, Event::Swapped(Version(1), SwapAnswer::Won(2, Version(2))));
+    assert!(!node.awaits_confirmation() && node.role() == RoleName::Promoting && node.coordinator() == 2);
 }
 
 /// Two nodes may be further apart than the time between two questions of the primary.

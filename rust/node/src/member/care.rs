@@ -12,7 +12,8 @@ use super::disk_watch::DISK_HANGS;
 use super::{Member, Stopping, wall_clock};
 use crate::held;
 use crate::interface::NodeError;
-use crate::status::Snapshot;
+use crate::node::log_epoch_of;
+use crate::status::{Foreign, Snapshot};
 
 /// How often what others look at is renewed while nothing happens.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
@@ -156,6 +157,7 @@ impl Member {
             timeline: identity.stream.timeline,
             role: self.role,
             epoch: protocol.promised(),
+            log_epoch: log_epoch_of(copy),
             committed: protocol.committed(),
             end: copy.end(),
             durable: copy.durable(),
@@ -163,7 +165,10 @@ impl Member {
             accepts_publishes: protocol.accepts_publishes(),
             unfit: protocol.unfit(),
             clock_ahead_ms: protocol.clock_ahead_ms(),
-            awaits_confirmation: protocol.awaits_confirmation(),
+            foreign: protocol
+                .foreign_reading()
+                .map(|reading| Foreign { reading: reading.clone(), is_restored: protocol.is_restored(reading) }),
+            coordinator: protocol.coordinator(),
             reading: protocol.reading().cloned(),
             copies: protocol.copies_known(),
             links: self.parts.peers.status(),

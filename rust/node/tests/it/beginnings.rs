@@ -81,7 +81,8 @@ fn a_group_is_made_once_and_an_interrupted_call_is_finished() {
         assert!(matches!(refused, Err(NodeError::GroupExists { .. })), "{refused:?}");
     }
     let value: serde_json::Value = serde_json::from_str(&read_register(&register).unwrap().unwrap()).unwrap();
-    assert_eq!((value["min_copies"].as_u64(), value["version"].as_u64()), (Some(2), Some(1)));
+    assert_eq!((value["min_copies"].as_u64(), value["version"].as_u64()), (Some(2), Some(2)));
+    assert_eq!(value["made_for"], value["coordinator"]);
 }
 
 #[test]

@@ -25,6 +25,10 @@ pub struct Counts {
     pub promoted: u64,
     /// Nodes that had followed such a set further than the node that went on.
     pub diverged: u64,
+    /// Promises in whose writing a machine ended.
+    pub torn_promises: u64,
+    /// Restored registers with which a node went on that an operator confirmed.
+    pub confirmed: u64,
     /// Primaries that stepped down because they were not fit.
     pub unfit: u64,
     /// Snapshots that took the place of a copy's log.
@@ -48,6 +52,8 @@ impl Counts {
         self.lost += more.lost;
         self.promoted += more.promoted;
         self.diverged += more.diverged;
+        self.confirmed += more.confirmed;
+        self.torn_promises += more.torn_promises;
         self.unfit += more.unfit;
         self.snapshots += more.snapshots;
         self.files += more.files;

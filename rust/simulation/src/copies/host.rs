@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::{Action, Event, Node, NodeId, NodeOptions, Promise, Timing};
+use delaymq_core::replication::{Action, Event, Node, NodeId, NodeOptions, Promise, RoleName, Timing};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use super::machine::Machine;
@@ -28,15 +28,14 @@ pub(super) struct Host<M> {
     pub(super) ahead_ms: i64,
     /// The promise that is being made durable.
     pub(super) wanted: Option<Promise>,
-    promise: Promise,
 }
 
 impl<M: Machine> Host<M> {
     /// A new node with an empty disk, which runs.
     pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>, seed: u64) -> Self {
         let peers = ids.iter().copied().filter(|other| *other != id).collect();
-        let (machine, promise) = (M::new(id, seed), Promise::default());
-        let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, ahead_ms: 0, wanted: None, promise };
+        let machine = M::new(id, seed);
+        let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, ahead_ms: 0, wanted: None };
         host.start();
         host
     }
@@ -56,7 +55,7 @@ impl<M: Machine> Host<M> {
             id: self.id,
             group: GROUP,
             random: (self.life + 1) << 32,
-            promise: self.promise,
+            promise: self.machine.promise(),
             committed: self.machine.start(),
             peers: self.peers.clone(),
             timing: Timing::default(),
@@ -74,8 +73,7 @@ impl<M: Machine> Host<M> {
     /// The promise under way is durable now.
     pub(super) fn keep_promise(&mut self) -> Option<Epoch> {
         let promise = self.wanted.take().filter(|_| self.is_up())?;
-        self.promise = promise;
-        Some(promise.epoch)
+        self.machine.keep_promise(promise).then_some(promise.epoch)
     }
 
     pub(super) fn step(&mut self, event: Event) -> Vec<Action> {
@@ -84,6 +82,21 @@ impl<M: Machine> Host<M> {
             node.step(self.now_ms, &self.machine, event, &mut actions);
         }
         actions
+    }
+
+    /// True if it leads, as far as it knows.
+    pub(super) fn leads(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.role() != RoleName::Replica)
+    }
+
+    /// True if it waits until an operator has confirmed the register.
+    pub(super) fn awaits_confirmation(&self) -> bool {
+        self.node.as_ref().is_some_and(Node::awaits_confirmation)
+    }
+
+    /// The epoch of the last fact of its log.
+    pub(super) fn log_epoch(&self) -> Epoch {
+        self.machine.history().epochs.last().map_or(Epoch(0), |last| last.epoch)
     }
 
     pub(super) fn committed(&self) -> Sequence {

@@ -1,6 +1,6 @@
 //! The part of a node that differs between kinds of histories: its log, and what it does with it.
 
-use delaymq_core::replication::{LoadPart, LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{LoadPart, LogView, NodeId, Promise, SnapshotOffer, SnapshotPiece};
 use delaymq_core::run::StagedRun;
 use delaymq_core::units::{Epoch, Sequence};
 
@@ -59,6 +59,10 @@ pub struct Answered {
     pub stored: u64,
     /// Messages of loads among them.
     pub loaded: u64,
+    /// Publishes and cancels that were refused, because there were too few copies.
+    pub refused: u64,
+    /// Publishes and cancels that were committed on too few copies, so that their users do not know how they ended.
+    pub unknown: u64,
     /// Cancels.
     pub cancelled: u64,
     /// Messages that were handed over, each counted once on each machine.
@@ -73,6 +77,8 @@ impl Answered {
     pub(super) fn add(&mut self, more: Self) {
         self.stored += more.stored;
         self.loaded += more.loaded;
+        self.refused += more.refused;
+        self.unknown += more.unknown;
         self.cancelled += more.cancelled;
         self.delivered += more.delivered;
         self.acknowledged += more.acknowledged;
@@ -94,6 +100,12 @@ pub trait Machine: LogView {
     /// Ends the process, or the machine. A part of what is not durable is lost.
     fn crash(&mut self, chance: &mut Chance);
 
+    /// The promise that is durable.
+    fn promise(&self) -> Promise;
+
+    /// Makes a promise durable. False if the machine has ended meanwhile.
+    fn keep_promise(&mut self, promise: Promise) -> bool;
+
     /// Makes the log durable, unless it is.
     fn sync(&mut self) -> bool;
 
@@ -103,8 +115,11 @@ pub trait Machine: LogView {
     /// Begins an epoch, whose first fact is appended.
     fn begin(&mut self, epoch: Epoch);
 
-    /// Does what users of a primary, with so many calls, and its clock demand. `now_ms` is the true time.
-    fn work(&mut self, now_ms: u64, calls: u64, chance: &mut Chance);
+    /// It is this time, and the wall clock of the machine is so far ahead.
+    fn look(&mut self, _now_ms: u64, _ahead_ms: i64) {}
+
+    /// Does what users of a primary, with so many calls, and its clock demand. `accepts` says whether the primary takes publishes.
+    fn work(&mut self, accepts: bool, calls: u64, chance: &mut Chance);
 
     /// Does a piece of a checkpoint, in any role.
     fn tend(&mut self, _chance: &mut Chance) {}
@@ -128,8 +143,8 @@ pub trait Machine: LogView {
     /// Removes everything from `end` on, durably. The fact before it has this epoch.
     fn cut(&mut self, epoch: Epoch, end: Sequence);
 
-    /// Takes everything before `end` for committed.
-    fn commit(&mut self, end: Sequence);
+    /// Takes everything before `end` for committed. `is_enough` says whether there are as many copies as a publish must have.
+    fn commit(&mut self, end: Sequence, is_enough: bool);
 
     /// The log from `first` on, as a message carries it.
     fn ship(&mut self, first: Sequence) -> Vec<u8>;

@@ -5,6 +5,7 @@
 //! A node has a machine, of which there are two kinds: `numbers` has a log that is a list of numbers, so that a history is short and many
 //! are lived, and `stores` has the store of the core, with users.
 
+mod asking;
 mod checker;
 mod host;
 mod load_files;
@@ -21,7 +22,7 @@ mod troubles;
 
 use std::collections::BTreeSet;
 
-use delaymq_core::replication::{Action, Event, Message, NodeId, Register, RoleName};
+use delaymq_core::replication::{Action, Event, Message, Node, NodeId, Register, RoleName};
 use delaymq_core::units::Epoch;
 
 use self::checker::Checker;
@@ -68,10 +69,12 @@ pub struct Copies<M> {
     register: SimulatedRegister,
     /// Answers on their way, to one life of a node.
     answers: Vec<(NodeId, u64, Answer)>,
+    min_copies: usize,
     checker: Checker,
     cut: BTreeSet<(NodeId, NodeId)>,
     has_wiped: bool,
-    has_restored: bool,
+    /// How often a backup of the register was restored.
+    restored: u64,
     has_lost: bool,
     /// The node that an operator asks to lead, after the set was lost.
     promoted: Option<NodeId>,
@@ -106,10 +109,11 @@ impl<M: Machine> Copies<M> {
             snapshots: Transfers::default(),
             register: SimulatedRegister::new(first),
             answers: Vec::new(),
+            min_copies,
             checker: Checker::new(min_copies),
             cut: BTreeSet::new(),
             has_wiped: false,
-            has_restored: false,
+            restored: 0,
             has_lost: false,
             promoted: None,
             diverged: BTreeSet::new(),
@@ -186,7 +190,8 @@ impl<M: Machine> Copies<M> {
             975..982 => self.tell_of_register(),
             982..987 => self.wipe(),
             987..992 => self.restore_register(),
-            992..996 => self.change_fitness(),
+            992..995 => self.change_fitness(),
+            995..997 => self.turn_clock(),
             _ => self.switch_over(),
         }
     }
@@ -223,6 +228,9 @@ impl<M: Machine> Copies<M> {
     fn keep_promise(&mut self, place: usize) {
         if let Some(epoch) = self.hosts.get_mut(place).and_then(Host::keep_promise) {
             self.give(place, Event::PromiseKept(epoch));
+        } else if self.hosts.get(place).is_some_and(|host| host.is_up() && host.machine.has_stopped()) {
+            self.checker.counts.torn_promises += 1;
+            self.give(place, Event::Tick);
         }
     }
 
@@ -240,69 +248,31 @@ impl<M: Machine> Copies<M> {
         }
     }
 
+    /// A machine looks at its clocks.
+    fn look(&mut self, place: usize) {
+        let now_ms = self.hosts.iter().map(|host| host.now_ms).max().unwrap_or(0);
+        if let Some(host) = self.hosts.get_mut(place) {
+            host.machine.look(now_ms, host.ahead_ms);
+        }
+    }
+
     /// Users of a primary, and its clock, demand something of it.
     fn work(&mut self) {
         let leads = |host: &Host<M>| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
         let leading: Vec<usize> =
             (0..self.hosts.len()).filter(|place| self.hosts.get(*place).is_some_and(leads)).collect();
         let Some(place) = self.chance.pick(&leading).copied() else { return };
-        let now_ms = self.hosts.iter().map(|host| host.now_ms).max().unwrap_or(0);
+        self.look(place);
         let calls = self.chance.between(1, self.plan.calls);
         if let Some(host) = self.hosts.get_mut(place) {
-            host.machine.work(now_ms, calls, &mut self.chance);
+            let accepts = host.node.as_ref().is_some_and(Node::accepts_publishes);
+            host.machine.work(accepts, calls, &mut self.chance);
             self.give(place, Event::LogChanged);
         }
     }
 
-    fn ask_register(&mut self, trouble_percent: u64) {
-        let before = self.register.value().clone();
-        let Some((by, life, answer)) = self.register.work(&mut self.chance, trouble_percent) else { return };
-        if *self.register.value() != before {
-            let value = self.register.value().clone();
-            self.note(|| {
-                format!(
-                    "the register holds epoch {} of {} with {:?}",
-                    value.epoch,
-                    value.primary.0[7],
-                    value.sync.iter().map(|id| id.0[7]).collect::<Vec<_>>()
-                )
-            });
-            self.checker.registered(&before, &value);
-            self.accept_loss(&before, &value);
-            self.judge();
-        }
-        self.answers.push((by, life, answer));
-    }
-
-    /// Brings one answer of the register to its node. An answer may wait while others are carried out.
-    fn hear_register(&mut self) {
-        if self.answers.is_empty() {
-            return;
-        }
-        let place = usize::try_from(self.chance.below(self.answers.len() as u64)).unwrap_or(0);
-        let (by, life, answer) = self.answers.swap_remove(place);
-        let Some(place) = self.hosts.iter().position(|host| host.id == by && host.life == life && host.is_up()) else {
-            return;
-        };
-        self.give(
-            place,
-            match answer {
-                Answer::Read(reading) => Event::Read(reading),
-                Answer::Swapped(expected, answer) => Event::Swapped(expected, answer),
-            },
-        );
-    }
-
-    /// A watch of the register tells a node what it holds, without a question.
-    fn tell_of_register(&mut self) {
-        let place = self.pick_host();
-        if let Some(host) = self.hosts.get(place).filter(|host| host.is_up()) {
-            self.register.read(host.id, host.life);
-        }
-    }
-
     fn judge(&mut self) {
-        if !self.has_restored {
+        if self.register.is_of_group() {
             self.checker.judge(self.register.value(), &self.hosts);
         }
     }
@@ -340,6 +310,8 @@ impl<M: Machine> Copies<M> {
             Action::KeepPromise(promise) => host.wanted = Some(promise),
             Action::BeginEpoch(epoch) => {
                 self.trace.add_number(u64::from(epoch.0));
+                self.look(place);
+                let Some(host) = self.hosts.get_mut(place) else { return };
                 host.machine.begin(epoch);
                 events.push(Event::LogChanged);
                 self.note(|| format!("{} begins epoch {epoch}", from.0[7]));
@@ -376,7 +348,7 @@ impl<M: Machine> Copies<M> {
                 self.note(|| format!("{} commits to {end} on {copies}", from.0[7]));
                 if let Some(host) = self.hosts.get_mut(place) {
                     self.checker.committed(host, end, copies);
-                    host.machine.commit(end);
+                    host.machine.commit(end, copies >= self.min_copies);
                 }
                 self.judge();
             }

@@ -1,7 +1,7 @@
 //! A machine whose log is a list of numbers, of which a beginning is durable. Many short histories can be lived with it.
 
 use delaymq_core::message_log::{EpochEntry, HistoryEnd};
-use delaymq_core::replication::{History, LogView, NodeId};
+use delaymq_core::replication::{History, LogView, NodeId, Promise};
 use delaymq_core::units::{Epoch, Sequence};
 
 use super::machine::{Machine, Mark, Marks};
@@ -24,6 +24,7 @@ pub struct Numbers {
     marks: Marks,
     durable: usize,
     epoch: Epoch,
+    promise: Promise,
 }
 
 fn number(sequence: Sequence) -> usize {
@@ -54,7 +55,7 @@ impl Numbers {
 
 impl Machine for Numbers {
     fn new(_id: NodeId, _seed: u64) -> Self {
-        Self { records: Vec::new(), marks: Marks::default(), durable: 0, epoch: Epoch(0) }
+        Self { records: Vec::new(), marks: Marks::default(), durable: 0, epoch: Epoch(0), promise: Promise::default() }
     }
 
     fn marks(&self) -> &Marks {
@@ -71,6 +72,15 @@ impl Machine for Numbers {
         self.cut(Epoch(0), sequence(self.durable.saturating_add(kept)));
     }
 
+    fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    fn keep_promise(&mut self, promise: Promise) -> bool {
+        self.promise = promise;
+        true
+    }
+
     fn sync(&mut self) -> bool {
         let has_synced = self.durable < self.records.len();
         self.durable = self.records.len();
@@ -84,7 +94,7 @@ impl Machine for Numbers {
         self.append_one(Record { epoch, content: 0 });
     }
 
-    fn work(&mut self, _now_ms: u64, calls: u64, chance: &mut Chance) {
+    fn work(&mut self, _accepts: bool, calls: u64, chance: &mut Chance) {
         for _ in 0..calls {
             self.append_one(Record { epoch: self.epoch, content: chance.next_number() | 1 });
         }
@@ -109,7 +119,7 @@ impl Machine for Numbers {
         self.durable = self.records.len();
     }
 
-    fn commit(&mut self, _end: Sequence) {}
+    fn commit(&mut self, _end: Sequence, _is_enough: bool) {}
 
     fn ship(&mut self, first: Sequence) -> Vec<u8> {
         let mut bytes = self.marks.chain_at(first).unwrap_or_default().to_le_bytes().to_vec();

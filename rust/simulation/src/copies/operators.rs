@@ -1,4 +1,5 @@
-//! Operators: they remove a node that is down, and let a complete node go on when all machines of the set are lost.
+//! Operators: they remove a node that is down, let a complete node go on when all machines of the set are lost, and confirm the best node
+//! when the register was restored from a backup.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,8 @@ const OPERATOR_PERMILLE: u64 = 40;
 impl<M: Machine> Copies<M> {
     /// True if the turn was an operator's.
     pub(super) fn operator_acts(&mut self) -> bool {
-        if !(self.plan.removes || self.plan.loses) || self.chance.below(1_000) >= OPERATOR_PERMILLE {
+        let plan = &self.plan;
+        if !(plan.removes || plan.loses || plan.restores) || self.chance.below(1_000) >= OPERATOR_PERMILLE {
             return false;
         }
         if self.plan.loses {
@@ -24,7 +26,37 @@ impl<M: Machine> Copies<M> {
         if self.plan.removes {
             self.remove();
         }
+        if self.plan.restores {
+            self.confirm();
+        }
         true
+    }
+
+    /// The operator compares all nodes after a restore, and confirms the best one: that whose log has the latest epoch and, of these, the
+    /// primary, or else the one with the highest position.
+    pub(super) fn confirm(&mut self) {
+        if self.register.is_of_group() || !self.hosts.iter().all(Host::is_up) {
+            return;
+        }
+        self.settle();
+        let rank = |host: &Host<M>| (host.log_epoch(), host.leads(), host.machine.durable());
+        let Some(best) = (0..self.hosts.len()).max_by_key(|place| self.hosts.get(*place).map(rank)) else { return };
+        if let Some(host) = self.hosts.get(best).filter(|host| host.awaits_confirmation()) {
+            let (id, coordinator) = (host.id.0[7], self.register.coordinator());
+            self.note(|| format!("{id} is confirmed"));
+            self.give(best, Event::Confirm(coordinator));
+        }
+    }
+
+    /// No request of the register takes as long as an operator does, and no write to a disk.
+    fn settle(&mut self) {
+        for _ in 0..3 {
+            self.answer_all();
+            for place in 0..self.hosts.len() {
+                self.keep_promise(place);
+                self.sync(place);
+            }
+        }
     }
 
     /// The primary is told that a node which is down is gone for good. It may come back all the same.
@@ -58,7 +90,7 @@ impl<M: Machine> Copies<M> {
         let value = self.register.value().clone();
         let is_left = |host: &Host<M>| !value.sync.contains(&host.id) && value.complete.contains(&host.id);
         // A swap on its way could make the set another one.
-        let may_lose = !self.has_lost && !self.has_restored && self.register.is_idle();
+        let may_lose = !self.has_lost && self.restored == 0 && self.register.is_idle();
         let Some(left) = self.hosts.iter().find(|host| is_left(host)).map(|host| host.id).filter(|_| may_lose) else {
             return;
         };

@@ -31,6 +31,7 @@ pub(super) struct SimulatedRegister {
 
 impl SimulatedRegister {
     pub(super) fn new(first: Register) -> Self {
+        let first = Register { made_for: 1, ..first };
         Self { coordinator: 1, now: (Version(1), first), older: Vec::new(), requests: VecDeque::new() }
     }
 
@@ -51,12 +52,24 @@ impl SimulatedRegister {
         self.requests.is_empty()
     }
 
-    /// A backup is restored: an old value, under another number of the coordinator.
+    /// A backup is restored: an old value, or the newest one, under another number of the coordinator.
     pub(super) fn restore(&mut self, chance: &mut Chance) {
-        if let Some(old) = chance.pick(&self.older).cloned() {
-            self.older.push(std::mem::replace(&mut self.now, old));
+        let place = usize::try_from(chance.below(self.older.len() as u64 + 1)).unwrap_or(0);
+        if let Some(old) = self.older.get(place).cloned() {
+            self.older.truncate(place);
+            self.now = old;
         }
         self.coordinator += 1;
+    }
+
+    /// The number of the coordinator.
+    pub(super) fn coordinator(&self) -> u64 {
+        self.coordinator
+    }
+
+    /// True if the value is the group's own: nothing was restored, or a node has gone on since that an operator confirmed.
+    pub(super) fn is_of_group(&self) -> bool {
+        self.value().made_for == self.coordinator
     }
 
     /// The value, or one that is older by so many swaps.

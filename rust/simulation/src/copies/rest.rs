@@ -10,6 +10,8 @@ use super::machine::Machine;
 
 /// Turns of the end in which everything must come to rest.
 const REST_TURNS: u64 = 600;
+/// In so many of them, nodes look at the register and an operator at the nodes once.
+const REST_LOOK_TURNS: u64 = 40;
 /// The time that passes in each of them.
 const REST_TICK_MS: u64 = 50;
 
@@ -26,14 +28,13 @@ impl<M: Machine> Copies<M> {
             self.give(place, Event::Fit(true));
         }
         self.meet_again();
-        if self.has_restored {
-            return;
-        }
         let mut is_quiet = false;
         for turn in 0..REST_TURNS {
             self.rest_for_a_turn(turn < REST_TURNS / 2 && !is_quiet);
             let ids: BTreeSet<NodeId> = self.hosts.iter().map(|host| host.id).collect();
-            let is_equal = self.register.value().sync == ids && self.checker.are_equal(&self.hosts);
+            let is_believed = self.register.is_of_group() && !self.hosts.iter().any(Host::awaits_confirmation);
+            let is_whole = self.register.value().sync == ids && is_believed;
+            let is_equal = is_whole && self.checker.are_equal(&self.hosts);
             is_quiet |= is_equal;
             if is_equal && self.checker.all_know(&self.hosts) && self.checker.is_sound() {
                 self.checker.counts.rested += 1;
@@ -65,6 +66,10 @@ impl<M: Machine> Copies<M> {
         }
         self.empty_diverged();
         self.promote();
+        if self.turn.is_multiple_of(REST_LOOK_TURNS) {
+            self.hosts.iter().for_each(|host| self.register.read(host.id, host.life));
+            self.confirm();
+        }
         // Messages are published meanwhile, and come when the nodes have synced: a copy must join under load as well.
         if has_load && self.turn.is_multiple_of(2) {
             self.work();
@@ -72,9 +77,6 @@ impl<M: Machine> Copies<M> {
         for _ in 0..self.letters.len() {
             self.deliver(0);
         }
-        while !self.register.is_idle() || !self.answers.is_empty() {
-            self.ask_register(0);
-            self.hear_register();
-        }
+        self.answer_all();
     }
 }

@@ -6,10 +6,10 @@ mod opening;
 mod users;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::replication::{History, LoadPart, LogView, NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{History, LoadPart, LogView, NodeId, Promise, SnapshotOffer, SnapshotPiece};
 use delaymq_core::run::StagedRun;
-use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner, read_identity};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use self::loads::tell_loads;
 use self::opening::{
@@ -21,7 +21,7 @@ use crate::chance::Chance;
 use crate::clock::ClockReading;
 use crate::disk::{Disk, End};
 use crate::ledger::Ledger;
-use crate::node::{AppliedBatch, Node, is_stopped};
+use crate::node::{AppliedBatch, Node, NodeOptions, is_stopped};
 
 /// Bytes of one message with batches.
 const SHIPMENT_BYTES_MAX: usize = 2 << 10;
@@ -48,7 +48,10 @@ pub struct StoreMachine {
     /// How many were finished.
     checkpoints: u64,
     users: Users,
+    /// The true time.
     now_ms: u64,
+    /// How far the wall clock is ahead of it.
+    ahead_ms: i64,
     /// The simulated machine has ended in the middle of a call.
     has_stopped: bool,
     violations: Vec<String>,
@@ -69,7 +72,8 @@ impl StoreMachine {
     }
 
     fn clock(&self) -> ClockReading {
-        ClockReading { wall: BEGIN.plus(self.now_ms), boot_ns: self.now_ms.saturating_mul(1_000_000) }
+        let wall = Millis(BEGIN.plus(self.now_ms).0.saturating_add_signed(self.ahead_ms));
+        ClockReading { wall, boot_ns: self.now_ms.saturating_mul(1_000_000) }
     }
 
     fn ends(&self) -> Option<&LogEnds> {
@@ -151,9 +155,11 @@ impl StoreMachine {
 
     fn lead(&mut self, parts: FollowerParts, epoch: Epoch) -> Result<Node> {
         let storage = self.disk.shared();
-        let identity = delaymq_core::store::read_identity(storage.as_ref())?;
+        let identity = read_identity(storage.as_ref())?;
         let now = self.clock();
-        Node::lead((storage, options(), identity), (parts, self.checkpoint.take()), epoch, (now, &mut self.random))
+        // The nodes have compared their clocks.
+        let options = NodeOptions { clock_ahead_ms: self.ahead_ms, ..options() };
+        Node::lead((storage, options, identity), (parts, self.checkpoint.take()), epoch, (now, &mut self.random))
     }
 }
 
@@ -172,6 +178,7 @@ impl Machine for StoreMachine {
             checkpoints: 0,
             users: Users::default(),
             now_ms: 0,
+            ahead_ms: 0,
             has_stopped: false,
             violations: violations.into_iter().collect(),
         }
@@ -197,6 +204,18 @@ impl Machine for StoreMachine {
         self.disk.crash(end, chance);
         let opened = open(&self.disk, true).and_then(|follower| self.cut_marks(&follower));
         self.is_well(&format!("the copy cannot be opened after {end:?}"), opened);
+    }
+
+    fn promise(&self) -> Promise {
+        let identity = read_identity(self.disk.copy().as_ref());
+        identity.map_or(Promise::default(), |identity| identity.promise())
+    }
+
+    fn keep_promise(&mut self, promise: Promise) -> bool {
+        let storage = self.disk.shared();
+        let kept =
+            read_identity(storage.as_ref()).and_then(|identity| identity.keep_promise(storage.as_ref(), promise));
+        self.is_well("a promise cannot be kept", kept.map(drop))
     }
 
     fn sync(&mut self) -> bool {
@@ -228,13 +247,16 @@ impl Machine for StoreMachine {
         self.note_own();
     }
 
-    fn work(&mut self, now_ms: u64, calls: u64, chance: &mut Chance) {
-        self.now_ms = now_ms;
-        let now = self.clock();
+    fn look(&mut self, now_ms: u64, ahead_ms: i64) {
+        (self.now_ms, self.ahead_ms) = (now_ms, ahead_ms);
+    }
+
+    fn work(&mut self, accepts: bool, calls: u64, chance: &mut Chance) {
+        let (now, true_now) = (self.clock(), BEGIN.plus(self.now_ms));
         for _ in 0..calls {
             let Role::Leading(node) = &mut self.role else { return };
             node.look(now);
-            let mut worked = self.users.work(node, chance, &mut self.violations);
+            let mut worked = self.users.work((node, true_now, accepts), chance, &mut self.violations);
             // What users ask for goes into one batch with what others do, or not.
             if worked.is_ok() && chance.percent(60) {
                 worked = node.write_batch().map(drop);
@@ -297,7 +319,7 @@ impl Machine for StoreMachine {
         }
     }
 
-    fn commit(&mut self, end: Sequence) {
+    fn commit(&mut self, end: Sequence, is_enough: bool) {
         let committed = match &mut self.role {
             Role::Down => return,
             Role::Following(follower) => follower.commit(end),
@@ -307,7 +329,7 @@ impl Machine for StoreMachine {
         if let Role::Leading(node) = &mut self.role {
             // The logs are read at the end instead.
             node.take_applied();
-            self.users.hear(node);
+            self.users.hear(node, is_enough);
         }
     }
 

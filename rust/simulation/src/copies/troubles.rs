@@ -9,8 +9,11 @@ use super::host::Host;
 use super::machine::Machine;
 use super::{Copies, node_id};
 
-/// How far a clock that is wrong is ahead. One that is behind is one whose group is ahead.
+/// How far a clock that is wrong is ahead or behind.
 const WRONG_MS: i64 = 3_600_000;
+
+/// How often a backup of the register may be restored.
+const RESTORES_MAX: u64 = 2;
 
 impl<M: Machine> Copies<M> {
     pub(super) fn crash_or_start(&mut self) {
@@ -56,7 +59,8 @@ impl<M: Machine> Copies<M> {
     pub(super) fn wipe(&mut self) {
         let place = self.pick_host();
         // A swap on its way could make the node the only one of the set.
-        let is_missed = self.register.value().sync.len() < 2 || !self.register.is_idle();
+        let is_known = self.register.is_of_group() && self.register.is_idle();
+        let is_missed = self.register.value().sync.len() < 2 || !is_known;
         if !self.plan.wipes || self.has_wiped || is_missed {
             return;
         }
@@ -83,8 +87,9 @@ impl<M: Machine> Copies<M> {
     }
 
     pub(super) fn restore_register(&mut self) {
-        if self.plan.restores && !self.has_restored {
-            self.has_restored = true;
+        // An operator who promotes a node after its set was lost does one thing at a time.
+        if self.plan.restores && self.restored < RESTORES_MAX && self.promoted.is_none() {
+            self.restored += 1;
             self.register.restore(&mut self.chance);
             self.note(|| "the register is an old one".to_owned());
         }
@@ -94,6 +99,19 @@ impl<M: Machine> Copies<M> {
         let (place, to) = (self.pick_host(), self.pick_host());
         let Some(to) = self.hosts.get(to).map(|host| host.id) else { return };
         self.give(place, Event::SwitchOver(to));
+    }
+
+    /// The wall clock of a node is turned, ahead or back, or is right again. One that was behind the log is believed once it has
+    /// passed the log, so it is never turned further than that.
+    pub(super) fn turn_clock(&mut self) {
+        let (place, is_ahead) = (self.pick_host(), self.chance.percent(50));
+        if let Some(host) = self.hosts.get_mut(place) {
+            let wrong_ms = if is_ahead { WRONG_MS } else { -WRONG_MS };
+            let ahead_ms = if host.ahead_ms == 0 { wrong_ms } else { 0 };
+            host.ahead_ms = ahead_ms;
+            let id = host.id.0[7];
+            self.note(|| format!("the clock of {id} is {ahead_ms} ms ahead"));
+        }
     }
 
     /// The disk of a node hangs and its clock is wrong, or both are well again.
@@ -106,7 +124,11 @@ impl<M: Machine> Copies<M> {
             .is_some_and(|node| node.role() == RoleName::Primary);
         if let Some(host) = self.hosts.get_mut(place) {
             // It stays wrong where the disk gets well, so that a group rests with such a clock, too.
-            host.ahead_ms = if is_fit { 0 } else { WRONG_MS };
+            host.ahead_ms = match host.ahead_ms {
+                _ if is_fit => 0,
+                0 => WRONG_MS,
+                ahead_ms => ahead_ms,
+            };
         }
         self.give(place, Event::Fit(is_fit));
         let follows = self

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delaymq_core::clock::TrustedClock;
+use delaymq_core::clock::{Remembered, TrustedClock};
 use delaymq_core::message_log::{Durability, FreeMarks};
 use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
@@ -31,13 +31,23 @@ pub struct NodeOptions {
     pub kept_apart: KeptApart,
     /// A step of the wall clock is accepted once the wall clock has kept its pace for so many milliseconds; 0 for never.
     pub clock_accept_after_ms: u64,
+    /// How far the wall clock is ahead of those of the other nodes of a group, as they have compared them.
+    pub clock_ahead_ms: i64,
 }
 
 impl NodeOptions {
     /// The clock of a node whose log knows `floor`.
     pub(super) fn clock(&self, floor: Millis, now: ClockReading) -> TrustedClock {
         let accept_after_ms = Some(self.clock_accept_after_ms).filter(|after_ms| *after_ms > 0);
-        TrustedClock::new(floor, now.wall, now.boot_ns).accepting_after(accept_after_ms)
+        let clock = match u64::try_from(self.clock_ahead_ms) {
+            Ok(ahead_ms) if ahead_ms > 0 => {
+                let trusted = Millis(now.wall.0.saturating_sub(ahead_ms));
+                let remembered = Remembered { trusted, boot_ns: now.boot_ns };
+                TrustedClock::resumed(floor, now.wall, now.boot_ns, remembered)
+            }
+            _ => TrustedClock::new(floor, now.wall, now.boot_ns),
+        };
+        clock.accepting_after(accept_after_ms)
     }
 }
 
@@ -70,6 +80,7 @@ impl Default for NodeOptions {
             owner: OwnerOptions::default(),
             kept_apart: KeptApart::default(),
             clock_accept_after_ms: 0,
+            clock_ahead_ms: 0,
         }
     }
 }

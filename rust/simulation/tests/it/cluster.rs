@@ -25,8 +25,15 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
     assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
     assert!(sum.snapshots > each / 4 && sum.files > each && answered.loaded > each, "{sum:?}");
+    assert!(sum.torn_promises > each / 20 && sum.confirmed > each / 10, "{sum:?}");
     assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
     assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
+}
+
+#[test]
+fn publishes_with_too_few_copies_are_refused_or_end_as_unknown() {
+    let answered = counts_of(SEEDS_MAX / 10, |seed| live(seed, false)).answered;
+    assert!(answered.refused > SEEDS_MAX / 10 && answered.unknown > SEEDS_MAX / 100, "{answered:?}");
 }
 
 #[test]
@@ -45,6 +52,16 @@ fn an_answer_before_the_copies_have_the_fact_is_found() {
 #[test]
 fn a_copy_that_applies_what_is_not_committed_is_found() {
     is_found_by(Planted::UncommittedApplied, &["is another", "cannot be cut", "ledger"]);
+}
+
+#[test]
+fn a_checkpoint_of_what_is_not_committed_is_found() {
+    is_found_by(Planted::CheckpointPastCommitted, &["is another", "cannot be cut", "ledger"]);
+}
+
+#[test]
+fn a_promise_whose_name_is_not_durable_is_found() {
+    is_found_by(Planted::RenameNotSynced, &["cannot begin", "other facts", "another", "cannot be opened"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use delaymq_simulation::copies::{Copies, Counts, Ending, Numbers, Plan};
 use delaymq_simulation::planted::Plant;
 
 /// The most seeds that any fault needs. `make ci` runs more than three times as many.
-const SEEDS_MAX: u64 = 20_000;
+const SEEDS_MAX: u64 = 40_000;
 
 fn live(seed: u64, tells: bool) -> Ending {
     Copies::<Numbers>::of(seed, Plan::of_seed(seed), tells).run()
@@ -60,6 +60,7 @@ fn histories_of_copies_are_in_order_and_put_everything_to_the_test() {
     assert!(sum.rested > each * 7 / 10 && sum.claims > each && sum.changes > each && sum.crashes > each, "{sum:?}");
     assert!(sum.committed > 3 * each, "{sum:?}");
     assert!(sum.removed > each / 400 && sum.lost > each / 400 && sum.promoted * 10 > sum.lost * 9, "{sum:?}");
+    assert!(sum.confirmed > each / 10, "{sum:?}");
 }
 
 #[test]
@@ -70,6 +71,11 @@ fn the_same_seed_is_the_same_history() {
 #[test]
 fn a_copy_that_counts_before_its_sync_is_found() {
     is_found_by(Planted::CopyCountedUnsynced, LOST);
+}
+
+#[test]
+fn a_copy_that_takes_the_word_of_the_primary_for_its_disk_is_found() {
+    is_found_by(Planted::SyncedCopied, LOST);
 }
 
 #[test]
@@ -134,6 +140,12 @@ fn a_node_that_stays_complete_without_what_is_stored_is_found() {
 }
 
 #[test]
+fn a_set_of_a_backup_that_is_kept_is_found() {
+    is_found_by(Planted::RestoredSetKept, LOST);
+}
+
+#[test]
 fn a_restored_register_that_is_trusted_is_found() {
-    is_found_by(Planted::RestoredRegisterTrusted, FORKED);
+    let words = [FORKED, EPOCH_TWICE].concat();
+    is_found_by(Planted::RestoredRegisterTrusted, &words);
 }

@@ -143,7 +143,8 @@ impl Nodes {
     /// The first one leads, and all of them are in the set. Their clocks are so far ahead of the true time.
     fn new(ahead_ms: &[i64], way_ms: u64) -> Self {
         let ids: BTreeSet<NodeId> = (1..=u8::try_from(ahead_ms.len()).unwrap()).map(id).collect();
-        let register = Register::first([7; 16], id(1), Epoch(1), 1).with_set(ids.clone());
+        let first = Register::first([7; 16], id(1), Epoch(1), 1).with_set(ids.clone());
+        let register = Register { made_for: 1, ..first };
         let host = |(me, ahead_ms): (&NodeId, &i64)| {
             let options = NodeOptions {
                 id: *me,

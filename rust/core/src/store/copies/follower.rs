@@ -11,10 +11,12 @@ use crate::message_log::{
     Appended, AppenderStart, CutPoint, DamagedPayload, Identity, LogPosition, Mark, ScannedBatch, SegmentAppender,
     Stream, Taken, cut_after, note_epoch,
 };
+use crate::planted::{Planted, is_on};
 use crate::record::batch::BatchHeader;
 use crate::replication::LogView;
 use crate::run::StagedRun;
 use crate::storage::Storage;
+use crate::store::checkpoint::work::CheckpointWork;
 use crate::store::options::OwnerOptions;
 use crate::store::owner::{Owner, VisibleBatch};
 use crate::store::recovery::restoration::scan_start;
@@ -152,6 +154,17 @@ impl Follower {
             self.parts.tail.pop_front();
         }
         Ok(())
+    }
+
+    /// Begins a checkpoint of what is committed. `None` if there can be none now, as [`Owner::freeze`] says.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn freeze(&mut self) -> Result<Option<CheckpointWork>> {
+        if is_on(Planted::CheckpointPastCommitted) {
+            self.commit(self.parts.ends.end())?;
+        }
+        Ok(self.parts.owner.freeze())
     }
 
     /// Cuts everything behind the last fact before `end`, which has this epoch, and returns the file that keeps it. The log was

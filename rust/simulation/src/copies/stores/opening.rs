@@ -109,7 +109,7 @@ pub(super) fn tend_follower(
 ) -> Result<bool> {
     follower.witness()?;
     if under_way.is_none() {
-        *under_way = follower.owner_mut().freeze();
+        *under_way = follower.freeze()?;
     }
     let Some(work) = under_way else { return Ok(false) };
     match work.write_piece(storage, budget_bytes, follower.synced().location)? {

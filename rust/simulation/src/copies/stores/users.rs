@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use delaymq_core::error::Result;
 use delaymq_core::store::{Outcome, PullRequest, Receipt, StartAt};
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
 use super::super::machine::Answered;
 use super::loads::{Loads, SUBJECTS};
@@ -42,6 +42,8 @@ pub(super) struct Users {
     published: u64,
     loads: Loads,
     loaded: u64,
+    refused: u64,
+    unknown: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -61,8 +63,13 @@ impl Users {
         self.loads.forget();
     }
 
-    /// One user does something, and the store what is due.
-    pub(super) fn work(&mut self, node: &mut Node, chance: &mut Chance, violations: &mut Vec<String>) -> Result<()> {
+    /// One user does something, and the store what is due. Without enough copies, nothing is stored and nothing cancelled.
+    pub(super) fn work(
+        &mut self,
+        (node, true_now, accepts): (&mut Node, Millis, bool),
+        chance: &mut Chance,
+        violations: &mut Vec<String>,
+    ) -> Result<()> {
         if !node.has_begun() {
             return Ok(());
         }
@@ -71,10 +78,11 @@ impl Users {
         }
         let subject = usize::from(chance.percent(40));
         match chance.below(10) {
+            0..5 if !accepts => self.refused += 1,
             0..4 if chance.percent(LOADED_PERCENT) => self.loads.load(node, chance)?,
             0..4 => self.publish(node, subject, chance)?,
             4 => self.cancel(node, chance)?,
-            5..9 => self.consume(node, subject, violations)?,
+            5..9 => self.consume((node, true_now), subject, violations)?,
             _ => self.acknowledge(node, subject, chance)?,
         }
         node.step(16).map(drop)
@@ -117,16 +125,22 @@ impl Users {
         Ok(())
     }
 
-    fn consume(&mut self, node: &mut Node, subject: usize, violations: &mut Vec<String>) -> Result<()> {
+    fn consume(
+        &mut self,
+        (node, true_now): (&mut Node, Millis),
+        subject: usize,
+        violations: &mut Vec<String>,
+    ) -> Result<()> {
         let Some((group, consumer)) = self.consumers.get(&subject).copied() else {
             return self.subscribe(node, subject);
         };
         let request = PullRequest { group, consumer, count_max: 4, in_flight_max: IN_FLIGHT_MAX, beside: 0 };
         let Pulled::Messages(messages, _, _) = node.pull(request, 0)? else { return Ok(()) };
         for Handed { delivery, body, .. } in messages {
-            let (due, now) = (delivery.entry.due(), node.reading().now);
-            if due > now {
-                violations.push(format!("{} is handed over at {now}, early: it is due at {due}", delivery.number));
+            // The clocks of the machines may be wrong, and the nodes have compared them.
+            let due = delivery.entry.due();
+            if due > true_now {
+                violations.push(format!("{} is handed over at {true_now}, early: it is due at {due}", delivery.number));
             }
             self.delivered.insert(delivery.entry.payload_sequence(), crc32fast::hash(&body));
             self.held.entry(subject).or_default().push(delivery.offset.0);
@@ -162,17 +176,25 @@ impl Users {
         if offsets.is_empty() { Ok(()) } else { node.acknowledge(group, consumer, &offsets, 0) }
     }
 
-    /// Users hear the answers to what was applied.
-    pub(super) fn hear(&mut self, node: &mut Node) {
+    /// Users hear the answers to what was applied. With too few copies, a publish may be lost.
+    pub(super) fn hear(&mut self, node: &mut Node, is_enough: bool) {
         let applied = node.owner().applied();
         while let Some(published) = self.publishes.first_entry().filter(|first| *first.key() <= applied) {
             let receipts = published.remove();
+            if !is_enough {
+                self.unknown += 1;
+                continue;
+            }
             self.stored.extend(receipts.iter().map(|(receipt, check)| (receipt.key.sequence, *check)));
             self.receipts.extend(receipts.into_iter().map(|(receipt, _)| receipt));
         }
         let loaded = self.loads.hear(node, applied);
-        self.loaded += loaded.len() as u64;
-        self.stored.extend(loaded);
+        if is_enough {
+            self.loaded += loaded.len() as u64;
+            self.stored.extend(loaded);
+        } else {
+            self.unknown += u64::from(!loaded.is_empty());
+        }
         let surplus = self.receipts.len().saturating_sub(RECEIPTS_MAX);
         self.receipts.drain(..surplus);
         let answered: Vec<Sequence> = self.asked.keys().copied().filter(|sequence| *sequence < applied).collect();
@@ -181,6 +203,7 @@ impl Users {
                 continue;
             };
             match (asked, outcome) {
+                (Asked::Cancel, _) if !is_enough => self.unknown += 1,
                 (Asked::Cancel, outcome) => drop(self.cancels.insert(sequence, outcome)),
                 (Asked::Consumer(subject, group), Outcome::Consumer(consumer)) => {
                     self.consumers.insert(subject, (group, consumer));
@@ -195,7 +218,8 @@ impl Users {
     pub(super) fn answered(&self) -> Answered {
         let (stored, cancelled) = (self.stored.len() as u64, self.cancels.len() as u64);
         let (delivered, acknowledged) = (self.delivered.len() as u64, self.acknowledged);
-        Answered { stored, loaded: self.loaded, cancelled, delivered, acknowledged, checkpoints: 0 }
+        let (refused, unknown, loaded) = (self.refused, self.unknown, self.loaded);
+        Answered { stored, loaded, refused, unknown, cancelled, delivered, acknowledged, checkpoints: 0 }
     }
 }
 
