@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,18 +78,3 @@ def test_a_message_that_all_copies_have_damaged_is_voided_by_name(group: Group) 
     assert received(group, len(BODIES) - 1) == set(BODIES) - {ROTTEN}
     await_true(lambda: "no other node that is connected has the damaged message" in first.said(), "it is said")
     assert [repaired(node) for node in group.nodes] == [0, 0, 0]
-
-
-def test_a_copy_that_gets_a_damaged_message_from_the_primary_asks_another_copy(group: Group) -> None:
-    first = group.await_primary()
-    empty = next(node for node in group.nodes if node is not first)
-    empty.kill()
-    shutil.rmtree(empty.folder)
-    path, at = damage(first)
-    empty.start()
-    group.await_whole()
-    await_true(lambda: "is whole again, from the node" in empty.said(), group.said())
-    assert place_of(empty.folder, ROTTEN)
-    assert path.read_bytes()[at : at + len(ROTTEN)] != ROTTEN, "nobody has read it at the primary"
-    assert received(group, len(BODIES)) == set(BODIES)
-    await_true(lambda: repaired(first) == repaired(empty) == 1, "both are counted")

@@ -101,7 +101,7 @@ impl Store {
             Some(reason) => letter.reason.clone_from(reason),
             None => letter.damage = Some("its reason cannot be read".to_owned()),
         }
-        match self.shared.read_whole(&mut self.shared.payloads.reader(), &entry, true) {
+        match self.shared.read_whole(&mut self.shared.payloads.reader(), entry, true) {
             Ok(stored) => (letter.published, letter.payload) = (Some(stored.published), Some(stored.payload)),
             Err(error) => letter.damage = Some(error.to_string()),
         }

@@ -7,7 +7,7 @@ use delaymq_core::error::Error;
 use delaymq_core::replication::LogView;
 use delaymq_core::run::{StagedMessage, StagedRun, StagingLimits};
 use delaymq_core::units::Millis;
-use delaymq_engine::{CopyCount, Intake, Loaded, Store, stager_at};
+use delaymq_engine::{Clock, CopyCount, Intake, Loaded, Store, SystemClock, stager_at};
 
 use super::{Copy, ENOUGH, SHORT, commit_all, committing};
 use crate::support::eventually;
@@ -20,7 +20,7 @@ fn staged(folder: &Path) -> Vec<StagedRun> {
     let limits = StagingLimits { rows_max: 10, ..StagingLimits::until(Millis(u64::MAX)) };
     let mut stager = stager_at(folder, limits).unwrap();
     for row in 0..COUNT {
-        let due = Millis(4_000_000_000_000 + row);
+        let due = SystemClock.read().wall().plus(3_600_000 + row);
         let message = StagedMessage { due, subject: "orders", meta: &[0; 5], body: b"loaded", expiry: None };
         stager.push(&message).unwrap().unwrap();
     }
