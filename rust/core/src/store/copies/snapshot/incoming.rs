@@ -18,8 +18,8 @@ use crate::store::recovery::check_segments;
 use crate::store::recovery::visible_state::visible_state;
 use crate::units::Sequence;
 
-/// Bytes that are written before they are synced.
-const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that are written before they are synced. More at once would hold up the commits of others for longer, where they share the disk.
+const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
 
 /// See the module.
 pub struct IncomingSnapshot {
