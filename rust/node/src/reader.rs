@@ -1,5 +1,5 @@
-//! The thread that reads for nodes that lag: batches of the log, parts of snapshots, and messages that they have damaged. Commits wait for the node's thread, so that one only
-//! asks for them, and notes what was sent.
+//! The thread that reads for nodes that lag: batches of the log, parts of snapshots and of the files of loads, and messages that they
+//! have damaged. Commits wait for the node's thread, so that one only asks for them, and notes what was sent.
 //!
 //! There is one while this node leads. It uses the store without a lock of the node, and it ends before the copy follows again.
 
@@ -10,13 +10,15 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Message, NodeId, SnapshotPlace, WantedRecord};
+use delaymq_core::replication::{LoadMessage, Message, NodeId, SnapshotPlace, WantedRecord};
+use delaymq_core::run::LoadName;
 use delaymq_core::units::{Epoch, Sequence};
 use delaymq_engine::Store;
 use delaymq_peers::{NotSent, Peers};
 
 use crate::events::{Events, Guarded, Incoming};
 use crate::interface::NodeError;
+use crate::loads::parts::Parts;
 use crate::shipping::{SHIPMENT_BYTES_MAX, ShipmentEnd, Shipped, end_of, is_full};
 use crate::snapshot::outgoing::{Exchange, Outgoing};
 use crate::status::Reports;
@@ -32,6 +34,8 @@ pub(crate) enum Work {
     Batches { exchange: Exchange, first: Sequence, committed: Sequence },
     /// The part of a snapshot that begins there.
     Piece { exchange: Exchange, place: SnapshotPlace },
+    /// The part of a file of a load that begins there.
+    LoadPart { exchange: Exchange, name: LoadName, offset: u64 },
     /// A message that the node has damaged.
     Record { epoch: Epoch, wanted: WantedRecord },
 }
@@ -48,6 +52,7 @@ pub(crate) struct Reader {
 pub(crate) struct ReaderParts {
     pub(crate) store: Arc<Store>,
     pub(crate) outgoing: Outgoing,
+    pub(crate) load_parts: Parts,
     pub(crate) peers: Arc<Peers>,
     pub(crate) events: Arc<Events>,
     pub(crate) reports: Arc<Reports>,
@@ -107,6 +112,9 @@ impl Thread {
                     self.parts.events.add(Incoming::Shipped(Shipped { node, exchange, first, end }));
                 }
                 Ok((node, Work::Piece { exchange, place })) => self.send_piece(node, exchange, place),
+                Ok((node, Work::LoadPart { exchange, name, offset })) => {
+                    self.send_load_part(node, exchange, (name, offset));
+                }
                 Ok((node, Work::Record { epoch, wanted })) => self.send_record(node, epoch, &wanted),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -175,6 +183,19 @@ impl Thread {
             // It asks for the snapshot of an earlier exchange, and is offered another.
             Ok(None) => {}
             Err(error) => self.warn_of(node, format!("the snapshot for the node {node} is made again: {error}")),
+        }
+    }
+
+    fn send_load_part(&mut self, node: NodeId, exchange: Exchange, (name, offset): (LoadName, u64)) {
+        let (epoch, attempt) = exchange;
+        match self.parts.load_parts.read(name, offset) {
+            Ok(part) => {
+                let message = Message::Load { epoch, attempt, message: LoadMessage::Part(part) };
+                drop(self.parts.peers.send(node, &message));
+            }
+            // Its load was refused, and a checkpoint spares the node the fact.
+            Err(error) if error.is_not_found() => self.offer_snapshot(node, exchange),
+            Err(error) => self.warn_of(node, format!("a file of a load cannot be sent to the node {node}: {error}")),
         }
     }
 

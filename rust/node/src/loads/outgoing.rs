@@ -1,19 +1,13 @@
 //! The files of loads that this node sends while it is the primary, and which copies have them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delaymq_core::error::Error;
-use delaymq_core::replication::{LoadCopy, LoadMessage, LoadPart, Message, NodeId};
-use delaymq_core::run::LoadName;
-use delaymq_core::storage::{Storage, StorageFile, read_upto};
+use delaymq_core::replication::{LoadCopy, LoadMessage, Message, NodeId};
 use delaymq_engine::{CopyCount, LoadOffer};
 
 use crate::snapshot::outgoing::Exchange;
 
-/// Bytes of a file that are sent at once.
-const PART_BYTES: usize = 1 << 20;
 /// A copy that has not said that it has the files is asked again after so long: its answer may be lost, or it was busy.
 const OFFER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// A load is refused if no copy that must have its files asks for a part, or says that it has them, for so long.
@@ -39,8 +33,6 @@ struct Offer {
 #[derive(Default)]
 pub(crate) struct Outgoing {
     offers: BTreeMap<u64, Offer>,
-    /// The file that was read last.
-    opened: Option<(LoadName, Arc<dyn StorageFile>)>,
 }
 
 impl Outgoing {
@@ -92,27 +84,11 @@ impl Outgoing {
         }
     }
 
-    /// The part of a file that a copy asks for.
-    ///
-    /// # Errors
-    /// Those of the storage, of which `NotFound` means that the file was removed: its load is finished, or was refused.
-    pub(crate) fn part(
-        &mut self,
-        storage: &dyn Storage,
-        copy: &LoadCopy,
-        (name, offset): (LoadName, u64),
-        now: Instant,
-    ) -> Result<LoadPart, Error> {
+    /// A copy asks for a part of a file.
+    pub(crate) fn is_asked_by(&mut self, copy: &LoadCopy, now: Instant) {
         if copy.is_counted {
             self.offers.values_mut().for_each(|offer| offer.heard = now);
         }
-        let file = match self.opened.take() {
-            Some((known, file)) if known == name => file,
-            _ => storage.open(&name.path())?,
-        };
-        let bytes = read_upto(file.as_ref(), offset, PART_BYTES)?;
-        self.opened = Some((name, file));
-        Ok(LoadPart { name, offset, bytes })
     }
 
     /// This node is no longer the primary.
@@ -123,7 +99,7 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use delaymq_core::run::StagedRun;
+    use delaymq_core::run::{LoadName, StagedRun};
     use delaymq_core::units::{Epoch, Millis};
 
     use super::*;

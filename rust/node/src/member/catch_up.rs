@@ -9,6 +9,7 @@ use delaymq_peers::NotSent;
 
 use super::{Member, wall_clock};
 use crate::interface::NodeError;
+use crate::loads::parts::Parts;
 use crate::reader::{Reader, ReaderParts, Work};
 use crate::shipping::{end_of, is_full};
 use crate::snapshot::outgoing::{Exchange, Outgoing};
@@ -55,6 +56,7 @@ impl Member {
         let parts = ReaderParts {
             store: Arc::clone(store),
             outgoing: Outgoing::new(self.parts.copy.path()),
+            load_parts: Parts::new(Arc::clone(self.parts.copy.storage())),
             peers: Arc::clone(&self.parts.peers),
             events: Arc::clone(&self.parts.events),
             reports: Arc::clone(&self.parts.reports),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use delaymq_core::error::Error;
-use delaymq_core::replication::{LoadMessage, LoadPart, Message, NodeId};
+use delaymq_core::replication::{LoadMessage, LoadPart, NodeId};
 use delaymq_core::run::{LoadName, StagedRun};
 
 use super::Member;
 use crate::loads::incoming::Purpose;
 use crate::loads::outgoing::Answer;
+use crate::reader::Work;
 use crate::snapshot::outgoing::Exchange;
 
 impl Member {
@@ -68,21 +68,12 @@ impl Member {
         }
     }
 
-    fn send_part(&mut self, to: NodeId, exchange: Exchange, place: (LoadName, u64)) {
+    fn send_part(&mut self, to: NodeId, exchange: Exchange, (name, offset): (LoadName, u64)) {
         let copies = self.parts.protocol.load_copies();
-        let Some(copy) = copies.iter().find(|copy| (copy.node, copy.exchange) == (to, Some(exchange))) else { return };
-        let storage = Arc::clone(self.parts.copy.storage());
-        let (epoch, attempt) = exchange;
-        match self.loads.outgoing.part(storage.as_ref(), copy, place, Instant::now()) {
-            Ok(part) => {
-                let message = Message::Load { epoch, attempt, message: LoadMessage::Part(part) };
-                drop(self.parts.peers.send(to, &message));
-            }
-            // Its load was refused, and a checkpoint spares the node the fact.
-            Err(error) if error.is_not_found() => self.offer_snapshot(to, exchange),
-            Err(Error::Closed | Error::Poisoned { .. }) => {}
-            Err(error) => self.warn_of(to, format!("a file of a load cannot be sent to the node {to}: {error}")),
-        }
+        let copy = copies.iter().find(|copy| (copy.node, copy.exchange) == (to, Some(exchange)));
+        let (Some(copy), Some(reader)) = (copy, &self.reader) else { return };
+        self.loads.outgoing.is_asked_by(copy, Instant::now());
+        reader.read(to, Work::LoadPart { exchange, name, offset });
     }
 
     /// Asks copies to hold files, asks again for what was lost, and answers loads.
