@@ -37,7 +37,7 @@ def damage(node: Served, body: bytes = ROTTEN) -> tuple[Path, int]:
 def received(group: Group, count: int) -> set[bytes]:
     with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
         messages = client.subscribe("order", group="billing")
-        bodies = set()
+        bodies: set[bytes] = set()
         while len(bodies) < count:
             message = messages.get(timeout=PATIENCE_SECONDS)
             assert message is not None, f"{sorted(bodies)}: {group.said()}"

@@ -82,6 +82,8 @@ pub struct Copies<M> {
     diverged: BTreeSet<NodeId>,
     /// How many machines were replaced.
     replaced: u64,
+    /// The true time.
+    now_ms: u64,
     turn: u64,
     trace: TraceHash,
     told: Option<Vec<String>>,
@@ -118,6 +120,7 @@ impl<M: Machine> Copies<M> {
             promoted: None,
             diverged: BTreeSet::new(),
             replaced: 0,
+            now_ms: 0,
             turn: 0,
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
@@ -248,11 +251,11 @@ impl<M: Machine> Copies<M> {
         }
     }
 
-    /// A machine looks at its clocks.
+    /// A machine looks at its clocks. The true time does not go back when a new machine takes the place of another one.
     fn look(&mut self, place: usize) {
-        let now_ms = self.hosts.iter().map(|host| host.now_ms).max().unwrap_or(0);
+        self.now_ms = self.hosts.iter().map(|host| host.now_ms).fold(self.now_ms, u64::max);
         if let Some(host) = self.hosts.get_mut(place) {
-            host.machine.look(now_ms, host.ahead_ms);
+            host.machine.look(self.now_ms, host.ahead_ms);
         }
     }
 

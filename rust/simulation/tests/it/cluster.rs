@@ -23,11 +23,11 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     let sum = counts_of(SEEDS_MAX, |seed| live(seed, false));
     let (each, answered) = (SEEDS_MAX, sum.answered);
     assert!(sum.rested > each * 7 / 10 && sum.claims > 4 * each && sum.changes > each, "{sum:?}");
-    assert!(sum.crashes > 10 * each && sum.committed > 40 * each, "{sum:?}");
+    assert!(sum.crashes > 10 * each && sum.committed > 35 * each, "{sum:?}");
     assert!(sum.snapshots > each / 4 && sum.files > each && answered.loaded > each, "{sum:?}");
     assert!(sum.torn_promises > each / 20 && sum.confirmed > each / 10, "{sum:?}");
     assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
-    assert!(answered.stored > 50 * each && answered.delivered > 20 * each && answered.cancelled > 5 * each, "{sum:?}");
+    assert!(answered.stored > 50 * each && answered.delivered > 15 * each && answered.cancelled > 5 * each, "{sum:?}");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_same_seed_is_the_same_history() {
 fn an_answer_before_the_copies_have_the_fact_is_found() {
     is_found_by(
         Planted::UncommittedVisible,
-        &["answered as stored, and is lost", "is not in the log", "was never ready", "ledger"],
+        &["answered as stored, and is lost", "is not in the log", "was never ready", "ledger", "is another"],
     );
 }
 
