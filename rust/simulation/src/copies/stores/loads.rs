@@ -77,7 +77,8 @@ pub(super) fn tell_loads(batch: &AppliedBatch, ledger: &mut Ledger) {
     let records = Records::new(batch.visible().records, Sequence(batch.header.base_sequence.get()));
     let adopted = records.flatten().map(|(_, record)| record).filter(|record| record.header.kind == KIND_ADOPT);
     for record in adopted {
-        for run in decode_adopt(&record).iter().flat_map(|adopt| adopt.runs()) {
+        let Some(adopt) = decode_adopt(&record) else { continue };
+        for run in adopt.runs() {
             let name = LoadName { staged: run.staged, nonce: run.nonce };
             let line = |row: NewRow| StagedLine {
                 subject: row.subject,
