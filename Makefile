@@ -77,7 +77,6 @@ DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
-UNOPTIMISED := delaymq was built without optimisation
 # A build in which faults can be planted and that ends itself at failpoints; nobody is given it.
 PLANTED := target/planted/.built
 PLANTED_FOLDER := target/$(if $(filter dev,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
@@ -165,11 +164,10 @@ test-python: export DELAYMQ_WHEEL = $(shell ls dist/*.whl)
 test-python: $(TOOLS) $(INSTALLED) $(FUZZED) $(PLANTED) ## The tests of Python against the wheel of dist/; PYTEST_ARGS=
 	$(PYTEST)
 
-# Against the build that the tests of Rust use, which warns that it is no release. A release takes a third of the time of `make test` to compile.
+# Against the build that the tests of Rust use, which would warn that it is no release. A release takes a third of the time of `make test` to compile.
 .PHONY: test-python-of-build
 test-python-of-build: export PYTHONPATH = $(CURDIR)/target/planted/packages
-test-python-of-build: export PYTHONWARNINGS = ignore:$(UNOPTIMISED)
-test-python-of-build: export PYTEST_ADDOPTS = -W "ignore:$(UNOPTIMISED):RuntimeWarning"
+test-python-of-build: export TEST_BUILD_OF_DELAYMQ = 1
 test-python-of-build: $(TOOLS) $(FUZZED) $(PLANTED)
 	$(PYTEST)
 
