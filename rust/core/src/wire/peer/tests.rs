@@ -218,7 +218,7 @@ fn fields_that_no_node_sends_are_named() {
     };
     assert_eq!(value(named(0, b"")), "kind");
     assert_eq!(value(named(15, b"")), "kind");
-    assert_eq!(value(named(31, &[0; 40])), "kind");
+    assert_eq!(value(named(35, &[0; 40])), "kind");
     assert_eq!(value(named(1, b"DMQOTHER\x00\x01")), "magic");
     assert_eq!(value(named(2, &[0])), "refusal");
     assert_eq!(value(named(2, &[9])), "refusal");
