@@ -15,6 +15,8 @@ use delaymq_core::units::{DueKey, Location, Sequence};
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// The other nodes are asked for so many messages at once: each answer may have to read much.
 const ASKED_MAX: usize = 4;
+/// A message that nobody waits for is asked for again after so long: a node that has it whole may be connected then.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// So many messages wait for their turn. More stay damaged until they are handed over.
 const WAITING_MAX: usize = 10_000;
 
@@ -33,6 +35,8 @@ struct Repair {
     asked: BTreeSet<NodeId>,
     /// The node that was asked last and has not answered, and when it was asked.
     awaited: Option<(NodeId, Instant)>,
+    /// When the nodes are asked again. `None` before all of them were asked once.
+    again: Option<Instant>,
     told: Vec<Sender<bool>>,
 }
 
@@ -41,7 +45,7 @@ struct Repair {
 pub(crate) struct Next {
     /// Nodes to ask.
     pub(crate) asks: Vec<(NodeId, WantedRecord)>,
-    /// Messages that no other node has whole.
+    /// Messages that no other node has whole, each named once.
     pub(crate) given_up: Vec<Sequence>,
 }
 
@@ -57,8 +61,12 @@ impl Repairs {
         if self.of.len() >= WAITING_MAX {
             return;
         }
-        let new = || Repair { message, asked: BTreeSet::new(), awaited: None, told: Vec::new() };
-        self.of.entry(message.record.sequence).or_insert_with(new).told.extend(told);
+        let new = || Repair { message, asked: BTreeSet::new(), awaited: None, again: None, told: Vec::new() };
+        let repair = self.of.entry(message.record.sequence).or_insert_with(new);
+        if told.is_some() {
+            repair.again = None;
+        }
+        repair.told.extend(told);
     }
 
     /// Asks the first of these nodes that was not asked for a message, for each message that waits for no answer.
@@ -70,9 +78,19 @@ impl Repairs {
             }
         }
         let mut awaited = self.of.values().filter(|repair| repair.awaited.is_some()).count();
-        for (sequence, repair) in self.of.iter_mut().filter(|(_, repair)| repair.awaited.is_none()) {
+        let is_due = |repair: &Repair| repair.awaited.is_none() && repair.again.is_none_or(|again| now >= again);
+        let mut ended = Vec::new();
+        for (sequence, repair) in self.of.iter_mut().filter(|(_, repair)| is_due(repair)) {
             let Some(node) = nodes.iter().find(|node| !repair.asked.contains(node)) else {
-                next.given_up.push(*sequence);
+                if repair.again.is_none() {
+                    next.given_up.push(*sequence);
+                }
+                if repair.told.is_empty() {
+                    repair.asked.clear();
+                    repair.again = now.checked_add(AGAIN_AFTER);
+                } else {
+                    ended.push(*sequence);
+                }
                 continue;
             };
             if awaited < ASKED_MAX {
@@ -82,8 +100,8 @@ impl Repairs {
                 next.asks.push((*node, repair.message.wanted));
             }
         }
-        for sequence in &next.given_up {
-            self.end(*sequence, false);
+        for sequence in ended {
+            self.end(sequence, false);
         }
         next
     }
@@ -176,6 +194,25 @@ mod tests {
         assert_eq!(repairs.answered(NODES[0], Sequence(9)), None, "too late");
         let given_up = repairs.next(&NODES, now + ANSWER_WITHIN * 2).given_up;
         assert_eq!((given_up, is_over.try_recv()), (vec![Sequence(9)], Ok(false)));
+    }
+
+    #[test]
+    fn a_message_that_nobody_waits_for_is_asked_for_again_and_reported_once() {
+        let (mut repairs, now) = (Repairs::default(), Instant::now());
+        repairs.begin(damaged(9), None);
+        assert_eq!(repairs.next(&[], now).given_up, [Sequence(9)], "no node is connected");
+        assert_eq!(repairs.next(&NODES, now), Next::default());
+        let later = now + AGAIN_AFTER;
+        assert_eq!(asked(&repairs.next(&NODES[..1], later)), [(NODES[0], 9)]);
+        assert_eq!(repairs.answered(NODES[0], Sequence(9)), Some(damaged(9)));
+        assert_eq!(repairs.next(&NODES[..1], later), Next::default(), "it was reported");
+        // A caller does not wait for half a minute.
+        let (told, is_over) = channel();
+        repairs.begin(damaged(9), Some(told));
+        assert_eq!(asked(&repairs.next(&NODES, later)), [(NODES[0], 9)]);
+        repairs.answered(NODES[0], Sequence(9));
+        repairs.end(Sequence(9), true);
+        assert_eq!(is_over.try_recv(), Ok(true));
     }
 
     #[test]
