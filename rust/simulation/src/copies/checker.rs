@@ -79,6 +79,11 @@ impl Checker {
         Self { truth, answered, min_copies, counts: Counts::default(), violations }
     }
 
+    /// True if a publish that is on so many copies is answered as stored.
+    pub(super) fn is_enough(&self, copies: usize) -> bool {
+        copies >= self.min_copies
+    }
+
     pub(super) fn is_sound(&self) -> bool {
         self.violations.is_empty()
     }
@@ -110,7 +115,7 @@ impl Checker {
             for mark in marks.between(known, end) {
                 self.truth.push(*mark);
                 self.counts.committed += 1;
-                if copies >= self.min_copies && mark.is_awaited {
+                if self.is_enough(copies) && mark.is_awaited {
                     self.answered = mark.end;
                 }
             }

@@ -69,7 +69,6 @@ pub struct Copies<M> {
     register: SimulatedRegister,
     /// Answers on their way, to one life of a node.
     answers: Vec<(NodeId, u64, Answer)>,
-    min_copies: usize,
     checker: Checker,
     cut: BTreeSet<(NodeId, NodeId)>,
     has_wiped: bool,
@@ -111,7 +110,6 @@ impl<M: Machine> Copies<M> {
             snapshots: Transfers::default(),
             register: SimulatedRegister::new(first),
             answers: Vec::new(),
-            min_copies,
             checker: Checker::new(min_copies),
             cut: BTreeSet::new(),
             has_wiped: false,
@@ -351,7 +349,7 @@ impl<M: Machine> Copies<M> {
                 self.note(|| format!("{} commits to {end} on {copies}", from.0[7]));
                 if let Some(host) = self.hosts.get_mut(place) {
                     self.checker.committed(host, end, copies);
-                    host.machine.commit(end, copies >= self.min_copies);
+                    host.machine.commit(end, self.checker.is_enough(copies));
                 }
                 self.judge();
             }
