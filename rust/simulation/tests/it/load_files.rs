@@ -1,5 +1,5 @@
 //! A copy has the files of a load, durably, before it has the fact that names them, wherever the machine stops meanwhile.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ fn a_copy_stops_before_a_load_whose_files_it_lacks_and_goes_on_with_them() {
     drop(primary.follow(&copy).unwrap());
     assert!(has_everything(&copy, end));
     assert!(primary.runs.iter().all(|run| check_staged(&copy, run).is_ok()));
-    assert!(copy.list(LOAD_FOLDER).unwrap().iter().all(|name| !name.ends_with(".tmp")));
+    assert!(copy.list(LOAD_FOLDER).unwrap().iter().all(|name| !name.contains(".tmp")));
 }
 
 #[test]
