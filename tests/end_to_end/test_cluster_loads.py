@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def group(tmp_path: Path) -> Iterator[Group]:
         yield made
 
 
-def rows(node: Served, count: int = COUNT, after: timedelta = LATER, body: bytes = b"") -> list[StagedRun]:
+def rows(node: Served, count: int = COUNT, after: timedelta = LATER, body: bytes = b"") -> tuple[StagedRun, ...]:
     """Stages messages in the folder of a node."""
     due = datetime.now(UTC) + after
     bodies = [body or b"%d" % place for place in range(count)]
@@ -38,7 +38,7 @@ def rows(node: Served, count: int = COUNT, after: timedelta = LATER, body: bytes
     return stage(node.folder, table)
 
 
-def load(group: Group, job: str, runs: list[StagedRun]) -> Loaded:
+def load(group: Group, job: str, runs: Sequence[StagedRun]) -> Loaded:
     with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
         return client.load(job, runs)
 

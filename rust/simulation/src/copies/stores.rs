@@ -4,6 +4,7 @@
 mod loads;
 mod opening;
 mod users;
+mod written;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::replication::{History, LoadPart, LogView, NodeId, Promise, SnapshotOffer, SnapshotPiece};
@@ -12,11 +13,9 @@ use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owne
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use self::loads::tell_loads;
-use self::opening::{
-    BEGIN, adopt, batches_of, load_parts_of, make_store, open, options, receive_load, snapshot_of, tend_follower,
-};
+use self::opening::{BEGIN, adopt, load_parts_of, make_store, open, options, receive_load, snapshot_of, tend_follower};
 use self::users::Users;
-use super::machine::{Answered, Machine, Mark, Marks};
+use super::machine::{Answered, Machine, Marks};
 use crate::chance::Chance;
 use crate::clock::ClockReading;
 use crate::disk::{Disk, End};
@@ -90,67 +89,6 @@ impl StoreMachine {
             Role::Following(follower) => Some(follower.owner()),
             Role::Leading(node) => Some(node.owner()),
         }
-    }
-
-    /// Notes the batches of a log with this end, of these which stand one after the other.
-    fn note_written(&mut self, bytes: &[u8], end: Sequence) {
-        for batch in batches_of(bytes) {
-            if batch.end() > self.marks.end() && batch.end() <= end {
-                // No user waits for the first batch of an epoch.
-                let is_awaited = self.batches.last().is_some_and(|last| last.header.epoch == batch.header.epoch);
-                self.marks.push(Mark { end: batch.end(), chain: batch.header.chain.get(), is_awaited });
-                self.batches.push(batch);
-            }
-        }
-    }
-
-    /// Notes the batches that this machine has written itself.
-    fn note_own(&mut self) {
-        if let Role::Leading(node) = &self.role {
-            let (written, end) = (node.ship(self.marks.end(), usize::MAX), node.ends().end());
-            match written {
-                Ok(bytes) => self.note_written(&bytes, end),
-                Err(error) => self.fail("what was written cannot be read", &error),
-            }
-        }
-    }
-
-    /// All batches of the log, as they are on the disk.
-    fn whole_log(&self) -> Result<Vec<AppliedBatch>> {
-        let bytes = match &self.role {
-            Role::Down => Vec::new(),
-            Role::Following(follower) => follower.ship(Sequence(1), usize::MAX)?,
-            Role::Leading(node) => node.ship(Sequence(1), usize::MAX)?,
-        };
-        Ok(batches_of(&bytes))
-    }
-
-    /// Opens the log as a process that starts does.
-    fn follow_from_disk(&mut self) {
-        self.role = Role::Down;
-        match open(&self.disk, false) {
-            Ok(follower) => {
-                let noted = self.cut_marks(&follower);
-                self.role = Role::Following(Box::new(follower));
-                self.is_well("the log cannot be read", noted);
-            }
-            Err(error) => self.fail("the copy cannot be opened", &error),
-        }
-    }
-
-    /// A log on disk is a beginning of the log that was written, or has a batch more if the machine ended while it wrote.
-    fn cut_marks(&mut self, follower: &Follower) -> Result<()> {
-        let (end, chain) = (follower.ends().end(), follower.ends().history().end.chain);
-        if end > self.marks.end() {
-            let bytes = follower.ship(self.marks.end(), usize::MAX)?;
-            self.note_written(&bytes, end);
-        }
-        if self.marks.chain_at(end) != Some(chain) {
-            self.violations.push(format!("the disk has another log, which ends before {end}"));
-        }
-        self.marks.cut(end);
-        self.batches.retain(|batch| batch.end() <= end);
-        Ok(())
     }
 
     fn lead(&mut self, parts: FollowerParts, epoch: Epoch) -> Result<Node> {
