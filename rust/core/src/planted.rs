@@ -56,6 +56,8 @@ faults! {
     MatchedBySequence,
     /// A copy joins the set while it is behind.
     JoinCountedBehind,
+    /// Retention removes files that the pin of a reader holds.
+    PinIgnored,
     /// A payload that another copy sends is written without a look at its check.
     RepairUnchecked,
     /// A snapshot takes the place of a copy's log before its files are durable.

@@ -2,7 +2,7 @@
 
 #![cfg(test)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -54,13 +54,12 @@ fn finished_segments_go_and_pending_messages_stay() {
     store.close().unwrap();
 }
 
-#[test]
-fn a_pin_holds_retired_files_until_it_expires() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path(), small());
+/// Leaves a store whose retention waits for a pin in this folder. Returns the path of the pin, a time that is over, and the number of segments.
+fn leave_pinned(folder: &Path) -> (PathBuf, u64, usize) {
+    let store = open(folder, small());
     let messages = subscribe(&store, "orders", "billing");
     let now = store.status().unwrap().now.0;
-    let pin = folder.path().join("pins").join(format!("{}-reader", now + 3_600_000));
+    let pin = folder.join("pins").join(format!("{}-reader", now + 3_600_000));
     std::fs::write(&pin, "").unwrap();
     for _ in 0..40 {
         let mut batch = store.batch();
@@ -77,13 +76,22 @@ fn a_pin_holds_retired_files_until_it_expires() {
         messages.flush(Duration::from_secs(5)).unwrap();
         store.checkpoint().unwrap();
     }
-    let segments = files(folder.path(), "log");
+    let segments = files(folder, "log");
     assert!(segments >= 12, "{segments}");
-    assert!(files(folder.path(), "checkpoints") > 2);
+    assert!(files(folder, "checkpoints") > 2);
     drop(messages);
     store.close().unwrap();
+    (pin, now, segments)
+}
+
+const PINNED: &str = "log/0000000002.segment";
+
+#[test]
+fn a_pin_holds_retired_files_until_it_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pin, now, segments) = leave_pinned(folder.path());
     let store = open(folder.path(), small());
-    assert!(folder.path().join("log/0000000002.segment").exists(), "opening takes no file from a reader");
+    assert!(folder.path().join(PINNED).exists(), "opening takes no file from a reader");
     let messages = subscribe(&store, "orders", "billing");
     std::fs::rename(&pin, folder.path().join("pins").join(format!("{now}-reader"))).unwrap();
     for _ in 0..4 {
@@ -98,6 +106,19 @@ fn a_pin_holds_retired_files_until_it_expires() {
     assert!(files(folder.path(), "log") < segments);
     assert_eq!(files(folder.path(), "checkpoints"), 2);
     store.close().unwrap();
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_pin_that_retention_ignores_is_found() {
+    use delaymq_core::planted::{Planted, plant};
+    let folder = tempfile::tempdir().unwrap();
+    leave_pinned(folder.path());
+    plant(Some(Planted::PinIgnored));
+    let opened = Store::open(folder.path(), small(), &mut |_| {});
+    plant(None);
+    opened.unwrap().close().unwrap();
+    assert!(!folder.path().join(PINNED).exists(), "a file was taken from a reader");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The files that readers and archives place in the store to hold back retention: pins and archive marks.
 
 use crate::error::Result;
+use crate::planted::{Planted, is_on};
 use crate::storage::{Storage, names_in};
 use crate::units::{Millis, Sequence};
 
@@ -35,7 +36,7 @@ pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
 /// # Errors
 /// The errors of the storage.
 pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
-    Ok(!pins(storage, now)?.is_empty())
+    Ok(!pins(storage, now)?.is_empty() && !is_on(Planted::PinIgnored))
 }
 
 /// The prefix of the name of an archive mark. A sequence follows, a `-`, and the name of the archive. The archive has
