@@ -90,6 +90,9 @@ pub enum Event {
     Fit(bool),
     /// The wall clock of the node shows this now. It is given with each tick, and compared with those of the other nodes.
     WallClock(Millis),
+    /// This node stood still for so many milliseconds, and so heard nobody. Others were not silent for that time. Give it before what
+    /// has come meanwhile.
+    StoodStill(u64),
     /// An operator asks the primary to hand over to this node.
     SwitchOver(NodeId),
     /// An operator tells the primary that this node is gone for good. If no other node but the primary has what was answered

@@ -71,6 +71,12 @@ impl Member {
         }
     }
 
+    /// The primary stood still, so that what it waits for may have come later.
+    pub(super) fn stood_still(&mut self, later: impl Fn(u64) -> u64) {
+        self.heard_ms = later(self.heard_ms);
+        self.awaited = self.awaited.map(|(end, since_ms)| (end, later(since_ms)));
+    }
+
     /// True if the node was not heard for `limit_ms`, or did not make durable for as long what the log holds.
     pub(super) fn is_silent(&self, now_ms: u64, limit_ms: u64) -> bool {
         let late = |since_ms: u64| now_ms.saturating_sub(since_ms) >= limit_ms;

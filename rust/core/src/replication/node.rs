@@ -162,10 +162,22 @@ impl Node {
                 self.step_down_if_unfit(out);
             }
             Event::WallClock(wall) => self.clock.show(wall, self.now_ms),
+            Event::StoodStill(for_ms) => self.stood_still(for_ms),
             Event::SwitchOver(to) => self.switch_over(to, log, out),
             Event::Remove(node, accepts_loss) => self.remove(node, accepts_loss, log, out),
             Event::Promote => self.promote(out),
             Event::Confirm(coordinator) => self.confirm(coordinator, out),
+        }
+    }
+
+    /// The time of a standstill is no silence of others.
+    fn stood_still(&mut self, for_ms: u64) {
+        let now_ms = self.now_ms;
+        let later = |since_ms: u64| since_ms.saturating_add(for_ms).min(now_ms);
+        match &mut self.role {
+            Role::Replica(replica) => replica.heard_ms = later(replica.heard_ms),
+            Role::Claiming(_) => {}
+            Role::Leading(primary) => primary.members.values_mut().for_each(|member| member.stood_still(later)),
         }
     }
 

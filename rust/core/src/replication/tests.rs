@@ -72,14 +72,14 @@ fn of_group(set: BTreeSet<NodeId>, min_copies: usize) -> Register {
     Register { made_for: 1, ..Register::first(STREAM, ME, Epoch(1), min_copies).with_set(set) }
 }
 
-/// When a node that leads and hears no other one tries to change the set, and to which one.
-fn lets_go_of(node: &mut Node) -> (u64, BTreeSet<NodeId>) {
+/// When a node that leads and hears no other one tries to change the set from this time on, and to which one.
+fn lets_go_of(node: &mut Node, from_ms: u64) -> (u64, BTreeSet<NodeId>) {
     let at_each = |now_ms| swapped(stepped(node, now_ms, Event::Tick)).map(|value| (now_ms, value.sync));
-    (0..20_000).find_map(at_each).expect("it goes on alone at last")
+    (from_ms..from_ms + 20_000).find_map(at_each).expect("it goes on alone at last")
 }
 
 fn lets_go(count: u8, min_copies: usize) -> (u64, BTreeSet<NodeId>) {
-    lets_go_of(&mut leading(count, &of_group(nodes(count), min_copies)))
+    lets_go_of(&mut leading(count, &of_group(nodes(count), min_copies)), 0)
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_removed_node_leaves_the_set_and_is_counted_no_more() {
     assert!(!node.is_removing(other(3)));
     let known: Vec<NodeId> = node.copies_known().iter().map(|copy| copy.node).collect();
     assert_eq!(known, [other(2)]);
-    assert_eq!(lets_go_of(&mut node), (1_000, nodes(1)), "one other node is not enough without the primary");
+    assert_eq!(lets_go_of(&mut node, 0), (1_000, nodes(1)), "one other node is not enough without the primary");
 }
 
 #[test]
@@ -322,4 +322,29 @@ fn a_repeated_answer_has_the_number_of_the_first_and_its_end_counts() {
         Some(first),
         "the log may have grown"
     );
+}
+
+#[test]
+fn the_standstill_of_a_replica_is_no_silence_of_its_primary() {
+    let value = of_group(nodes(3), 2);
+    let claims_after = |standstill_ms: u64| {
+        let mut node = opened(3);
+        let value = Register { primary: other(2), ..value.clone() };
+        stepped(&mut node, 0, read(&value));
+        stepped(&mut node, 2_900, Event::StoodStill(standstill_ms));
+        swapped(stepped(&mut node, 3_000, read(&value))).is_some()
+    };
+    assert!(claims_after(0), "the primary was silent for three seconds");
+    assert!(!claims_after(2_000));
+}
+
+#[test]
+fn the_standstill_of_a_primary_is_no_silence_of_the_others() {
+    let value = of_group(nodes(3), 1);
+    let lets_go_at = |standstill_ms: u64| {
+        let mut node = leading(3, &value);
+        stepped(&mut node, standstill_ms, Event::StoodStill(standstill_ms));
+        lets_go_of(&mut node, standstill_ms).0
+    };
+    assert_eq!(lets_go_at(20_000), lets_go_at(0) + 20_000);
 }

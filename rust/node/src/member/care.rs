@@ -15,6 +15,10 @@ use crate::interface::NodeError;
 use crate::node::log_epoch_of;
 use crate::status::{Foreign, Snapshot};
 
+/// This thread was held up for so long.
+const STALLED: Duration = Duration::from_millis(300);
+/// Events that are taken at once after that.
+const QUEUED_MAX: usize = 10_000;
 /// How often what others look at is renewed while nothing happens.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// A node whose disk has hung does not lead for so long, if another node may: longer than it takes others to take over.
@@ -27,6 +31,28 @@ pub(super) const KEPT_FOR_SILENT_MS: u64 = 3_600_000;
 const HAND_OVER: Duration = Duration::from_millis(1_500);
 
 impl Member {
+    /// Notes it if this thread, and perhaps the whole process, has stood still since it was `awake`: others were not silent for that time,
+    /// and the disk was not asked for anything.
+    pub(super) fn has_stood_still(&mut self, awake: &mut Instant) -> Result<bool, NodeError> {
+        let now = Instant::now();
+        let standstill = now.duration_since(std::mem::replace(awake, now));
+        if standstill < STALLED {
+            return Ok(false);
+        }
+        self.disk_watch.stood_still(standstill, now);
+        self.step(Event::StoodStill(u64::try_from(standstill.as_millis()).unwrap_or(u64::MAX)))?;
+        Ok(true)
+    }
+
+    /// Takes all that came while this thread was held up, before the protocol looks at the time: other nodes were not silent.
+    pub(super) fn hear_of_all(&mut self) -> Result<(), NodeError> {
+        for _ in 0..QUEUED_MAX {
+            let Some(arrival) = self.parts.events.next(Duration::ZERO) else { break };
+            self.take(arrival)?;
+        }
+        Ok(())
+    }
+
     /// Tells the store whether it takes publishes.
     pub(super) fn set_intake(&mut self) {
         let Some(store) = self.parts.copy.store().filter(|_| self.role == RoleName::Primary) else { return };

@@ -42,10 +42,6 @@ use crate::status::Reports;
 const TICK: Duration = Duration::from_millis(20);
 /// Bytes of batches that a follower appends before it syncs, if more wait.
 const APPENDED_BYTES_MAX: usize = 2 << 20;
-/// This thread was held up for so long.
-const STALLED: Duration = Duration::from_millis(300);
-/// Events that are taken at once after that.
-const QUEUED_MAX: usize = 10_000;
 
 /// The parts of a node, for its thread.
 pub(crate) struct Parts {
@@ -158,18 +154,18 @@ impl Member {
     }
 
     fn live(&mut self) -> Result<Stopped, NodeError> {
-        let mut ticked = Instant::now();
+        let (mut ticked, mut awake, mut was_held_up) = (Instant::now(), Instant::now(), false);
         loop {
             let wait = if self.has_work() { Duration::ZERO } else { TICK };
-            if let Some(arrival) = self.parts.events.next(wait) {
-                self.take(arrival)?;
-            } else {
-                self.rest()?;
+            let arrival = self.parts.events.next(wait);
+            was_held_up |= self.has_stood_still(&mut awake)?;
+            match arrival {
+                Some(arrival) => self.take(arrival)?,
+                None => self.rest()?,
             }
+            was_held_up |= self.has_stood_still(&mut awake)?;
             if ticked.elapsed() >= TICK {
-                let passed = ticked.elapsed();
-                if passed >= STALLED {
-                    self.disk_watch.stood_still(passed, Instant::now());
+                if std::mem::take(&mut was_held_up) {
                     self.hear_of_all()?;
                 }
                 ticked = Instant::now();
@@ -188,22 +184,13 @@ impl Member {
         }
     }
 
-    /// Takes all that came while this thread was held up, before the protocol looks at the time: other nodes were not silent.
-    fn hear_of_all(&mut self) -> Result<(), NodeError> {
-        for _ in 0..QUEUED_MAX {
-            let Some(arrival) = self.parts.events.next(Duration::ZERO) else { break };
-            self.take(arrival)?;
-        }
-        Ok(())
-    }
-
     /// True if something is to be done although nothing happens.
     fn has_work(&self) -> bool {
         let has_batches = || !self.shipments.waiting(self.parts.copy.end(), Instant::now()).is_empty();
         self.appended_bytes > 0 || (self.reader.is_some() && has_batches())
     }
 
-    fn take(&mut self, arrival: Arrival) -> Result<(), NodeError> {
+    pub(super) fn take(&mut self, arrival: Arrival) -> Result<(), NodeError> {
         match arrival {
             Arrival::Peer(event) => self.hear(event)?,
             Arrival::Protocol(Event::SwitchOver(to)) => {
