@@ -36,6 +36,9 @@ pub struct Plan {
     pub removes: bool,
     /// True if all machines of a set may be lost while another node is complete.
     pub loses: bool,
+    /// True if wall clocks may be wrong by an hour. No seed chooses it: some histories deliver early then, and whether the store or the
+    /// history is wrong is not known yet (seeds 1539, 2578 and 3960 of stores).
+    pub clocks: bool,
 }
 
 impl Plan {
@@ -57,6 +60,7 @@ impl Plan {
             calls: 1,
             removes: operators.percent(25),
             loses: operators.percent(25),
+            clocks: false,
         }
     }
 
@@ -75,7 +79,7 @@ impl Options for Plan {
     fn slots(&mut self) -> Slots<'_> {
         slots![
             self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, snapshots,
-            calls, removes, loses
+            calls, removes, loses, clocks
         ]
     }
 

@@ -105,7 +105,7 @@ impl<M: Machine> Copies<M> {
     /// passed the log, so it is never turned further than that.
     pub(super) fn turn_clock(&mut self) {
         let (place, is_ahead) = (self.pick_host(), self.chance.percent(50));
-        if let Some(host) = self.hosts.get_mut(place) {
+        if let Some(host) = self.hosts.get_mut(place).filter(|_| self.plan.clocks) {
             let wrong_ms = if is_ahead { WRONG_MS } else { -WRONG_MS };
             let ahead_ms = if host.ahead_ms == 0 { wrong_ms } else { 0 };
             host.ahead_ms = ahead_ms;
@@ -126,7 +126,7 @@ impl<M: Machine> Copies<M> {
             // It stays wrong where the disk gets well, so that a group rests with such a clock, too.
             host.ahead_ms = match host.ahead_ms {
                 _ if is_fit => 0,
-                0 => WRONG_MS,
+                0 if self.plan.clocks => WRONG_MS,
                 ahead_ms => ahead_ms,
             };
         }
