@@ -54,7 +54,7 @@ pub(crate) struct Copy {
 
 type Outcome<T> = Result<T, Error>;
 
-/// What became of batches of the primary.
+/// The outcome of batches of the primary.
 pub(crate) enum Appended {
     All,
     /// They do not follow the log.

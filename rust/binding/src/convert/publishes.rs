@@ -21,7 +21,7 @@ use crate::convert::{errors, meta, text};
 /// they are given.
 const OPTIONS: [&str; 10] =
     ["delay", "key", "at", "message_id", "tags", "attributes", "deduplicate", "if_exists", "level", "jitter"];
-/// What names no option.
+/// The fields of a row that are no options.
 const REQUIRED: [&str; 2] = ["subject", "body"];
 /// Their values, in the order of [`OPTIONS`]; `None` for an option that is not given.
 type Values<'py> = [Option<Bound<'py, PyAny>>; OPTIONS.len()];

@@ -1,9 +1,9 @@
-//! What nodes say about the files of a load, which a copy must have before it appends the fact that names them. A copy without them that
+//! The messages about the files of a load, which a copy must have before it appends the fact that names them. A copy without them that
 //! became primary could not apply the fact.
 
 use crate::run::{LoadName, StagedRun};
 
-/// What two nodes say about the files of a load.
+/// A message about the files of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadMessage {
     /// A primary asks a replica to hold these files. Their load is not in the log yet.

@@ -212,13 +212,13 @@ pub enum Message {
         /// The payload. `None` if the node does not have it whole.
         payload: Option<Vec<u8>>,
     },
-    /// Of the files of a load.
+    /// A message about the files of a load.
     Load {
         /// The epoch of the primary.
         epoch: Epoch,
         /// The exchange that matched the logs.
         attempt: u64,
-        /// What is said.
+        /// The message.
         message: LoadMessage,
     },
 }

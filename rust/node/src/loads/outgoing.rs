@@ -13,7 +13,7 @@ const OFFER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// A load is refused if no copy that must have its files asks for a part, or says that it has them, for so long.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
-/// What became of a load.
+/// The outcome of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// All copies that must have its files have them.

@@ -20,13 +20,13 @@ impl Member {
                 self.repairs.begin(message, told);
                 self.go_on_with_repairs();
             }
-            // It was made whole meanwhile, or who reads it sees that its header is damaged.
+            // It was made whole meanwhile, or its reader sees that its header is damaged.
             Ok(None) => {
                 if let Some(told) = told {
                     let _gone = told.send(true);
                 }
             }
-            // Who reads it sees the reason.
+            // The reader sees the reason.
             Err(_) => {}
         }
     }

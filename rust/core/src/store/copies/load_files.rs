@@ -115,7 +115,7 @@ impl IncomingLoad {
     /// checked, and gets its name.
     ///
     /// # Errors
-    /// `Corrupt` if the file is another one than the load names; `NewerFormat`; those of the storage. What was received must be
+    /// `Corrupt` if the file is another one than the load names; `NewerFormat`; those of the storage. The received files must be
     /// dropped then.
     pub fn take(&mut self, part: &LoadPart) -> Result<bool> {
         let is_next = self.next() == Some((part.name, part.offset));

@@ -25,7 +25,7 @@ use crate::units::{DueKey, Location, LocationFile, Sequence};
 pub struct DamagedMessage {
     /// Its record on this copy.
     pub record: DamagedPayload,
-    /// What another copy is asked for.
+    /// The record that another copy is asked for.
     pub wanted: WantedRecord,
 }
 
