@@ -187,13 +187,16 @@ impl Machine for StoreMachine {
 
     fn look(&mut self, now_ms: u64, ahead_ms: i64) {
         (self.now_ms, self.ahead_ms) = (now_ms, ahead_ms);
+        let clock = self.clock();
+        if let Role::Leading(node) = &mut self.role {
+            node.look(clock);
+        }
     }
 
     fn work(&mut self, accepts: bool, calls: u64, chance: &mut Chance) {
-        let (now, true_now) = (self.clock(), BEGIN.plus(self.now_ms));
+        let true_now = BEGIN.plus(self.now_ms);
         for _ in 0..calls {
             let Role::Leading(node) = &mut self.role else { return };
-            node.look(now);
             let mut worked = self.users.work((node, true_now, accepts), chance, &mut self.violations);
             // What users ask for goes into one batch with what others do, or not.
             if worked.is_ok() && chance.percent(60) {

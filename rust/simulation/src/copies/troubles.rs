@@ -101,17 +101,26 @@ impl<M: Machine> Copies<M> {
         self.give(place, Event::SwitchOver(to));
     }
 
-    /// The wall clock of a node is turned, ahead or back, or is right again. One that was behind the log is believed once it has
-    /// passed the log, so it is never turned further than that.
+    /// The wall clock of a node is turned, ahead or back, or is right again.
     pub(super) fn turn_clock(&mut self) {
         let (place, is_ahead) = (self.pick_host(), self.chance.percent(50));
-        if let Some(host) = self.hosts.get_mut(place).filter(|_| self.plan.clocks) {
-            let wrong_ms = if is_ahead { WRONG_MS } else { -WRONG_MS };
-            let ahead_ms = if host.ahead_ms == 0 { wrong_ms } else { 0 };
-            host.ahead_ms = ahead_ms;
-            let id = host.id.0[7];
-            self.note(|| format!("the clock of {id} is {ahead_ms} ms ahead"));
+        if !self.plan.clocks {
+            return;
         }
+        let wrong_ms = if is_ahead { WRONG_MS } else { -WRONG_MS };
+        let is_right = self.hosts.get(place).is_some_and(|host| host.ahead_ms == 0);
+        self.set_clock(place, if is_right { wrong_ms } else { 0 });
+    }
+
+    /// Sets how far the wall clock of a node is ahead. Its machine looks at its clocks before they are set again: a store believes a
+    /// clock that was behind its log once it has passed the log, also one that goes from an hour behind to an hour ahead at once
+    /// (docs/guarantees.md).
+    fn set_clock(&mut self, place: usize, ahead_ms: i64) {
+        let Some(host) = self.hosts.get_mut(place).filter(|host| host.ahead_ms != ahead_ms) else { return };
+        host.ahead_ms = ahead_ms;
+        let id = host.id.0[7];
+        self.look(place);
+        self.note(|| format!("the clock of {id} is {ahead_ms} ms ahead"));
     }
 
     /// The disk of a node hangs and its clock is wrong, or both are well again.
@@ -122,13 +131,10 @@ impl<M: Machine> Copies<M> {
             .get(place)
             .and_then(|host| host.node.as_ref())
             .is_some_and(|node| node.role() == RoleName::Primary);
-        if let Some(host) = self.hosts.get_mut(place) {
-            // It stays wrong where the disk gets well, so that a group rests with such a clock, too.
-            host.ahead_ms = match host.ahead_ms {
-                _ if is_fit => 0,
-                0 if self.plan.clocks => WRONG_MS,
-                ahead_ms => ahead_ms,
-            };
+        match self.hosts.get(place).map(|host| host.ahead_ms) {
+            Some(_) if is_fit => self.set_clock(place, 0),
+            Some(0) if self.plan.clocks => self.set_clock(place, WRONG_MS),
+            _ => {}
         }
         self.give(place, Event::Fit(is_fit));
         let follows = self
