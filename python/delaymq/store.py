@@ -11,13 +11,12 @@ from typing import Self, Unpack
 
 from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
-from delaymq._store.closing import Closing
-from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.lifecycle import Closing, Lifecycle
 from delaymq._store.publishing import Publishing
 from delaymq._store.recovery import Durability, OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
+from delaymq._verbs import Methods
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
-from delaymq._verbs.methods import Methods
 from delaymq._verbs.pending import pending_filter
 from delaymq.durations import Duration
 from delaymq.errors import StoreError

@@ -14,7 +14,7 @@ from delaymq._arguments.argument_errors import checked_int
 from delaymq._arguments.batches import checked_reason, listed
 from delaymq._arguments.subjects import Subjects, shown_subjects, subjects_of
 from delaymq._core import unsettled
-from delaymq._store.closing import Closing
+from delaymq._store.lifecycle import Closing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.message import Message, Settling, check_held
 

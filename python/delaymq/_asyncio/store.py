@@ -20,12 +20,11 @@ from delaymq._asyncio.publishing import AsyncPublishing
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.upkeep import abandon, schedule_expiry
 from delaymq._asyncio.wakeups import Wakeups
-from delaymq._store.closing import AsyncClosing
-from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.lifecycle import AsyncClosing, Lifecycle
 from delaymq._store.recovery import OpenArguments, OpenOptions
 from delaymq._store.retention import Pin, pinned
+from delaymq._verbs import AsyncMethods
 from delaymq._verbs.calls import Call, Result, answered, with_options_of
-from delaymq._verbs.methods import AsyncMethods
 from delaymq._verbs.pending import pending_filter
 from delaymq.durations import Duration
 from delaymq.errors import StoreError

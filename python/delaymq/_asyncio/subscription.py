@@ -14,7 +14,7 @@ from delaymq._asyncio.event_loop import EventLoop
 from delaymq._asyncio.message import AsyncMessage
 from delaymq._core import Subscription as CoreSubscription
 from delaymq._core import unsettled
-from delaymq._store.closing import AsyncClosing
+from delaymq._store.lifecycle import AsyncClosing
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
 from delaymq.message import check_held

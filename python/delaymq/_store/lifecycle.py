@@ -1,4 +1,4 @@
-"""The lifecycle of an open store: the order in which its parts start and stop.
+"""The lifecycle of an open store: the order in which its parts start and stop, and the bases of all that is closed.
 
 `START` lists all that happens before the first message can be published or delivered, and `STOP` all
 that happens after the last one until the folder is free.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from types import TracebackType
+from typing import Final, Self, TypeAlias
 
 from delaymq import _core
 from delaymq._store.recovery import CLAIMS, OpenOptions, recover
@@ -145,3 +146,35 @@ STOP: Final[tuple[Stage, ...]] = (
     Lifecycle._log_remaining,  # noqa: SLF001
     Lifecycle._release,  # noqa: SLF001
 )
+
+
+class Closing:
+    """An object whose `close` is called at the end of a `with`."""
+
+    def close(self) -> None:
+        """Closes it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClosing:
+    """An object whose `close` is awaited at the end of an `async with`."""
+
+    async def close(self) -> None:
+        """Closes it."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq._arguments.batches import listed
 from delaymq._verbs.calls import BY_KEY, BY_KEYS, READS, AsyncPart, Call, Part
-from delaymq._verbs.times import moved, time_of, times_of
+from delaymq._verbs.receipt_commands import moved, time_of, times_of
 from delaymq.durations import Duration
 from delaymq.pending import Fate, LookedUp
 from delaymq.receipt import Moved, Outcome, Receipt

@@ -9,7 +9,7 @@ from typing import Final
 
 from delaymq import _core
 from delaymq._arguments.argument_errors import checked_int
-from delaymq._store.closing import Closing
+from delaymq._store.lifecycle import Closing
 from delaymq._store.recovery import errors_named, folder_of
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment, moment_or_none
 from delaymq.errors import Closed

@@ -16,9 +16,9 @@ from delaymq._asyncio.opening import Opening
 from delaymq._asyncio.pending import AsyncPendingList
 from delaymq._asyncio.subscription import AsyncSubscription
 from delaymq._asyncio.wakeups import Wakeups
-from delaymq._store.closing import AsyncClosing
+from delaymq._store.lifecycle import AsyncClosing
+from delaymq._verbs import AsyncMethods
 from delaymq._verbs.calls import Call, Result, with_options_of
-from delaymq._verbs.methods import AsyncMethods
 from delaymq._verbs.pending import pending_filter, pending_page
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps

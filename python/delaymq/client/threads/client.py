@@ -11,9 +11,9 @@ from typing import Self, Unpack
 from delaymq import _core
 from delaymq._arguments.subjects import Subjects, SubscribeOptions, subscribed
 from delaymq._core import Connection, RemoteSubscription
-from delaymq._store.closing import Closing
+from delaymq._store.lifecycle import Closing
+from delaymq._verbs import Methods
 from delaymq._verbs.calls import Call, Result, with_options_of
-from delaymq._verbs.methods import Methods
 from delaymq._verbs.pending import pending_filter, pending_page
 from delaymq.client.commands.carrying import Carrier
 from delaymq.client.commands.publishing import Steps
